@@ -1,0 +1,1 @@
+"""The front door: the console command, one thin module per verb."""

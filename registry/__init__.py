@@ -1,0 +1,1 @@
+"""Where models are kept: names, the MLflow store, aliases."""

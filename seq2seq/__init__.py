@@ -1,0 +1,1 @@
+"""What a model is: text, encoders, attention, decoder, losses, search, metrics, explanation, bundle."""

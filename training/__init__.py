@@ -1,0 +1,1 @@
+"""How a model comes to be: recipe, prepared data, training loop, Ray Train, MLflow."""
