@@ -1,0 +1,1 @@
+"""The generated world: a small bilingual corpus with gold word alignments."""
