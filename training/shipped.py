@@ -1,0 +1,12 @@
+"""Where the recipes and data-set descriptions lie that come with the program."""
+
+from pathlib import Path
+from typing import Literal
+
+PACKAGE = Path(__file__).parent
+
+
+def shipped(folder: Literal["recipes", "corpora"]) -> Path:
+    """The folder of that name: inside this package in an installed wheel, beside the packages in a checkout."""
+    installed = PACKAGE / folder
+    return installed if installed.is_dir() else PACKAGE.parent / folder
