@@ -1,0 +1,89 @@
+"""Recurrent cells that are stepped by hand: the decoder's, and the encoder's where no kernel computes the equations.
+
+Axes: leading ones are free (B, K), H hidden size, I input size, G gates.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.recurrence import Moment, Recurrent
+
+CellState = tuple[Tensor, ...]  # hidden (..., H), and for an LSTM its memory (..., H)
+
+
+class LSTMCell(nn.Module):
+    """Long short-term memory, gates in torch's order: input, forget, candidate, output.
+
+    `words` inputs are known before the recurrence starts, and enter by `given`; `inputs` come with each step.
+    """
+
+    leaves = ("hidden", "memory")
+
+    def __init__(self, words: int, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.words = nn.Linear(words, 4 * hidden) if words else None
+        self.bias = None if words else nn.Parameter(torch.zeros(4 * hidden))
+        self.gates = Recurrent(inputs + hidden, 4 * hidden)
+
+    def given(self, words: Tensor | None) -> dict[Recurrent, Tensor]:
+        """The share of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
+        return {self.gates: given_words(self.words, self.bias, words)}
+
+    def forward(self, at: Moment, inputs: Tensor, state: CellState) -> CellState:
+        hidden, memory = state
+        i, f, g, o = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1)).chunk(4, -1)
+        # The memory's dtype is the state's: it is summed over all steps, and stays in fp32 under autocast.
+        memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(memory), memory
+
+
+class GRUCell(nn.Module):
+    """Gated recurrent unit; the two published forms differ in where r acts and in what z weighs.
+
+        cudnn:  n = tanh(W y + C c + r * (U s + b))     s' = (1 - z) * n + z * s
+        paper:  n = tanh(W y + C c + U [r * s])         s' = (1 - z) * s + z * n      (Wu et al. 2018, equation 10)
+    """
+
+    leaves = ("hidden",)
+
+    def __init__(self, words: int, inputs: int, hidden: int, form: str) -> None:
+        super().__init__()
+        self.form = form
+        self.hidden = hidden
+        self.words = nn.Linear(words, 3 * hidden) if words else None
+        self.bias = None if words else nn.Parameter(torch.zeros(3 * hidden))
+        self.gates = Recurrent(inputs + hidden, 2 * hidden)
+        self.candidate_inputs = Recurrent(inputs, hidden)
+        self.candidate_state = Recurrent(hidden, hidden)
+        self.candidate_bias = nn.Parameter(torch.zeros(hidden)) if form == "cudnn" else None
+
+    def given(self, words: Tensor | None) -> dict[Recurrent, Tensor]:
+        gates, candidate = given_words(self.words, self.bias, words).split([2 * self.hidden, self.hidden], -1)
+        bias = candidate.new_zeros(self.hidden) if self.candidate_bias is None else self.candidate_bias
+        return {self.gates: gates, self.candidate_inputs: candidate, self.candidate_state: bias}
+
+    def forward(self, at: Moment, inputs: Tensor, state: CellState) -> CellState:
+        (hidden,) = state
+        r, z = torch.sigmoid(at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))).chunk(2, -1)
+        candidate = at(self.candidate_inputs, inputs)
+        if self.form == "paper":
+            n = torch.tanh(candidate + at(self.candidate_state, r * hidden))
+            return ((1 - z) * hidden + z * n,)
+        n = torch.tanh(candidate + r * at(self.candidate_state, hidden))
+        return ((1 - z) * n + z * hidden,)
+
+
+Cell = LSTMCell | GRUCell
+
+
+def given_words(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tensor | None) -> Tensor:
+    if layer is not None and words is not None:
+        product: Tensor = layer(words)
+        return product
+    assert bias is not None
+    return bias
+
+
+def cell(kind: str, form: str | None, words: int, inputs: int, hidden: int) -> Cell:
+    """A cell by the recipe's names: `kind` lstm or gru, `form` of the gru (default cudnn)."""
+    return LSTMCell(words, inputs, hidden) if kind == "lstm" else GRUCell(words, inputs, hidden, form or "cudnn")

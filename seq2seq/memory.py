@@ -1,0 +1,101 @@
+"""What the encoders produced (`Memory`) and what a hypothesis carries (`State`).
+
+Axes: B sentences, K hypotheses of each, T source positions, A attention size, D value size.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class View:
+    """One thing that the decoder attends to: a source's states (later: its embeddings, its regions).
+
+    `keys_BTA` is the keys' projection, made once a sentence; `padding_BT` is True where there is nothing to see.
+    """
+
+    source: str
+    keys_BTA: Tensor
+    values_BTD: Tensor
+    padding_BT: Tensor
+
+    def map(self, change: Callable[[Tensor, bool | float], Tensor]) -> "View":
+        """A view of changed tensors; `change` is told what fills a position that is added."""
+        return replace(
+            self,
+            keys_BTA=change(self.keys_BTA, 0.0),
+            values_BTD=change(self.values_BTD, 0.0),
+            padding_BT=change(self.padding_BT, True),
+        )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """All views by name, and each sentence's summary, from which the decoder's first state is made."""
+
+    views: dict[str, View]
+    summary_BS: Tensor
+
+    @property
+    def rows(self) -> int:
+        return self.summary_BS.shape[0]
+
+    @property
+    def capacity(self) -> dict[str, int]:
+        """Source positions that each source has room for."""
+        return {view.source: view.padding_BT.shape[1] for view in self.views.values()}
+
+    def lengths_B(self, source: str) -> Tensor:
+        """Positions that each sentence really has in that source."""
+        view = next(view for view in self.views.values() if view.source == source)
+        return (~view.padding_BT).sum(1)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Memory":
+        """The same change to every tensor's rows."""
+        views = {name: view.map(lambda tensor, _: change(tensor)) for name, view in self.views.items()}
+        return Memory(views, change(self.summary_BS))
+
+    def resize(self, capacity: dict[str, int]) -> "Memory":
+        """Room for so many positions of each source: padding is added or cut at the end."""
+        views = {
+            name: view.map(lambda tensor, fill, width=capacity[view.source]: fit(tensor, 1, width, fill))
+            for name, view in self.views.items()
+        }
+        return replace(self, views=views)
+
+
+@dataclass(frozen=True)
+class State:
+    """The decoder's recurrent state: leaves by name, each (B, K, ...).
+
+    A leaf named in `positions` is (B, K, T, ...) over the positions of that source, so that search can pad and trim
+    it without knowing the system.
+    """
+
+    leaves: dict[str, Tensor]
+    positions: dict[str, str]
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "State":
+        return replace(self, leaves={name: change(leaf) for name, leaf in self.leaves.items()})
+
+    def reorder(self, rows_N: Tensor, hypotheses: int) -> "State":
+        """The state of other hypotheses: `rows_N` counts through (B, K) flattened; the result is (N / K, K, ...)."""
+        return self.map(lambda leaf: leaf.flatten(0, 1).index_select(0, rows_N).unflatten(0, (-1, hypotheses)))
+
+    def resize(self, capacity: dict[str, int]) -> "State":
+        leaves = {
+            name: fit(leaf, 2, capacity[self.positions[name]], 0.0) if name in self.positions else leaf
+            for name, leaf in self.leaves.items()
+        }
+        return replace(self, leaves=leaves)
+
+
+def fit(tensor: Tensor, axis: int, width: int, fill: bool | float) -> Tensor:
+    """The tensor with `width` positions along an axis: cut, or filled up at the end."""
+    have = tensor.shape[axis]
+    if have >= width:
+        return tensor.narrow(axis, 0, width)
+    return F.pad(tensor, [0, 0] * (tensor.dim() - axis - 1) + [0, width - have], value=fill)
