@@ -12,8 +12,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, cast
 
+import pydantic
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
 
 from seq2seq.errors import DataError, UnknownDataError
 from training.shipped import shipped
@@ -35,7 +36,7 @@ def as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Files = Annotated[tuple[str, ...], BeforeValidator(as_list), Field(min_length=1)]
+Files = Annotated[tuple[str, ...], BeforeValidator(as_list), pydantic.Field(min_length=1)]
 
 
 class FieldFiles(Record):
@@ -56,10 +57,16 @@ class FieldFiles(Record):
 
 
 class Home(Record):
-    """Where one file of a corpus can be had: its public URL and, where it is known, its SHA-256."""
+    """The public URL of a file, or (ending in `/`) of a folder of files, and a file's SHA-256 where it is known."""
 
     url: str
-    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    sha256: str | None = pydantic.Field(default=None, pattern="^[0-9a-f]{64}$")
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_form(cls, value: object) -> object:
+        """A URL stands for a home whose checksum is not known."""
+        return {"url": value} if isinstance(value, str) else value
 
     @field_validator("url")
     @classmethod
@@ -70,13 +77,13 @@ class Home(Record):
 
 
 class Description(Record):
-    """What a data set's YAML file says. Paths in it are absolute, or relative to the data root or to the file itself."""
+    """What a data set's YAML file says. Its paths are absolute, or relative to the data root or to the file itself."""
 
     task: Task
     about: str
     licence: str
     languages: dict[str, str]
-    splits: dict[str, dict[str, FieldFiles]] = Field(min_length=1)
+    splits: dict[str, dict[str, FieldFiles]] = pydantic.Field(min_length=1)
     defaults: dict[str, RecipeValue] = {}
     homes: dict[str, Home] = {}
     generate: Literal["demo"] | None = None
@@ -89,6 +96,15 @@ class Description(Record):
                 raise ValueError(f"languages names the field '{field}', which no split has")
         return self
 
+    def home(self, path: str) -> Home | None:
+        """Where a file can be had: its own home, or its place below the home of a folder that holds it."""
+        if path in self.homes:
+            return self.homes[path]
+        for folder, home in self.homes.items():
+            if folder.endswith("/") and path.startswith(folder):
+                return Home(url=home.url + path.removeprefix(folder))
+        return None
+
     @property
     def paths(self) -> tuple[str, ...]:
         """Every file that the splits name, once, as written."""
@@ -99,7 +115,7 @@ class Description(Record):
 
 
 @dataclass(frozen=True)
-class TextField:
+class Field:
     """A field of a split whose files have been found."""
 
     name: str
@@ -110,7 +126,7 @@ class TextField:
     segmentation: str | None
     references: tuple[tuple[Path, ...], ...]
 
-    def streams(self) -> "tuple[TextField, ...]":
+    def streams(self) -> "tuple[Field, ...]":
         """This text and its further references, each as a field of its own."""
         further = [replace(self, files=files, references=()) for files in self.references]
         return (replace(self, references=()), *further)
@@ -144,8 +160,8 @@ class Dataset(Description):
             )
         return tuple(self.splits[split])
 
-    def field(self, split: str, name: str) -> TextField:
-        """One field with its files found. Raises DataError for an unknown split or field, or files that are not there."""
+    def field(self, split: str, name: str) -> Field:
+        """One field with its files found. Raises DataError: no such split, no such field, a file that is not there."""
         if name not in self.fields(split):
             raise DataError(
                 str(self.where),
@@ -153,7 +169,7 @@ class Dataset(Description):
                 "use one of these names in the recipe, or add the field to the description",
             )
         described = self.splits[split][name]
-        return TextField(
+        return Field(
             name=name,
             files=self.found(described.files),
             tokenised=described.tokenised,
@@ -171,7 +187,7 @@ class Dataset(Description):
         for root in self.roots:
             if (root / path).exists():
                 return root / path
-        have = f"fetch it with `interlinear data get {self.name}`, or " if path in self.homes else ""
+        have = f"fetch it with `interlinear data get {self.name}`, or " if self.home(path) else ""
         raise DataError(
             f"data set '{self.name}'",
             f"{path} was not found in {' or in '.join(str(root) for root in self.roots)}",
@@ -282,7 +298,7 @@ def contents_hash(path: Path, size: int, modified_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_lines(field: TextField) -> Iterator[str]:
+def read_lines(field: Field) -> Iterator[str]:
     """The lines of a field, without their line ends; its files follow each other. Plain or gzip, strict UTF-8.
 
     Raises DataError: nothing in it, bytes that are not UTF-8 (file and line), a damaged or unreadable file.
