@@ -1,0 +1,5 @@
+"""`python -m interlinear` is the console command."""
+
+from interlinear.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""Arguments that several verbs share, so that a name means the same everywhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        show_default=False,
+        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model.",
+    ),
+]
+Tracking = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URI",
+        help="MLflow's address; else MLFLOW_TRACKING_URI, else mlflow.db in this folder.",
+        show_default=False,
+    ),
+]
+DataName = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DATASET", help="A data set's name, or the path of its YAML.", show_default=False),
+]
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Where corpora lie; else INTERLINEAR_DATA, else ./data.", show_default=False
+    ),
+]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+InputFile = typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)

@@ -1,0 +1,93 @@
+"""What the command says and how it ends: results on stdout, everything else on stderr, an expected error as one sentence.
+
+Exit codes: 0 done, 1 the work failed, 2 the call was wrong, 130 and 143 interrupted.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import TypeVar
+
+import typer
+
+from seq2seq.errors import CallError, InterlinearError
+
+T = TypeVar("T")
+
+DONE, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+# Packages that a bare install lacks, and the extra that brings each. (Both bring mlflow.)
+EXTRAS = {
+    "ray": "train",
+    "psutil": "train",
+    "mlflow": "train",
+    "fastapi": "serve",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "pydantic_settings": "serve",
+    "prometheus_client": "serve",
+    "py3langid": "serve",
+    "python_multipart": "serve",
+}
+
+
+def say(message: str) -> None:
+    """One line for the person at the terminal, on stderr."""
+    print(f"interlinear: {message}", file=sys.stderr, flush=True)
+
+
+def exit_code_of(work: Callable[[], int | None]) -> int:
+    """Do the work; say an expected error as a sentence; return the command's exit code. A bug keeps its traceback."""
+    try:
+        code = work() or DONE
+        sys.stdout.flush()
+        return code
+    except InterlinearError as error:
+        say(str(error))
+        return WRONG_CALL if isinstance(error, CallError) else FAILED
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        remedy = f" See `{context.command_path} --help`." if context else ""
+        say(f"{error.format_message().rstrip('.')}.{remedy}")
+        return error.exit_code
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        extra = EXTRAS[package]
+        say(f"this needs the package '{package}', which is not installed. Run pip install 'interlinear[{extra}]'.")
+        return FAILED
+    except BrokenPipeError:
+        # Whoever read our output has read enough. Python flushes stdout once more at exit: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted.")
+        return INTERRUPTED
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        say(f"{error.filename or 'system'}: {error.strerror}.")
+        return FAILED
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM unwind the stack, so that what is open is closed, and end with 143."""
+
+    def unwind(_signal: int, _frame: FrameType | None) -> None:
+        sys.exit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, unwind)
+
+
+def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
+    """The items, with a progress bar on stderr while they pass; without a terminal, just the items."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, description=label, total=total, console=Console(stderr=True), transient=True)

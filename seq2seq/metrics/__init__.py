@@ -1,0 +1,1 @@
+"""How good an output is: scores with signatures, and whether a difference between systems is more than chance."""
