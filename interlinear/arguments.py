@@ -27,9 +27,7 @@ DataName = Annotated[
 ]
 DataRoot = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Where corpora lie; else INTERLINEAR_DATA, else ./data.", show_default=False
-    ),
+    typer.Option(metavar="FOLDER", help="Where corpora lie; else INTERLINEAR_DATA, else ./data.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -1,4 +1,4 @@
-"""What the command says and how it ends: results on stdout, everything else on stderr, an expected error as one sentence.
+"""What the command says and how it ends: results to stdout, the rest to stderr, an expected error as one sentence.
 
 Exit codes: 0 done, 1 the work failed, 2 the call was wrong, 130 and 143 interrupted.
 """

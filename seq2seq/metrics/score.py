@@ -8,7 +8,7 @@ from seq2seq.errors import DataError
 
 
 class Score(BaseModel):
-    """A metric's value, in the metric's usual unit (BLEU: 0 to 100), and the signature that says how to get it again."""
+    """A metric's value in its usual unit (BLEU: 0 to 100), and the signature that says how to get it again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
