@@ -29,6 +29,12 @@ class LSTMCell(nn.Module):
         """The share of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
         return {self.gates: given_words(self.words, self.bias, words)}
 
+    def open_forget_gate(self) -> None:
+        """A forget bias of 1, so that the memory lasts from the start (Jozefowicz et al. 2015)."""
+        bias = self.bias if self.words is None else self.words.bias
+        assert bias is not None
+        bias[bias.shape[0] // 4 : bias.shape[0] // 2] = 1.0
+
     def forward(self, at: Moment, inputs: Tensor, state: CellState) -> CellState:
         hidden, memory = state
         i, f, g, o = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1)).chunk(4, -1)

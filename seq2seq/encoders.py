@@ -1,0 +1,92 @@
+"""Encoders: from words to what the decoder can look at.
+
+Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seq2seq.cells import GRUCell
+from seq2seq.config import Architecture
+from seq2seq.recurrence import Moment
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Annotations (B, T, 2H), and of the top layer the forward state at the last word and the backward state at the
+    first, each (B, H)."""
+
+    states_BTD: Tensor
+    last_forward_BH: Tensor
+    first_backward_BH: Tensor
+
+
+class BidirectionalEncoder(nn.Module):
+    """Two directions over a sentence, h_j = [forward_j; backward_j] (Bahdanau et al. 2015, section 3.2).
+
+    `separate`: each direction is its own stack of layers, joined at the top. `interleaved`: joined after every layer.
+    Padding never enters a state that is read: the backward direction runs over each sentence reversed by its own
+    length.
+    """
+
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        together = config.encoder_stacks != "interleaved"
+        stacks, depth = (1, config.layers_up) if together else (config.layers_up, 1)
+        sizes = [config.embedding] + [2 * config.hidden] * (stacks - 1)
+        self.forwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
+        self.backwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
+        self.dropout = config.dropout
+
+    def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> Encoded:
+        """Annotations of every position; those of padding are finite and mean nothing."""
+        position_T = torch.arange(words_BTE.shape[1], device=lengths_B.device)
+        mirror_BT = lengths_B[:, None] - 1 - position_T
+        mirror_BT = torch.where(mirror_BT >= 0, mirror_BT, position_T)
+        states, forward, backward = words_BTE, words_BTE, words_BTE
+        for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            states = F.dropout(states, self.dropout, self.training and i > 0)
+            forward, backward = ahead(states)[0], take(back(take(states, mirror_BT))[0], mirror_BT)
+            states = torch.cat([forward, backward], -1)
+        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        return Encoded(states, take(forward, last_B1)[:, 0], backward[:, 0])
+
+
+class PaperGRU(nn.Module):
+    """A stack of GRU layers over a sequence, as Wu et al. 2018 write them (equation 10): no kernel computes these."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GRUCell(hidden if i else inputs, 0, hidden, "paper") for i in range(layers))
+        self.hidden = hidden
+        self.dropout = dropout
+
+    def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, None]:
+        """States of the top layer (B, T, H), in the form in which torch's own networks answer."""
+        for i, layer in enumerate(self.layers):
+            given = layer.given(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
+            nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
+            hidden, states = inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden), []
+            for t in range(inputs_BTI.shape[1]):
+                at = Moment({part: share if share.dim() == 1 else share[:, t] for part, share in given.items()})
+                (hidden,) = layer(at, nothing_B0, (hidden,))
+                states.append(hidden)
+            inputs_BTI = torch.stack(states, 1)
+        return inputs_BTI, None
+
+
+def direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
+    """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
+    dropout = config.dropout if layers > 1 else 0.0  # torch warns where there is nothing between layers
+    if config.gru == "paper":
+        return PaperGRU(inputs, config.hidden, layers, dropout)
+    network = nn.LSTM if config.cell == "lstm" else nn.GRU
+    return network(inputs, config.hidden, layers, batch_first=True, dropout=dropout)
+
+
+def take(states_BTD: Tensor, positions_BT: Tensor) -> Tensor:
+    """Each row's states at its own positions."""
+    return states_BTD.gather(1, positions_BT[:, :, None].expand(-1, -1, states_BTD.shape[-1]))
