@@ -1,0 +1,76 @@
+"""The wheel is the whole program: it works from any folder, with its recipes and data-set descriptions inside."""
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT],
+        check=True,
+        capture_output=True,
+        timeout=110,
+    )
+    return next(folder.glob("*.whl"))
+
+
+def run(arguments: list[str | Path], folder: Path, **environment: str) -> str:
+    """Run a program elsewhere than in the checkout; its output."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+    done = subprocess.run(
+        arguments, cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_wheel_has_every_package_recipe_and_description(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for package in ("seq2seq", "registry", "training", "service", "interlinear"):
+        # Whatever the checkout has in a package - code, the demo's grammar, the playground's page - the wheel has too.
+        for file in (ROOT / package).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                assert file.relative_to(ROOT).as_posix() in names
+    for folder in ("recipes", "corpora"):
+        for file in (ROOT / folder).rglob("*.yaml"):
+            assert f"training/{file.relative_to(ROOT).as_posix()}" in names
+    assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
+
+
+def test_wheel_works_from_any_folder(wheel, tmp_path):
+    """Unpacked into a folder of its own, with this environment's libraries and none of the checkout."""
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    zipfile.ZipFile(wheel).extractall(site)
+    where = run([sys.executable, "-c", "import training; print(training.__file__)"], elsewhere, PYTHONPATH=str(site))
+    assert where.startswith(str(site))
+    command = [sys.executable, "-m", "interlinear"]
+    assert "translate" in run([*command, "--help"], elsewhere, PYTHONPATH=str(site))
+    assert "parameters" in run([*command, "info", "rnnsearch"], elsewhere, PYTHONPATH=str(site))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_bare_install_in_an_empty_environment(wheel, tmp_path):
+    """No extra: the command starts, counts a recipe's parameters, and names the extra that a verb needs."""
+    venv.create(tmp_path / "empty", with_pip=True)
+    python = tmp_path / "empty" / "bin" / "python"
+    run([python, "-m", "pip", "install", "-qq", "--constraint", ROOT / "constraints.txt", wheel], tmp_path)
+    command = tmp_path / "empty" / "bin" / "interlinear"
+    assert "translate" in run([command, "--help"], tmp_path)
+    assert "parameters" in run([command, "info", "rnnsearch"], tmp_path)
+    refused = subprocess.run(
+        [command, "serve", "--port", "0"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "interlinear[serve]" in refused.stderr and "Traceback" not in refused.stderr
