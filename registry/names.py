@@ -1,0 +1,171 @@
+"""What a model's name points to: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`, to its bundle."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.errors import CallError, RegistryError
+
+if TYPE_CHECKING:
+    from registry.store import Kept, Store
+
+FORMS = "a model is a bundle folder, models:/NAME/3, models:/NAME@champion or runs:/ID/model"
+
+
+@dataclass(frozen=True)
+class FolderName:
+    """A bundle on this machine."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class VersionName:
+    """`models:/NAME/3`."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"models:/{self.name}/{self.version}"
+
+
+@dataclass(frozen=True)
+class AliasName:
+    """`models:/NAME@ALIAS`."""
+
+    name: str
+    alias: str
+
+    def __str__(self) -> str:
+        return f"models:/{self.name}@{self.alias}"
+
+
+@dataclass(frozen=True)
+class RunName:
+    """`runs:/ID/model`: what a run logged under that name, registered or not."""
+
+    run_id: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"runs:/{self.run_id}/{self.model}"
+
+
+ModelName = FolderName | VersionName | AliasName | RunName
+
+
+@dataclass(frozen=True)
+class Located:
+    """A bundle's folder on this machine, and for a registered model its name and version."""
+
+    folder: Path
+    name: str | None = None
+    version: str | None = None
+
+
+# A registered name becomes part of addresses and of paths in an artifact store: nothing that could leave its place.
+_WORD = r"[^\s/\\:@.\-\x00-\x1f\x7f][^/\\:@\x00-\x1f\x7f]*"
+_VERSION = re.compile(rf"models:/(?P<name>{_WORD})/(?P<version>[1-9]\d*)")
+_ALIAS = re.compile(rf"models:/(?P<name>{_WORD})@(?P<alias>[A-Za-z_][\w.-]*)")
+_RUN = re.compile(rf"runs:/(?P<run>\w[\w-]*)/(?P<model>{_WORD}(?:/{_WORD})*)")
+
+
+def parse(text: str) -> ModelName:
+    """What a model's name says, without looking whether it exists.
+
+    Raises CallError for a name of none of the four forms.
+    """
+    if match := _VERSION.fullmatch(text):
+        return VersionName(match["name"], match["version"])
+    if match := _ALIAS.fullmatch(text):
+        return AliasName(match["name"], match["alias"])
+    if match := _RUN.fullmatch(text):
+        return RunName(match["run"], match["model"])
+    if re.match(r"(models|runs):", text):
+        raise CallError(repr(text), "is not a model's name", FORMS)
+    if not text.strip() or "\0" in text or re.match(r"\w[\w+.-]*://", text):
+        raise CallError(repr(text), "is neither a folder nor a model's name", FORMS)
+    return FolderName(Path(text))
+
+
+def check_name(name: str) -> None:
+    """Raises CallError unless models can be registered under this name."""
+    if not re.fullmatch(_WORD, name):
+        raise CallError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")
+
+
+def fetch(name: str, tracking: str | None = None) -> Located:
+    """The bundle that a name points to, on this machine.
+
+    A bundle kept in files that this machine sees is used where it lies; any other is downloaded once into the cache
+    (`$XDG_CACHE_HOME/interlinear/models`, by default under `~/.cache`) and checked before it gets its name there.
+
+    Raises CallError (malformed name, no such folder) and RegistryError (store unreachable; unknown name, version,
+    alias or run; nothing in it that is a bundle).
+    """
+    match parse(name):
+        case FolderName(path):
+            if not path.is_dir():
+                raise CallError(str(path), "is not a folder" if path.exists() else "there is no such folder", FORMS)
+            return Located(_bundle(path, name))
+        case parsed:
+            from registry.store import Store  # a folder's bundle needs no MLflow
+
+            store = Store(tracking)
+            kept = store.find(parsed)
+            folder = kept.folder if kept.folder else _cached(kept, store)
+            return Located(_bundle(folder, name), kept.name, kept.version)
+
+
+def bundle_in(folder: Path) -> Path | None:
+    """The bundle in a folder: the folder itself, a run's `bundle/`, or what MLflow's model carries as its artifact."""
+    places = (folder, folder / "bundle", folder / "artifacts" / "bundle")
+    return next((place for place in places if (place / "model.json").is_file()), None)
+
+
+def _bundle(folder: Path, name: str) -> Path:
+    if found := bundle_in(folder):
+        return found
+    raise RegistryError(name, f"no model bundle in {folder}", "a bundle holds model.json and model.safetensors")
+
+
+def _cached(kept: "Kept", store: "Store") -> Path:
+    """The downloaded model, complete: renamed into its place only after its weights' hash was right."""
+    place = _cache() / hashlib.sha256(f"{store.uri} {kept.location}".encode()).hexdigest()[:32]
+    if (found := bundle_in(place)) and _is_whole(found):
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".download-") as temporary:
+        downloaded = store.download(kept, Path(temporary))
+        if (found := bundle_in(downloaded)) and not _is_whole(found):
+            raise RegistryError(
+                str(kept), "the downloaded bundle is damaged: its weights are not those of its model.json", "register it anew"
+            )
+        shutil.rmtree(place, ignore_errors=True)  # a damaged one: a whole one was returned above
+        try:
+            os.rename(downloaded, place)
+        except OSError:
+            if not bundle_in(place):  # otherwise another process was faster, and its copy serves as well
+                raise
+    return place
+
+
+def _is_whole(bundle: Path) -> bool:
+    """Whether the weights are those that the bundle's record names; reads them once, about 0.1 s for 100 MB."""
+    try:
+        record = json.loads((bundle / "model.json").read_bytes())
+        with open(bundle / "model.safetensors", "rb") as weights:
+            return bool(hashlib.file_digest(weights, "sha256").hexdigest() == record["weights_sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlinear" / "models"

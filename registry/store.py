@@ -1,0 +1,410 @@
+"""The MLflow store: bundles logged as models, registered under names, and named by aliases."""
+
+import difflib
+import logging
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import mlflow
+import pandas
+import requests
+from mlflow.entities.model_registry import ModelVersion, RegisteredModel
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model, ModelSignature
+from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+from mlflow.store.entities import PagedList
+from sqlalchemy.exc import SQLAlchemyError
+
+from registry.names import AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
+from seq2seq.bundle import Card
+from seq2seq.errors import BundleError, CallError, RegistryError
+
+_T = TypeVar("_T")
+
+DEFAULT_TRACKING = "sqlite:///mlflow.db"
+CHAMPION = "champion"
+LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
+
+# What an artifact's address may be besides a folder and the tracking server's own store.
+_OBJECT_STORES = ("s3", "gs", "abfss", "wasbs", "hdfs")
+
+_GREETINGS = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
+
+_REACH = 5.0  # seconds until a store that does not answer counts as unreachable
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the store keeps a model: MLflow's folder around a bundle."""
+
+    name: str | None
+    version: str | None
+    location: str  # the artifacts' address
+    folder: Path | None  # the same as a folder, where this machine sees it
+
+    def __str__(self) -> str:
+        return f"models:/{self.name}/{self.version}" if self.name else self.location
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A bundle that was logged as a run's model."""
+
+    model_id: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """One registered version, as `interlinear models` lists it."""
+
+    name: str
+    version: str
+    aliases: tuple[str, ...]
+    run_id: str | None
+    created: datetime
+    task: str | None
+    languages: str | None
+    recipe: str | None
+    dataset: str | None
+    bleu: float | None
+
+
+class Store:
+    """One MLflow store, by its address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
+
+    Artifacts of a database on this machine lie in `mlartifacts` beside it; those of a server where the server says.
+    Every method raises RegistryError, within seconds, when the store cannot be reached.
+    """
+
+    def __init__(self, tracking: str | None = None, create: bool = False) -> None:
+        """Open the store; a SQLite file that does not exist is made only with `create`.
+
+        Raises CallError for an address of no known kind, RegistryError when nothing answers there.
+        """
+        self.uri = tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+        self.artifacts = _reach(self.uri, create)
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
+        # MLflow's own patience is four minutes; the user's settings stay.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        with self.errors():
+            self.client = mlflow.MlflowClient(self.uri, self.uri)
+
+    @property
+    def shown(self) -> str:
+        """The address without its password."""
+        return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", self.uri)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """What MLflow raises inside becomes a RegistryError that names the store."""
+        try:
+            yield
+        except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
+            problem = " ".join(str(error).split()) or type(error).__name__
+            raise RegistryError(self.shown, problem[:300], "see whether the store is there and may be written") from error
+
+    def experiment(self, name: str) -> str:
+        """The id of an experiment, which is made where it does not exist."""
+        with self.errors():
+            if found := self.client.get_experiment_by_name(name):
+                if found.lifecycle_stage != "active":
+                    raise RegistryError(
+                        self.shown, f"experiment {name!r} was deleted", "restore it in MLflow, or name another by --experiment"
+                    )
+                return str(found.experiment_id)
+            place = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
+            return str(self.client.create_experiment(name, artifact_location=place))
+
+    def log_model(self, bundle: Path, run_id: str) -> Logged:
+        """Log a bundle as the model of a run: code and the bundle's files, with signature, example and tags; no pickle."""
+        card = _card(bundle)
+        with self.errors(), tempfile.TemporaryDirectory() as temporary:
+            # MLflow keeps an artifact under its folder's own name: `bundle`, whatever the folder is called here.
+            named = bundle.resolve()
+            if named.name != "bundle":
+                named = shutil.copytree(named, Path(temporary, "bundle"))
+            run = self.client.get_run(run_id)
+            # Made here, because MLflow would put the model of a run that is not the active one among another's.
+            made = self.client.create_logged_model(
+                run.info.experiment_id, LOGGED_AS, source_run_id=run_id, tags=_tags(card), params=run.data.params
+            )
+            mlflow.set_tracking_uri(self.uri)
+            Model.log(
+                artifact_path=None,
+                flavor=mlflow.pyfunc,
+                run_id=run_id,
+                model_id=made.model_id,
+                python_model=str(Path(__file__).with_name("pyfunc.py")),
+                artifacts={"bundle": str(named)},
+                signature=_signature(card),
+                input_example=_example(card),
+                pip_requirements=_requirements(),
+            )
+        return Logged(made.model_id, run_id)
+
+    def register(self, logged: Logged, name: str) -> str:
+        """Register a logged model as the next version of `name`; returns the version.
+
+        The first version of a name becomes its champion; later ones by `promote`. Raises CallError for a name that
+        cannot be one.
+        """
+        check_name(name)
+        with self.errors():
+            if all(known.name != name for known in self._registered()):
+                self.client.create_registered_model(name)
+            model = self.client.get_logged_model(logged.model_id)
+            made = self.client.create_model_version(
+                name,
+                f"models:/{logged.model_id}",
+                run_id=logged.run_id,
+                model_id=logged.model_id,
+                tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
+            )
+            if CHAMPION not in self.client.get_registered_model(name).aliases:
+                self.client.set_registered_model_alias(name, CHAMPION, made.version)
+            return str(made.version)
+
+    def promote(self, name: str, version: str, alias: str = CHAMPION) -> None:
+        """Let an alias point to a version. Raises RegistryError for a name or version that is not registered."""
+        parsed = parse(f"models:/{name}/{version}")
+        if not isinstance(parsed, VersionName) or not isinstance(parse(f"models:/{name}@{alias}"), AliasName):
+            raise CallError(f"{name} {version} {alias}", "not a name, a version number and an alias", "see interlinear models")
+        self._version(parsed)
+        with self.errors():
+            self.client.set_registered_model_alias(name, alias, version)
+
+    def list_models(self) -> list[ModelRecord]:
+        """Every version of every registered model, by name, newest first."""
+        with self.errors():
+            aliases = {
+                (model.name, str(version)): tuple(sorted(a for a, v in model.aliases.items() if str(v) == str(version)))
+                for model in self._registered()
+                for version in model.aliases.values()
+            }
+            versions = list(_pages(self.client.search_model_versions))
+        records = [_record(made, aliases.get((made.name, str(made.version)), ())) for made in versions]
+        return sorted(records, key=lambda record: (record.name, -int(record.version)))
+
+    def find(self, name: ModelName) -> Kept:
+        """Where the store keeps what a name points to, without fetching it.
+
+        Raises RegistryError for an unknown name (with those that are like it), version, alias or run.
+        """
+        match name:
+            case FolderName(path):
+                return Kept(None, None, str(path), path)
+            case RunName():
+                return self._of_run(name)
+            case VersionName():
+                made = self._version(name)
+            case AliasName():
+                aliases = self._model(name.name).aliases
+                if name.alias not in aliases:
+                    raise RegistryError(
+                        str(name), f"{name.name!r} has no alias {name.alias!r}", _choices("its aliases are", sorted(aliases))
+                    )
+                made = self._version(VersionName(name.name, str(aliases[name.alias])))
+        with self.errors():
+            model_id = re.fullmatch(r"models:/(m-\w+)", made.source or "")
+            location = (
+                self.client.get_logged_model(model_id[1]).artifact_location
+                if model_id
+                else self.client.get_model_version_download_uri(made.name, made.version)
+            )
+        return self._kept(made.name, str(made.version), location)
+
+    def download(self, kept: Kept, folder: Path) -> Path:
+        """Copy a kept model's files into `folder`; returns where they lie in it."""
+        with self.errors():
+            return Path(
+                mlflow.artifacts.download_artifacts(
+                    artifact_uri=kept.location, dst_path=str(folder), tracking_uri=self.uri, registry_uri=self.uri
+                )
+            )
+
+    def _registered(self) -> Iterator[RegisteredModel]:
+        return _pages(self.client.search_registered_models)
+
+    def _model(self, name: str) -> RegisteredModel:
+        with self.errors():
+            models = {model.name: model for model in self._registered()}
+        if name not in models:
+            near = difflib.get_close_matches(name, models, n=5, cutoff=0.5) or sorted(models)[:5]
+            raise RegistryError(self.shown, f"no model is registered as {name!r}", _choices("there are", near))
+        return models[name]
+
+    def _version(self, name: VersionName) -> ModelVersion:
+        self._model(name.name)
+        with self.errors():
+            versions = {str(v.version): v for v in _pages(self.client.search_model_versions) if v.name == name.name}
+        if name.version not in versions:
+            known = sorted(versions, key=int)
+            raise RegistryError(str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known))
+        return versions[name.version]
+
+    def _of_run(self, name: RunName) -> Kept:
+        with self.errors():
+            try:
+                run = self.client.get_run(name.run_id)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+                raise RegistryError(self.shown, f"there is no run {name.run_id!r}") from None
+            logged = [
+                model
+                for model in self.client.search_logged_models(
+                    [run.info.experiment_id], f"source_run_id = '{name.run_id}'", max_results=50
+                )
+                if model.name == name.model
+            ]
+            if logged:
+                newest = max(logged, key=lambda model: model.creation_timestamp)
+                return self._kept(None, None, newest.artifact_location)
+            return self._kept(None, None, f"{run.info.artifact_uri}/{name.model}")
+
+    def _kept(self, name: str | None, version: str | None, location: str) -> Kept:
+        """Raises RegistryError for files that are gone, and for an address that is neither the store's nor an object store."""
+        address = urlsplit(location)
+        if address.scheme in ("", "file"):
+            folder = Path(url2pathname(address.path))
+            if not folder.is_dir():
+                raise RegistryError(
+                    f"models:/{name}/{version}" if name else location,
+                    f"its files are not at {folder}",
+                    "they were moved or deleted, or lie on another machine",
+                )
+            return Kept(name, version, location, folder)
+        proxied = address.scheme == "mlflow-artifacts" and address.netloc in ("", urlsplit(self.uri).netloc)
+        if not proxied and address.scheme not in _OBJECT_STORES:
+            raise RegistryError(self.shown, f"a model lies at {location}, which is not fetched", "use an artifact store of MLflow")
+        return Kept(name, version, location, None)
+
+
+def _reach(uri: str, create: bool) -> Path | None:
+    """Whether something answers at a store's address, within seconds; the folder for artifacts where it is a database."""
+    address = urlsplit(uri)
+    scheme = address.scheme.partition("+")[0]
+    if scheme == "sqlite":
+        database = Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
+        _check_sqlite(database, uri, create)
+        return database.resolve().parent / "mlartifacts"
+    if scheme not in ("http", "https", *_PORTS) or not address.hostname:
+        raise CallError(uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://...")
+    try:
+        if scheme in _PORTS:
+            socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
+            return Path("mlartifacts").resolve()
+        with requests.get(f"{uri.rstrip('/')}/health", timeout=_REACH, stream=True):
+            pass  # any answer will do: what it means is MLflow's to say
+    except (OSError, requests.RequestException) as error:
+        if isinstance(error, requests.exceptions.SSLError):
+            return None  # it answers; whether its certificate is trusted, MLflow's own settings say
+        where = f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
+        raise RegistryError(where, "the tracking store does not answer", "start it, or name another by --tracking") from error
+    return None
+
+
+def _check_sqlite(database: Path, uri: str, create: bool) -> None:
+    # MLflow tries a file that it cannot open again and again, for minutes.
+    if not database.exists():
+        if not create:
+            raise RegistryError(uri, "there is no such store", "train with --register NAME, or name the store by --tracking")
+        if not database.resolve().parent.is_dir():
+            raise RegistryError(uri, f"there is no folder {database.resolve().parent}", "make it, or name another store")
+    try:
+        with closing(sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)) as file:
+            file.execute("select count(*) from sqlite_master")
+    except sqlite3.Error as error:
+        raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
+
+
+def _pages(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
+    page = search()
+    yield from page
+    while page.token:
+        page = search(page_token=page.token)
+        yield from page
+
+
+def _choices(lead: str, choices: Sequence[str]) -> str:
+    return f"{lead} {', '.join(choices)}" if choices else "there are none yet"
+
+
+def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
+    bleu = made.tags.get("bleu")
+    return ModelRecord(
+        name=made.name,
+        version=str(made.version),
+        aliases=aliases,
+        run_id=made.run_id,
+        created=datetime.fromtimestamp(made.creation_timestamp / 1000, UTC),
+        task=made.tags.get("task"),
+        languages=made.tags.get("languages"),
+        recipe=made.tags.get("recipe"),
+        dataset=made.tags.get("dataset"),
+        bleu=float(bleu) if bleu else None,
+    )
+
+
+def _card(bundle: Path) -> Card:
+    try:
+        return Card.model_validate_json((bundle / "model.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise BundleError(str(bundle / "model.json"), f"cannot be read as a bundle's record: {error}") from error
+
+
+def _tags(card: Card) -> dict[str, str]:
+    """What one looks for in a list of models; the whole record lies in the bundle's model.json."""
+    tags = {
+        "task": card.task,
+        "languages": "-".join(dict.fromkeys(card.languages.values())),
+        "recipe": card.recipe.get("name"),
+        "dataset": card.data.get("name"),
+        "git_commit": card.git_commit,
+        "weights_sha256": card.weights_sha256,
+    }
+    if bleu := card.metrics.get("bleu"):
+        tags |= {"bleu": f"{bleu.score:.2f}", "bleu_signature": bleu.signature}
+    return {key: str(value) for key, value in tags.items() if value}
+
+
+def _signature(card: Card) -> ModelSignature:
+    """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns."""
+    names = list(card.model.sources)
+    columns = [ColSpec(DataType.string, name) for name in names] if len(names) > 1 else [ColSpec(DataType.string)]
+    return ModelSignature(
+        inputs=Schema(columns),
+        outputs=Schema([ColSpec(DataType.string)]),
+        params=ParamSchema([ParamSpec("beam_size", DataType.long, card.search.beam)]),
+    )
+
+
+def _example(card: Card) -> pandas.DataFrame:
+    """One row in the source's language, so that the example says what goes in."""
+    return pandas.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.sources})
+
+
+def _requirements() -> list[str]:
+    """This project, where it is installed, and what a bundle is read with, each at the version that made it."""
+    found = []
+    for package in ("interlinear", "mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{package}=={version(package).partition('+')[0]}")
+    return found
