@@ -46,8 +46,8 @@ class LSTMCell(nn.Module):
 class GRUCell(nn.Module):
     """Gated recurrent unit; the two published forms differ in where r acts and in what z weighs.
 
-        cudnn:  n = tanh(W y + C c + r * (U s + b))     s' = (1 - z) * n + z * s
-        paper:  n = tanh(W y + C c + U [r * s])         s' = (1 - z) * s + z * n      (Wu et al. 2018, equation 10)
+    cudnn:  n = tanh(W y + C c + r * (U s + b))     s' = (1 - z) * n + z * s
+    paper:  n = tanh(W y + C c + U [r * s])         s' = (1 - z) * s + z * n      (Wu et al. 2018, equation 10)
     """
 
     leaves = ("hidden",)

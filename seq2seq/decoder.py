@@ -32,8 +32,8 @@ class Seen:
 class Decoder(nn.Module):
     """Stacked cells over target words; attention reads the top layer's previous state (Wu et al. 2018, equations 1-4).
 
-        s_i = f(s_{i-1}, y_{i-1}, c_i)                      contexts enter every layer
-        t_i = W_y y_{i-1} + W s_i + W^a c_i                 readout, equation 10 without the bold terms
+    s_i = f(s_{i-1}, y_{i-1}, c_i)                      contexts enter every layer
+    t_i = W_y y_{i-1} + W s_i + W^a c_i                 readout, equation 10 without the bold terms
     """
 
     def __init__(self, config: Architecture, summary: int) -> None:

@@ -11,8 +11,18 @@ class InterlinearError(Exception):
         super().__init__(where, problem, remedy)  # all three, so that the error survives pickling between processes
 
     def __str__(self) -> str:
-        sentence = f"{self.where}: {self.problem.rstrip('.')}."
-        return f"{sentence} {self.remedy[:1].upper()}{self.remedy[1:].rstrip('.')}." if self.remedy else sentence
+        return " ".join(filter(None, [sentence(f"{self.where}: {self.problem}"), sentence(capital(self.remedy))]))
+
+
+def sentence(text: str) -> str:
+    """The text with one full stop, or its question mark, at the end."""
+    text = text.strip().rstrip(".")
+    return text if not text or text.endswith("?") else f"{text}."
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, the rest as it is."""
+    return text[:1].upper() + text[1:]
 
 
 class CallError(InterlinearError):

@@ -49,8 +49,11 @@ def explain(source: Sequence[Span], target: Sequence[Span], matrices: dict[str, 
 
 
 def by_words(
-    weights_LT: Tensor, source: Sequence[tuple[int, int]], target: Sequence[tuple[int, int]],
-    source_words: Sequence[tuple[int, int]], target_words: Sequence[tuple[int, int]],
+    weights_LT: Tensor,
+    source: Sequence[tuple[int, int]],
+    target: Sequence[tuple[int, int]],
+    source_words: Sequence[tuple[int, int]],
+    target_words: Sequence[tuple[int, int]],
 ) -> Tensor:
     """Weights between words from weights between subwords: summed over a source word, averaged over a target word.
 

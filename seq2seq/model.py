@@ -132,4 +132,3 @@ class Model(nn.Module):
 def build(config: ModelConfig) -> Model:
     """A new model with fresh weights, drawn from torch's default generator."""
     return Model(config)
-

@@ -1,0 +1,182 @@
+"""The bundle: a trained model as a folder, loaded without running any code from it.
+
+model.safetensors     weights by the names of docs/parameters.md
+model.json            the card: architecture, recipe, scores, versions, and the checksum of every other file
+tokenizer.NAME.json   one for every text source, and for the target
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from seq2seq.config import ModelConfig
+from seq2seq.errors import BundleError
+from seq2seq.metrics.score import Score
+from seq2seq.model import Model, build
+from seq2seq.search import SearchOptions
+from seq2seq.text import Tokenizer
+
+FORMAT = 1
+WEIGHTS, CARD = "model.safetensors", "model.json"
+
+Task = Literal["translation", "summarization", "multimodal", "post-edit"]
+
+
+class Limits(BaseModel):
+    """The longest source that is accepted and the longest output that is written, in the vocabularies' units."""
+
+    source_length: int = Field(200, ge=1)
+    target_length: int = Field(400, ge=1)
+
+
+class Card(BaseModel):
+    """What `model.json` says of a model."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = FORMAT
+    task: Task = "translation"
+    languages: dict[str, str] = Field({}, description="language code of every source and of the target")
+    model: ModelConfig
+    search: SearchOptions = Field(SearchOptions(), description="what the recipe searches with")
+    limits: Limits = Limits()
+    recipe: dict[str, Any] = Field({}, description="how the model was made: a record, read by nobody")
+    data: dict[str, Any] = Field({}, description="name and fingerprints of the data: a record")
+    metrics: dict[str, Score] = {}
+    git_commit: str | None = None
+    versions: dict[str, str] = {}
+    created: str = ""
+    weights_sha256: str = Field("", description="of the weights themselves (`hash_weights`), not of their file")
+    files: dict[str, str] = Field({}, description="SHA-256 of every other file of the bundle")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with all that it needs to read and write text."""
+
+    model: Model
+    tokenizers: dict[str, Tokenizer]
+    card: Card
+    folder: Path
+
+
+def hash_weights(state: dict[str, torch.Tensor]) -> str:
+    """SHA-256 of weights by name, shape and bytes: equal for equal weights, however they are stored."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.view(torch.uint8).numpy().data if tensor.dim() else tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], card: Card) -> Card:
+    """Write a bundle to a new name beside `folder`, then put it in its place; returns the card with its checksums."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in own_weights(model).items()}
+        save_file(weights, draft / WEIGHTS)
+        for name, tokenizer in tokenizers.items():
+            tokenizer.save(draft / f"tokenizer.{name}.json")
+        files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
+        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files})
+        (draft / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        for path in draft.iterdir():
+            sync(path)
+        draft.chmod(0o755)
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+            folder.rename(old / "bundle")
+            draft.rename(folder)
+            shutil.rmtree(old)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return card
+
+
+def own_weights(model: Model) -> dict[str, torch.Tensor]:
+    """The model's weights by name, each once where several names share it."""
+    return dict(model.named_parameters())
+
+
+def load(folder: Path | str, device: str = "cpu") -> Bundle:
+    """Load a bundle; every file is checked against the card. Raises BundleError with the file that is at fault."""
+    folder = Path(folder)
+    card = read_card(folder)
+    for name, expected in card.files.items():
+        if not (folder / name).is_file():
+            raise BundleError(str(folder / name), "the file is missing from the bundle", "copy the whole folder again")
+        if checksum(folder / name) != expected:
+            raise BundleError(
+                str(folder / name), "the file is not what model.json says (another checksum)", "copy it again"
+            )
+    model = build(card.model)
+    try:
+        weights = load_file(folder / WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise BundleError(
+            str(folder / WEIGHTS), f"the weights cannot be read ({error})", "copy the file again"
+        ) from None
+    expected_names = set(own_weights(model))
+    if expected_names != set(weights):
+        odd = sorted(expected_names ^ set(weights))[0]
+        raise BundleError(str(folder / WEIGHTS), f"the weights do not fit the architecture in model.json ('{odd}')")
+    try:
+        model.load_state_dict(weights, strict=False)  # a shared matrix is stored once, under its first name
+    except RuntimeError as error:
+        raise BundleError(str(folder / WEIGHTS), f"the weights do not fit the architecture ({error})") from None
+    names = [*card.model.sources, "target"]
+    tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
+    return Bundle(model.to(device).eval(), tokenizers, card, folder)
+
+
+def read_card(folder: Path) -> Card:
+    """The card alone: what a bundle is, without its weights."""
+    path = folder / CARD
+    if not path.is_file():
+        raise BundleError(str(folder), f"this is no bundle: there is no {CARD} in it", "name the folder that holds it")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it is no JSON object")
+        if (version := content.get("format", 0)) > FORMAT:
+            raise BundleError(
+                str(path),
+                f"the bundle has format {version}, and this version reads up to {FORMAT}",
+                "update interlinear",
+            )
+        return Card.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise BundleError(str(path), f"{key}: {first['msg']}", "copy the file again") from None
+    except (ValueError, OSError) as error:
+        raise BundleError(str(path), f"the file cannot be read ({error})", "copy it again") from None
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Have a file, or a folder's entries, on disk before going on."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,192 @@
+"""A recipe: what is made of a data set, and how. One YAML file, validated; `extends` builds one on another."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from seq2seq.config import Architecture, ModelConfig, TextVocabulary
+from seq2seq.errors import RecipeError
+from seq2seq.search import SearchOptions
+from training.shipped import shipped
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TextSettings(Section):
+    """How a text becomes ids."""
+
+    kind: Literal["text"] = "text"
+    units: Literal["bpe", "words"] = "bpe"
+    vocabulary: int = Field(8000, ge=5, description="entries at most, the special ones included")
+    lowercase: bool = Field(False, description="learn from lower-cased text")
+
+
+class TrainingSettings(Section):
+    """How the weights come to be."""
+
+    optimizer: Literal["adam", "adamw", "adadelta"] = "adam"
+    learning_rate: float = Field(0.001, gt=0)
+    weight_decay: float | None = Field(None, ge=0, description="adamw only; default 0.01")
+    rho: float | None = Field(None, gt=0, lt=1, description="adadelta only; default 0.95")
+    epsilon: float | None = Field(None, gt=0, description="default: 1e-8, adadelta 1e-6")
+    schedule: Literal["constant", "halve_on_plateau", "halve_from_epoch", "inverse_square_root"] = "halve_on_plateau"
+    plateau: int | None = Field(None, ge=1, description="halve_on_plateau: epochs without a better score; default 1")
+    halve_from: int | None = Field(
+        None, ge=1, description="halve_from_epoch: the last epoch at the full rate; default 9"
+    )
+    warmup: int = Field(0, ge=0, description="updates over which the rate rises from 0")
+    clip: float | None = Field(1.0, gt=0, description="largest norm of the gradient; null: none")
+    batch_tokens: int | None = Field(
+        None, ge=1, description="target tokens in one update's batch, of all workers together"
+    )
+    batch_sentences: int | None = Field(None, ge=1, description="the same in sentences; one of the two")
+    accumulation: int = Field(1, ge=1, description="parts in which each worker takes its share of a batch")
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    precision: Literal["bf16", "fp32"] = "bf16"
+    epochs: int = Field(20, ge=1)
+    patience: int | None = Field(5, ge=1, description="epochs without a better dev score before training stops")
+    score: Literal["bleu", "perplexity"] = Field("bleu", description="the dev score that decides what is better")
+    dev_beam: int = Field(1, ge=1, le=64, description="beam of the search on the dev set, after every epoch")
+    average: int = Field(1, ge=1, description="the weights of so many best epochs are averaged at the end")
+    keep_last: int = Field(2, ge=1, description="training states kept")
+    save_minutes: float = Field(5, gt=0, description="minutes between training states within an epoch")
+    max_length: int = Field(100, ge=1, description="longer pairs, in tokens of either side, are left out")
+    seed: int = 1
+
+    @model_validator(mode="after")
+    def _pointless(self) -> Self:
+        needs = {
+            "weight_decay": ("optimizer", "adamw"),
+            "rho": ("optimizer", "adadelta"),
+            "plateau": ("schedule", "halve_on_plateau"),
+            "halve_from": ("schedule", "halve_from_epoch"),
+        }
+        for key, (other, value) in needs.items():
+            if getattr(self, key) is not None and getattr(self, other) != value:
+                raise ValueError(f"{key}: has no effect with {other}: {getattr(self, other)}")
+        if self.schedule == "inverse_square_root" and not self.warmup:
+            raise ValueError("warmup: inverse_square_root needs one, in updates")
+        if (self.batch_tokens is None) == (self.batch_sentences is None):
+            raise ValueError("batch_tokens: set this or batch_sentences, and not both (null unsets the other)")
+        return self
+
+
+class Recipe(Section):
+    """One system: its sources and target, its model, its training and its search."""
+
+    about: str = ""
+    sources: dict[str, TextSettings] = Field(min_length=1, max_length=1)
+    target: TextSettings
+    joint_vocabulary: bool = Field(False, description="one vocabulary for source and target")
+    model: Architecture
+    training: TrainingSettings
+    search: SearchOptions = SearchOptions()
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.joint_vocabulary and any(source != self.target for source in self.sources.values()):
+            raise ValueError("joint_vocabulary: source and target must have the same units and vocabulary size")
+        if self.model.tie_embeddings == "all" and not self.joint_vocabulary:
+            raise ValueError("model.tie_embeddings: all needs joint_vocabulary: true")
+        return self
+
+    def model_for(self, vocabularies: Mapping[str, int]) -> ModelConfig:
+        """The model's config, with the sizes that the vocabularies came to have: by source name, and 'target'."""
+        return ModelConfig(
+            **self.model.model_dump(),
+            sources={name: TextVocabulary(vocabulary=vocabularies[name]) for name in self.sources},
+            target=TextVocabulary(vocabulary=vocabularies["target"]),
+        )
+
+    def as_yaml(self) -> str:
+        """The recipe in full, with everything that it extends."""
+        return yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)
+
+
+def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by name or path, changed by a data set's defaults, then by `key=value` overrides (dotted keys).
+
+    Raises RecipeError that names the file or the key.
+    """
+    content = read(name, ())
+    for key, value in (defaults or {}).items():
+        put(content, key, value, name)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise RecipeError(override, "this is no setting", "write --set key=value, for example model.layers=2")
+        try:
+            put(content, key.strip(), yaml.safe_load(value), name)
+        except yaml.YAMLError:
+            raise RecipeError(key, f"the value {value!r} is no YAML") from None
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        raise explained(name, error) from None
+
+
+def recipe_names() -> list[str]:
+    """The recipes that ship with Interlinear."""
+    folder = shipped("recipes")
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
+
+
+def read(name: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """A recipe file's content laid over what it extends."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else shipped("recipes") / f"{name}.yaml"
+    if not path.is_file():
+        near = difflib.get_close_matches(name, recipe_names(), 1)
+        guess = f"did you mean {near[0]}?" if near else f"there are {', '.join(recipe_names())}, or give a YAML file"
+        raise RecipeError(name, "there is no such recipe", guess)
+    if name in above:
+        raise RecipeError(name, f"the recipe extends itself (by {' -> '.join([*above, name])})")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecipeError(name, f"the file is no YAML ({str(error).splitlines()[0]})") from None
+    if not isinstance(content, dict):
+        raise RecipeError(name, "the file holds no keys", "see docs/recipes.md")
+    base = content.pop("extends", None)
+    return content if base is None else laid_over(read(str(base), (*above, name)), content)
+
+
+def laid_over(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """The base with the content's keys in their place, section by section."""
+    merged = dict(base)
+    for key, value in content.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = laid_over(base[key], value) if both else value
+    return merged
+
+
+def put(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
+    """Set one dotted key."""
+    *sections, last = key.split(".")
+    for section in sections:
+        content = content.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise RecipeError(f"{recipe}: {key}", f"'{section}' holds a value, and no keys")
+    content[last] = value
+
+
+def explained(name: str, error: ValidationError) -> RecipeError:
+    """The first thing that is wrong, with the key and the nearest right one."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"] if part != "float" and not str(part).startswith("literal["))
+    if first["type"] == "extra_forbidden":
+        models = {"model": Architecture, "training": TrainingSettings, "search": SearchOptions, "target": TextSettings}
+        section = Recipe if len(first["loc"]) == 1 else models.get(str(first["loc"][0]), TextSettings)
+        near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
+        known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
+        return RecipeError(f"{name}: {key}", "unknown key", known)
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error" and ": " in message:  # a rule between keys names its key itself
+        rule, _, message = message.partition(": ")
+        key = f"{key}.{rule}" if key else rule
+    return RecipeError(f"{name}: {key}", message[:1].lower() + message[1:])
