@@ -1,7 +1,6 @@
-"""What a model's name points to: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`, to its bundle."""
+"""From a model's name to its bundle: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import BundleError, CallError, RegistryError
 
 if TYPE_CHECKING:
     from registry.store import Kept, Store
@@ -146,11 +145,13 @@ def _cached(kept: "Kept", store: "Store") -> Path:
         downloaded = store.download(kept, Path(temporary))
         if (found := bundle_in(downloaded)) and not _is_whole(found):
             raise RegistryError(
-                str(kept), "the downloaded bundle is damaged: its weights are not those of its model.json", "register it anew"
+                str(kept),
+                "the downloaded bundle is damaged: its files are not those of its card",
+                "register it anew",
             )
         shutil.rmtree(place, ignore_errors=True)  # a damaged one: a whole one was returned above
         try:
-            os.rename(downloaded, place)
+            downloaded.rename(place)
         except OSError:
             if not bundle_in(place):  # otherwise another process was faster, and its copy serves as well
                 raise
@@ -158,12 +159,12 @@ def _cached(kept: "Kept", store: "Store") -> Path:
 
 
 def _is_whole(bundle: Path) -> bool:
-    """Whether the weights are those that the bundle's record names; reads them once, about 0.1 s for 100 MB."""
+    """Whether every file is the one that the bundle's card names; reads them once, about 0.1 s for 100 MB."""
+    from seq2seq.bundle import checksum, read_card  # with torch behind it, which a look into the registry does not need
+
     try:
-        record = json.loads((bundle / "model.json").read_bytes())
-        with open(bundle / "model.safetensors", "rb") as weights:
-            return bool(hashlib.file_digest(weights, "sha256").hexdigest() == record["weights_sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return all(checksum(bundle / name) == expected for name, expected in read_card(bundle).files.items())
+    except (BundleError, OSError):
         return False
 
 

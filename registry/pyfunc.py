@@ -4,33 +4,36 @@ MLflow keeps a copy of this file beside the bundle and runs it to load the model
 """
 
 import mlflow
-import pandas
+import pandas as pd
 from mlflow.exceptions import MlflowException
-from mlflow.pyfunc import PythonModel, PythonModelContext
+from mlflow.pyfunc.model import PythonModel, PythonModelContext
+from pydantic import ValidationError
 
 import seq2seq
 from seq2seq.errors import RequestError
 from seq2seq.generation import Generation, Request
+from seq2seq.search import SearchOptions
 
 
-class Texts(PythonModel):  # type: ignore[misc]  # MLflow has no types
+class Texts(PythonModel):
     """A column of texts for each source in, the best text of each row out."""
 
     def load_context(self, context: PythonModelContext) -> None:
         self.bundle = seq2seq.load(context.artifacts["bundle"])
 
     def predict(
-        self, context: PythonModelContext, model_input: pandas.DataFrame, params: dict[str, object] | None = None
+        self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, object] | None = None
     ) -> list[str]:
         """The best output of every row. Raises MlflowException, a bad request, for a text that cannot be read."""
         card = self.bundle.card
-        options = card.search.model_validate(card.search.model_dump() | {"beam": (params or {}).get("beam_size", card.search.beam)})
+        wanted = {"beam": params["beam_size"]} if params else {}
         rows = model_input[self._columns(list(model_input.columns))].itertuples(index=False)
-        requests = [Request(dict(zip(card.model.sources, map(str, row), strict=True)), options) for row in rows]
         try:
+            options = SearchOptions.model_validate(card.search.model_dump() | wanted)
             generation = Generation(self.bundle, width=options.beam)
+            requests = [Request(dict(zip(card.model.sources, row, strict=True)), options) for row in rows]
             return [answer.candidates[0].text for answer in generation.answers(requests)]
-        except RequestError as error:
+        except (RequestError, ValidationError) as error:
             raise MlflowException.invalid_parameter_value(str(error)) from None
 
     def _columns(self, given: list[object]) -> list[object]:

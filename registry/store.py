@@ -14,23 +14,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import mlflow
-import pandas
+import pandas as pd
 import requests
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
-from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.store.entities import PagedList
+from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 from sqlalchemy.exc import SQLAlchemyError
 
 from registry.names import AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
-from seq2seq.bundle import Card
-from seq2seq.errors import BundleError, CallError, RegistryError
+from seq2seq.errors import CallError, RegistryError
+
+if TYPE_CHECKING:
+    from seq2seq.bundle import Card
 
 _T = TypeVar("_T")
 
@@ -118,7 +120,7 @@ class Store:
             yield
         except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
             problem = " ".join(str(error).split()) or type(error).__name__
-            raise RegistryError(self.shown, problem[:300], "see whether the store is there and may be written") from error
+            raise RegistryError(self.shown, problem[:300], "look whether it may be written") from error
 
     def experiment(self, name: str) -> str:
         """The id of an experiment, which is made where it does not exist."""
@@ -126,15 +128,19 @@ class Store:
             if found := self.client.get_experiment_by_name(name):
                 if found.lifecycle_stage != "active":
                     raise RegistryError(
-                        self.shown, f"experiment {name!r} was deleted", "restore it in MLflow, or name another by --experiment"
+                        self.shown,
+                        f"experiment {name!r} was deleted",
+                        "restore it in MLflow or name another",
                     )
                 return str(found.experiment_id)
             place = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
             return str(self.client.create_experiment(name, artifact_location=place))
 
     def log_model(self, bundle: Path, run_id: str) -> Logged:
-        """Log a bundle as the model of a run: code and the bundle's files, with signature, example and tags; no pickle."""
-        card = _card(bundle)
+        """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle."""
+        from seq2seq.bundle import read_card  # with torch behind it, which a list of models does not need
+
+        card = read_card(bundle)
         with self.errors(), tempfile.TemporaryDirectory() as temporary:
             # MLflow keeps an artifact under its folder's own name: `bundle`, whatever the folder is called here.
             named = bundle.resolve()
@@ -185,7 +191,7 @@ class Store:
         """Let an alias point to a version. Raises RegistryError for a name or version that is not registered."""
         parsed = parse(f"models:/{name}/{version}")
         if not isinstance(parsed, VersionName) or not isinstance(parse(f"models:/{name}@{alias}"), AliasName):
-            raise CallError(f"{name} {version} {alias}", "not a name, a version number and an alias", "see interlinear models")
+            raise CallError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
         self._version(parsed)
         with self.errors():
             self.client.set_registered_model_alias(name, alias, version)
@@ -218,7 +224,9 @@ class Store:
                 aliases = self._model(name.name).aliases
                 if name.alias not in aliases:
                     raise RegistryError(
-                        str(name), f"{name.name!r} has no alias {name.alias!r}", _choices("its aliases are", sorted(aliases))
+                        str(name),
+                        f"{name.name!r} has no alias {name.alias!r}",
+                        _choices("its aliases are", sorted(aliases)),
                     )
                 made = self._version(VersionName(name.name, str(aliases[name.alias])))
         with self.errors():
@@ -280,7 +288,7 @@ class Store:
             return self._kept(None, None, f"{run.info.artifact_uri}/{name.model}")
 
     def _kept(self, name: str | None, version: str | None, location: str) -> Kept:
-        """Raises RegistryError for files that are gone, and for an address that is neither the store's nor an object store."""
+        """Raises RegistryError for files that are gone, and for an address that is not an artifact store's."""
         address = urlsplit(location)
         if address.scheme in ("", "file"):
             folder = Path(url2pathname(address.path))
@@ -293,12 +301,12 @@ class Store:
             return Kept(name, version, location, folder)
         proxied = address.scheme == "mlflow-artifacts" and address.netloc in ("", urlsplit(self.uri).netloc)
         if not proxied and address.scheme not in _OBJECT_STORES:
-            raise RegistryError(self.shown, f"a model lies at {location}, which is not fetched", "use an artifact store of MLflow")
+            raise RegistryError(self.shown, f"a model lies at {location}", "only artifact stores are read")
         return Kept(name, version, location, None)
 
 
 def _reach(uri: str, create: bool) -> Path | None:
-    """Whether something answers at a store's address, within seconds; the folder for artifacts where it is a database."""
+    """See, within seconds, that a store answers; returns the folder for artifacts where the store is a database."""
     address = urlsplit(uri)
     scheme = address.scheme.partition("+")[0]
     if scheme == "sqlite":
@@ -306,7 +314,9 @@ def _reach(uri: str, create: bool) -> Path | None:
         _check_sqlite(database, uri, create)
         return database.resolve().parent / "mlartifacts"
     if scheme not in ("http", "https", *_PORTS) or not address.hostname:
-        raise CallError(uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://...")
+        raise CallError(
+            uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://..."
+        )
     try:
         if scheme in _PORTS:
             socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
@@ -317,7 +327,9 @@ def _reach(uri: str, create: bool) -> Path | None:
         if isinstance(error, requests.exceptions.SSLError):
             return None  # it answers; whether its certificate is trusted, MLflow's own settings say
         where = f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
-        raise RegistryError(where, "the tracking store does not answer", "start it, or name another by --tracking") from error
+        raise RegistryError(
+            where, "the tracking store does not answer", "start it or name another: --tracking"
+        ) from error
     return None
 
 
@@ -325,11 +337,13 @@ def _check_sqlite(database: Path, uri: str, create: bool) -> None:
     # MLflow tries a file that it cannot open again and again, for minutes.
     if not database.exists():
         if not create:
-            raise RegistryError(uri, "there is no such store", "train with --register NAME, or name the store by --tracking")
+            raise RegistryError(uri, "there is no such store", "name the store by --tracking, or train first")
         if not database.resolve().parent.is_dir():
-            raise RegistryError(uri, f"there is no folder {database.resolve().parent}", "make it, or name another store")
+            raise RegistryError(uri, f"there is no folder {database.resolve().parent}", "make it or name another")
     try:
-        with closing(sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)) as file:
+        with closing(
+            sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)
+        ) as file:
             file.execute("select count(*) from sqlite_master")
     except sqlite3.Error as error:
         raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
@@ -363,14 +377,7 @@ def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
     )
 
 
-def _card(bundle: Path) -> Card:
-    try:
-        return Card.model_validate_json((bundle / "model.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise BundleError(str(bundle / "model.json"), f"cannot be read as a bundle's record: {error}") from error
-
-
-def _tags(card: Card) -> dict[str, str]:
+def _tags(card: "Card") -> dict[str, str]:
     """What one looks for in a list of models; the whole record lies in the bundle's model.json."""
     tags = {
         "task": card.task,
@@ -385,10 +392,12 @@ def _tags(card: Card) -> dict[str, str]:
     return {key: str(value) for key, value in tags.items() if value}
 
 
-def _signature(card: Card) -> ModelSignature:
+def _signature(card: "Card") -> ModelSignature:
     """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns."""
     names = list(card.model.sources)
-    columns = [ColSpec(DataType.string, name) for name in names] if len(names) > 1 else [ColSpec(DataType.string)]
+    columns: list[ColSpec | TensorSpec] = (
+        [ColSpec(DataType.string, name) for name in names] if len(names) > 1 else [ColSpec(DataType.string)]
+    )
     return ModelSignature(
         inputs=Schema(columns),
         outputs=Schema([ColSpec(DataType.string)]),
@@ -396,9 +405,9 @@ def _signature(card: Card) -> ModelSignature:
     )
 
 
-def _example(card: Card) -> pandas.DataFrame:
+def _example(card: "Card") -> pd.DataFrame:
     """One row in the source's language, so that the example says what goes in."""
-    return pandas.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.sources})
+    return pd.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.sources})
 
 
 def _requirements() -> list[str]:

@@ -1,0 +1,65 @@
+"""A real bundle, tiny and untrained, and a real store in SQLite."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from registry.store import Store
+from seq2seq.bundle import Card, write_bundle
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.metrics.bleu import Score
+from seq2seq.model import build
+from seq2seq.text import TextConfig, Tokenizer
+
+LINES = ["ein Hund läuft .", "eine Katze schläft .", "a dog runs .", "a cat sleeps ."]
+
+
+@pytest.fixture
+def make_bundle(tmp_path: Path) -> Callable[..., Path]:
+    """Write a bundle of an untrained model; equal seeds give equal weights."""
+
+    def make(name: str = "bundle", seed: int = 1) -> Path:
+        torch.manual_seed(seed)
+        tokenizer = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=40))
+        vocabulary = TextVocabulary(vocabulary=tokenizer.size)
+        config = ModelConfig(sources={"source": vocabulary}, target=vocabulary, embedding=6, hidden=6)
+        card = Card(
+            languages={"source": "de", "target": "en"},
+            model=config,
+            recipe={"name": "rnnsearch"},
+            data={"name": "demo"},
+            metrics={"bleu": Score(score=41.25, signature="nrefs:1")},
+            git_commit="0123abc",
+        )
+        write_bundle(tmp_path / name, build(config), {"source": tokenizer, "target": tokenizer}, card)
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store's tables, made once: MLflow takes a second over them."""
+    folder = tmp_path_factory.mktemp("store")
+    Store(f"sqlite:///{folder}/mlflow.db", create=True).list_models()
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def store(tmp_path: Path, empty_store: Path) -> Store:
+    (tmp_path / "mlflow.db").write_bytes(empty_store.read_bytes())
+    return Store(f"sqlite:///{tmp_path}/mlflow.db")
+
+
+@pytest.fixture
+def log(store: Store) -> Callable[[Path], str]:
+    """Log a bundle in a run of its own and register it as `de-en`; returns the run's id."""
+
+    def logged(bundle: Path) -> str:
+        run_id = store.client.create_run(store.experiment("demo")).info.run_id
+        store.register(store.log_model(bundle, run_id), "de-en")
+        return str(run_id)
+
+    return logged

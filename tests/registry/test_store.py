@@ -1,0 +1,235 @@
+"""A real MLflow store: logging, registering, aliases, MLflow's own tools, and stores that are not there."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import mlflow
+import pandas as pd
+import pytest
+from mlflow.exceptions import MlflowException
+
+import seq2seq
+from interlinear.cli import run as interlinear
+from registry.names import fetch
+from registry.store import Store
+from seq2seq.errors import CallError, RegistryError
+from seq2seq.generation import Generation, Request
+
+
+def test_the_first_version_becomes_champion_and_later_ones_by_promote(
+    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+):
+    log(make_bundle("a", seed=1))
+    log(make_bundle("b", seed=2))
+    assert [(record.version, record.aliases) for record in store.list_models()] == [("2", ()), ("1", ("champion",))]
+
+    store.promote("de-en", "2")
+    store.promote("de-en", "2", alias="candidate")
+    assert [(record.version, record.aliases) for record in store.list_models()] == [
+        ("2", ("candidate", "champion")),
+        ("1", ()),
+    ]
+    assert fetch("models:/de-en@champion", store.uri).version == "2"
+    for name, version, sentence in (("de-en", "3", "no version 3"), ("en-de", "1", "registered as 'en-de'")):
+        with pytest.raises(RegistryError, match=sentence):
+            store.promote(name, version)
+    for name, version, alias in (("de-en", "x", "champion"), ("de/en", "1", "champion"), ("de-en", "1", "a/b")):
+        with pytest.raises(CallError):
+            store.promote(name, version, alias)
+
+
+def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
+    run_id = log(make_bundle())
+    (record,) = store.list_models()
+    assert (record.task, record.languages, record.recipe, record.dataset, record.bleu, record.run_id) == (
+        "translation",
+        "de-en",
+        "rnnsearch",
+        "demo",
+        41.25,
+        run_id,
+    )
+    assert store.client.get_model_version("de-en", "1").tags["git_commit"] == "0123abc"
+
+
+def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
+    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+):
+    bundle = make_bundle()
+    log(bundle)
+    texts = ["ein Hund läuft .", "eine Katze schläft ."]
+    loaded = seq2seq.load(bundle)
+
+    def ours(beam: int) -> list[str]:
+        options = loaded.card.search.model_copy(update={"beam": beam})
+        answers = Generation(loaded).answers(Request({"source": text}, options) for text in texts)
+        return [answer.candidates[0].text for answer in answers]
+
+    model = mlflow.pyfunc.load_model("models:/de-en@champion")  # log_model left MLflow at this store
+    assert list(model.predict(pd.DataFrame({"source": texts}))) == ours(5)
+    assert list(model.predict(texts)) == ours(5)
+    assert list(model.predict({"source": texts[0]})) == ours(5)[:1]
+    assert list(model.predict(texts, params={"beam_size": 1})) == ours(1)
+    assert model.metadata.signature.params.to_dict()[0]["name"] == "beam_size"
+    assert list(model.input_example.columns) == ["source"]
+    for wrong, params in (
+        ([""], None),
+        (texts, {"beam_size": 0}),
+        (pd.DataFrame({"id": ["7"], "source": texts[:1]}), None),
+    ):
+        with pytest.raises(MlflowException):
+            model.predict(wrong, params=params)
+
+
+def test_models_and_promote_at_the_command_line(
+    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+):
+    log(make_bundle("a", seed=1))
+    log(make_bundle("b", seed=2))
+    assert interlinear(["promote", "de-en", "2", "--tracking", store.uri]) == 0
+    assert interlinear(["models", "--tracking", store.uri]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["NAME", "VERSION", "ALIASES", "LANGUAGES", "BLEU", "RECIPE", "DATA", "CREATED"]
+    assert [line.split()[:5] for line in lines[1:]] == [
+        ["de-en", "2", "champion", "de-en", "41.2"],
+        ["de-en", "1", "-", "de-en", "41.2"],
+    ]
+    assert interlinear(["promote", "de-en", "9", "--tracking", store.uri]) == 1
+    assert "has no version 9. It has 1, 2." in capsys.readouterr().err
+
+
+def test_names_that_cannot_be_registered(store: Store, make_bundle: Callable[..., Path]):
+    run_id = store.client.create_run(store.experiment("demo")).info.run_id
+    logged = store.log_model(make_bundle(), run_id)
+    for name in ("a/b", "a:b", "..", "", "a@b"):
+        with pytest.raises(CallError, match="cannot be a registered model's name"):
+            store.register(logged, name)
+    assert store.list_models() == []
+
+
+def test_nothing_answers(tmp_path: Path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    began = time.monotonic()
+    for uri in (f"http://127.0.0.1:{port}", f"postgresql://user:secret@127.0.0.1:{port}/mlflow"):
+        with pytest.raises(RegistryError, match=f"127.0.0.1:{port}: the tracking store does not answer") as raised:
+            Store(uri, create=True)
+        assert "secret" not in str(raised.value)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_is_given_up_within_seconds():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        with pytest.raises(RegistryError, match="does not answer"):
+            Store(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert time.monotonic() - began < 10
+
+
+def test_files_that_are_no_store(tmp_path: Path):
+    began = time.monotonic()
+    (tmp_path / "text.db").write_text("this is not a database, but it is long enough to have a header\n" * 40)
+    for uri, sentence in {
+        f"sqlite:///{tmp_path}/none.db": "there is no such store",
+        f"sqlite:///{tmp_path}/text.db": "cannot be opened: file is not a database",
+        f"sqlite:///{tmp_path}": "cannot be opened",
+    }.items():
+        with pytest.raises(RegistryError, match=sentence):
+            Store(uri)
+    with pytest.raises(RegistryError, match="there is no folder"):
+        Store(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
+    assert not (tmp_path / "none.db").exists()
+    for uri in ("ftp://host/x", "mlflow.db", "http:///x"):
+        with pytest.raises(CallError, match="not a tracking store's address"):
+            Store(uri)
+    assert time.monotonic() - began < 5
+
+
+@contextmanager
+def listening(command: list[str], folder: Path, url: str) -> Iterator[None]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # MLflow calls uvicorn by its name
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, cwd=folder, env=os.environ | {"PATH": path}, **quiet)
+    try:
+        for _ in range(240):
+            try:
+                httpx.get(url, timeout=2)
+                break
+            except httpx.TransportError:
+                assert process.poll() is None, "it ended"
+                time.sleep(0.5)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.slow
+def test_mlflow_serves_the_model(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
+    bundle = make_bundle()
+    log(bundle)
+    (answer,) = Generation(loaded := seq2seq.load(bundle)).answers(
+        [Request({"source": "ein Hund"}, loaded.card.search)]
+    )
+    folder = fetch("models:/de-en/1", store.uri).folder.parents[1]
+    port = free_port()
+    serve = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder), "--env-manager", "local"]
+    with listening([*serve, "-p", str(port)], bundle.parent, f"http://127.0.0.1:{port}/ping"):
+        for body in ({"dataframe_records": [{"source": "ein Hund"}]}, {"inputs": ["ein Hund"]}):
+            response = httpx.post(f"http://127.0.0.1:{port}/invocations", json=body, timeout=30)
+            assert response.json() == {"predictions": [answer.candidates[0].text]}
+        refused = httpx.post(f"http://127.0.0.1:{port}/invocations", json={"inputs": [""]}, timeout=30)
+        assert refused.status_code == 400 and "the text is empty" in refused.text
+
+
+@pytest.mark.slow
+def test_a_server_s_models_are_downloaded_once_and_checked(
+    make_bundle: Callable[..., Path], empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "mlflow.db").write_bytes(empty_store.read_bytes())
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}"
+    place = [
+        "--backend-store-uri",
+        f"sqlite:///{tmp_path}/mlflow.db",
+        "--artifacts-destination",
+        str(tmp_path / "kept"),
+    ]
+    server = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port), *place]
+    with listening(server, tmp_path, f"{uri}/health"):
+        store = Store(uri)
+        run_id = store.client.create_run(store.experiment("demo")).info.run_id
+        bundle = make_bundle()
+        store.register(store.log_model(bundle, run_id), "de-en")
+
+        folder = fetch("models:/de-en@champion", uri).folder
+        assert folder.is_relative_to(tmp_path / "cache")
+        weights = folder / "model.safetensors"
+        assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
+        made = weights.stat().st_mtime_ns
+        assert fetch("models:/de-en/1", uri).folder == folder and weights.stat().st_mtime_ns == made
+
+        weights.write_bytes(b"half a file")
+        assert fetch("models:/de-en/1", uri).folder == folder
+        assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
+        assert [path.name for path in folder.parents[2].iterdir()] == [
+            folder.parents[1].name
+        ]  # nothing half downloaded
+    with pytest.raises(RegistryError, match="does not answer"):
+        fetch("models:/de-en/1", uri)
