@@ -138,22 +138,27 @@ class Generation:
         for key in gone:
             del self.rows[key]
 
-    def answers(self, requests: Iterable[Request], lookahead: int | None = None) -> Iterator[Answer]:
+    def answers(self, requests: Iterable[Request], lookahead: int | None = None) -> Iterator[Answer | RequestError]:
         """Answers in the order of the requests, which are read as they are needed.
+
+        A request that cannot be searched is answered by its error, in its place.
 
         Up to `lookahead` requests are read before the first answer, so that sentences of like length are searched
         together; 1 answers each before the next is read.
         """
         window, source = lookahead or LOOKAHEAD * self.slots, enumerate(iter(requests))
         waiting: list[tuple[int, Row]] = []  # shortest first
-        ready: dict[int, Answer] = {}
+        ready: dict[int, Answer | RequestError] = {}
         unanswered: deque[int] = deque()
         more = True
         while more or unanswered:
             if more and len(unanswered) <= window // 2:
                 for key, request in source:
-                    waiting.append((key, self.encode(request)))
                     unanswered.append(key)
+                    try:
+                        waiting.append((key, self.encode(request)))
+                    except RequestError as error:
+                        ready[key] = error
                     if len(unanswered) >= window:
                         break
                 else:

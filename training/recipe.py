@@ -53,6 +53,7 @@ class TrainingSettings(Section):
     patience: int | None = Field(5, ge=1, description="epochs without a better dev score before training stops")
     score: Literal["bleu", "perplexity"] = Field("bleu", description="the dev score that decides what is better")
     dev_beam: int = Field(1, ge=1, le=64, description="beam of the search on the dev set, after every epoch")
+    dev_sentences: int = Field(2000, ge=1, description="dev sentences that are searched, evenly spread over the set")
     average: int = Field(1, ge=1, description="the weights of so many best epochs are averaged at the end")
     keep_last: int = Field(2, ge=1, description="training states kept")
     save_minutes: float = Field(5, gt=0, description="minutes between training states within an epoch")

@@ -1,0 +1,186 @@
+"""What a training needs to go on as if it had never stopped, on disk.
+
+    checkpoints/state-000001234/   tensors.safetensors, progress.json      the newest `keep`, by update
+    checkpoints/epoch-0007.safetensors                                     weights of the best epochs
+
+A state is written under another name, synced, and renamed: what has its name is complete. The random numbers need no
+place in it, since every update seeds its own from the recipe's seed, its number and the worker's rank.
+"""
+
+import errno
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from seq2seq.bundle import checksum, sync
+from seq2seq.errors import TrainingError
+
+
+class KeptEpoch(BaseModel):
+    """An epoch whose weights are kept, and its dev score (higher is better)."""
+
+    epoch: int
+    score: float
+
+
+class Progress(BaseModel):
+    """How far a training has come: everything that resumes and is not a tensor."""
+
+    recipe: dict[str, Any]
+    data: str
+    epoch: int = 1
+    position: int = 0  # updates done in this epoch
+    updates: int = 0  # updates done in all
+    halvings: int = 0
+    waited: int = 0
+    best: float | None = None
+    stale: int = 0  # epochs since the best
+    kept: list[KeptEpoch] = []
+    objective: float = 0.0  # sums over this epoch so far, for its curve
+    nats: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0  # of training, in all
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Progress with the tensors of the model (`model.NAME`) and the optimizer (`optimizer.INDEX.NAME`)."""
+
+    progress: Progress
+    tensors: dict[str, Tensor]
+
+
+class Checkpoints:
+    """The checkpoints of one run. Only one process writes."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder = folder / "checkpoints"
+        self.keep = keep
+
+    def save(self, state: TrainingState) -> None:
+        """Write a state, then drop those that are no longer among the newest."""
+        name = f"state-{state.progress.updates:09d}"
+        if state.progress.done:
+            name += "-done"
+        draft, final = self.folder / f".{name}", self.folder / name
+        with saving(draft):
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True)
+            save_file(state.tensors, draft / "tensors.safetensors")
+            content = {"sha256": checksum(draft / "tensors.safetensors"), "progress": state.progress.model_dump()}
+            (draft / "progress.json").write_text(json.dumps(content), encoding="utf-8")
+            for path in draft.iterdir():
+                sync(path)
+            shutil.rmtree(final, ignore_errors=True)  # the same update, after a resume: the same content
+            draft.rename(final)
+            sync(self.folder)
+        kept = self.states()[-self.keep :]
+        for old in self.states()[: -self.keep]:
+            shutil.rmtree(old)
+        self.drop_weights({epoch for folder in kept for epoch in kept_epochs(folder)})
+
+    def newest(self, warn: Any = None) -> TrainingState | None:
+        """The newest state that is whole, or None. `warn` is told of every newer one that is damaged."""
+        for folder in reversed(self.states()):
+            try:
+                content = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+                if checksum(folder / "tensors.safetensors") != content["sha256"]:
+                    raise ValueError("tensors.safetensors is damaged")
+                tensors = load_file(folder / "tensors.safetensors")
+                return TrainingState(Progress.model_validate(content["progress"]), tensors)
+            except (OSError, ValueError, KeyError, ValidationError, SafetensorError) as error:
+                if warn:
+                    warn(f"{folder}: this checkpoint cannot be read ({error}); trying the one before.")
+        return None
+
+    def states(self) -> list[Path]:
+        """The states' folders, oldest first."""
+        return sorted(self.folder.glob("state-*")) if self.folder.is_dir() else []
+
+    def save_weights(self, epoch: int, weights: dict[str, Tensor]) -> None:
+        """Keep an epoch's weights."""
+        final = self.weights_path(epoch)
+        draft = final.with_name(f".{final.name}")
+        with saving(draft):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_file(weights, draft)
+            sync(draft)
+            draft.rename(final)
+            sync(self.folder)
+
+    def load_weights(self, epoch: int) -> dict[str, Tensor]:
+        """An epoch's weights, on the CPU."""
+        try:
+            return load_file(self.weights_path(epoch))
+        except (OSError, SafetensorError) as error:
+            raise TrainingError(
+                str(self.weights_path(epoch)), f"the epoch's weights cannot be read ({error})", "train again"
+            ) from None
+
+    def weights_path(self, epoch: int) -> Path:
+        return self.folder / f"epoch-{epoch:04d}.safetensors"
+
+    def drop_weights(self, wanted: set[int]) -> None:
+        """Remove the weights of epochs that no kept state speaks of."""
+        for path in self.folder.glob("epoch-*.safetensors"):
+            if int(path.stem.removeprefix("epoch-")) not in wanted:
+                path.unlink()
+
+
+def kept_epochs(folder: Path) -> list[int]:
+    """The epochs whose weights a state speaks of; none where it is damaged."""
+    try:
+        content = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+        return [one["epoch"] for one in content["progress"]["kept"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+@contextmanager
+def saving(draft: Path) -> Iterator[None]:
+    """A full disk ends in a sentence, and leaves nothing half-written behind."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            draft.unlink(missing_ok=True)
+        full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)
+        reason = "the disk is full" if full else str(error)
+        remedy = "make room, then go on with --resume: nothing that was saved before is lost"
+        raise TrainingError(str(draft.parent), f"a checkpoint cannot be saved ({reason})", remedy) from None
+
+
+def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """A training's tensors by name. Shared parameters have one name."""
+    tensors = {f"model.{name}": tensor.detach() for name, tensor in model.named_parameters()}
+    for index, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value).detach()
+    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def restore(tensors: dict[str, Tensor], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put a state's tensors where `tensors_of` took them from."""
+    for name, parameter in model.named_parameters():
+        parameter.copy_(tensors[f"model.{name}"])
+    entries: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, index, key = name.split(".", 2)
+            entries.setdefault(int(index), {})[key] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})

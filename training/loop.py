@@ -1,0 +1,416 @@
+"""The training loop. It knows nothing of Ray or MLflow: workers and observers are given to it."""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.batch import Batch
+from seq2seq.bundle import Bundle, Card, Limits, hash_weights, own_weights, write_bundle
+from seq2seq.errors import TrainingError
+from seq2seq.generation import Answer, Generation, Request
+from seq2seq.metrics.bleu import corpus_bleu
+from seq2seq.metrics.score import Score
+from seq2seq.model import Model, build
+from seq2seq.search import SearchOptions
+from training.batches import BatchLoader, BatchPlan
+from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
+from training.prepare import Prepared
+from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.schedules import Schedule, optimizer
+from training.workers import Alone, Workers
+
+REPORT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class DevScore:
+    """The dev set's verdict on one set of weights; `value` is what decides, higher is better."""
+
+    perplexity: float
+    bleu: Score
+    value: float
+
+
+def train(
+    job: TrainingJob, workers: Workers | None = None, observers: Sequence[Observer] = (), device: str = "cpu"
+) -> Outcome:
+    """Train as the job's recipe says, from its newest checkpoint where it resumes; write the bundle.
+
+    Every worker calls this with the same job; rank 0 writes and reports. An interruption saves the state and returns an
+    outcome without a bundle. Raises TrainingError.
+    """
+    return Training(job, workers or Alone(), observers, torch.device(device)).run()
+
+
+class Training:
+    """One worker's part of a training."""
+
+    def __init__(self, job: TrainingJob, workers: Workers, observers: Sequence[Observer], device: torch.device) -> None:
+        self.job, self.workers, self.device = job, workers, device
+        self.observers = observers if workers.rank == 0 else ()
+        self.settings = job.recipe.training
+        self.prepared = Prepared.load(job.prepared)
+        self.data = self.prepared.split("train")
+        self.dev = self.prepared.split("dev")
+        self.fields = [*job.recipe.sources, "target"]
+        tokenizers = self.prepared.tokenizers
+        torch.manual_seed(self.settings.seed)
+        config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields})
+        self.model = build(config).to(device)
+        self.optimizer = optimizer(self.settings, self.model.parameters())
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.checkpoints = Checkpoints(job.run, self.settings.keep_last)
+        self.progress = Progress(recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name)
+
+    def run(self) -> Outcome:
+        if self.job.resume:
+            self.resume()
+        updates = self.plan(self.progress.epoch).updates
+        self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
+        started = time.monotonic() - self.progress.seconds
+        while not self.progress.done and self.progress.epoch <= self.settings.epochs:
+            if stopped := self.epoch(self.plan(self.progress.epoch), started):
+                self.save()
+                return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
+            self.judge()
+        return self.finish()
+
+    def resume(self) -> None:
+        """Go on from the newest whole checkpoint, if it is this recipe's and this data's."""
+        state = self.checkpoints.newest(lambda message: self.tell("warned", message))
+        if state is None:
+            return
+        before, now = state.progress.recipe, self.progress.recipe
+        if changed := differing(before, now):
+            raise TrainingError(
+                str(self.job.run),
+                f"the run was begun with another recipe: {', '.join(changed)}",
+                "resume with the same settings, or start a run of another name with --run",
+            )
+        if state.progress.data != self.progress.data:
+            raise TrainingError(
+                str(self.job.run),
+                f"the run was begun on other data ({state.progress.data}, now {self.progress.data})",
+                "bring the same data, or start a run of another name with --run",
+            )
+        self.progress = state.progress.model_copy(update={"recipe": now})
+        restore(state.tensors, self.model, self.optimizer)
+
+    def plan(self, epoch: int) -> BatchPlan:
+        """Which pairs make up each update of an epoch: the same at every worker."""
+        return BatchPlan(
+            {field: self.data.lengths(field) for field in self.fields},
+            tokens=self.settings.batch_tokens,
+            sentences=self.settings.batch_sentences,
+            seed=self.settings.seed,
+            epoch=epoch,
+            accumulation=self.settings.accumulation,
+        )
+
+    def epoch(self, plan: BatchPlan, started: float) -> int:
+        """The updates of an epoch that are still to do. Returns the signal that interrupted it, or 0."""
+        progress, workers = self.progress, self.workers
+        self.model.train()
+        schedule = self.schedule
+        reported = saved = time.monotonic()
+        since = Totals()
+        pinned = self.device.type == "cuda"
+        loader = BatchLoader(
+            self.data, plan, list(self.job.recipe.sources), workers.rank, workers.world, progress.position, pin=pinned
+        )
+        with loader:
+            for update, batches in loader:
+                tokens = plan.target_tokens(update)
+                rate = schedule.rate(progress.updates)
+                norm, sums = self.update(batches, tokens, rate)
+                stop, objective, nats = sums.tolist()
+                if not math.isfinite(objective) or not math.isfinite(norm):
+                    raise self.diverged(update, objective, norm)
+                progress.position, progress.updates = update + 1, progress.updates + 1
+                progress.objective += objective
+                progress.nats += nats
+                progress.tokens += tokens
+                since.add(tokens, objective, nats)
+                now = time.monotonic()
+                progress.seconds = now - started
+                if now - reported >= REPORT_SECONDS or update + 1 == plan.updates:
+                    self.report(plan, since, rate, norm, now - reported)
+                    reported, since = now, Totals()
+                if stop:
+                    return max(workers.gather(workers.asked_to_stop()))
+                if now - saved >= 60 * self.settings.save_minutes:
+                    self.save()
+                    saved = time.monotonic()
+        return 0
+
+    def update(self, batches: Sequence[Batch], tokens: int, rate: float) -> tuple[float, Tensor]:
+        """One step of the optimizer over this worker's part of a batch.
+
+        Returns the gradient's norm and three sums over all workers: wishes to stop, the objective, and nats.
+        """
+        self.seed()
+        self.optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sums = torch.tensor([float(self.workers.asked_to_stop() > 0), 0.0, 0.0], device=self.device)
+        for batch in batches:
+            if not batch.rows:
+                continue
+            with self.precision():
+                loss = self.model.loss(batch.to(self.device), self.settings.label_smoothing)
+            (loss.objective / tokens).backward()  # type: ignore[no-untyped-call]
+            sums[1] += loss.objective.detach()
+            sums[2] += loss.nats
+        if self.workers.world > 1:
+            self.share(sums)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
+        if torch.isfinite(norm):
+            self.optimizer.step()
+        return float(norm), sums
+
+    def share(self, sums: Tensor) -> None:
+        """Sum gradients and counts over the workers: one all-reduce of one flat buffer.
+
+        The weights of a recurrent net are shared over time, so no gradient is ready before nearly all are: there is
+        nothing to overlap. What took no part in a batch counts as zero.
+        """
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        flat = torch.cat([gradient.flatten() for gradient in gradients] + [sums])
+        self.workers.sum_(flat)
+        *parts, total = flat.split([p.numel() for p in self.parameters] + [len(sums)])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+        sums.copy_(total)
+
+    def seed(self) -> None:
+        """Dropout's random numbers depend on the seed, the update and the rank alone, so that a resumed run has them."""
+        entropy = np.random.SeedSequence([self.settings.seed, self.progress.updates, self.workers.rank])
+        torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
+
+    def precision(self) -> torch.autocast | nullcontext[None]:
+        """bf16 where the recipe says so; softmax, loss and the cells' memory stay in fp32."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.settings.precision == "bf16" else nullcontext()
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.settings, self.progress.halvings, self.progress.waited)
+
+    def judge(self) -> None:
+        """After an epoch: the dev scores, the schedule, the best epochs, early stopping, a checkpoint."""
+        progress, settings = self.progress, self.settings
+        score = self.score()
+        better = progress.best is None or score.value > progress.best
+        schedule = self.schedule.after(progress.epoch, better)
+        report = EpochReport(
+            progress.epoch,
+            progress.updates,
+            progress.objective / max(1, progress.tokens),
+            score.perplexity,
+            score.bleu,
+            self.schedule.rate(progress.updates),
+            progress.seconds,
+            better,
+        )
+        ranked = sorted([*progress.kept, KeptEpoch(epoch=progress.epoch, score=score.value)], key=lambda k: -k.score)
+        if progress.epoch in {kept.epoch for kept in ranked[: settings.average]} and self.workers.rank == 0:
+            self.checkpoints.save_weights(progress.epoch, own_weights_on_cpu(self.model))
+        self.progress = progress.model_copy(
+            update={
+                "kept": ranked[: settings.average],
+                "best": score.value if better else progress.best,
+                "stale": 0 if better else progress.stale + 1,
+                "halvings": schedule.halvings,
+                "waited": schedule.waited,
+                "epoch": progress.epoch + 1,
+                "position": 0,
+                "objective": 0.0,
+                "nats": 0.0,
+                "tokens": 0,
+            }
+        )
+        self.tell("epoch", report)
+        if settings.patience is not None and self.progress.stale >= settings.patience:
+            self.progress.done = True
+        self.save()
+
+    @torch.inference_mode()
+    def score(self) -> DevScore:
+        """Dev perplexity, and dev BLEU by search; every worker takes its share."""
+        self.model.eval()
+        lengths = {field: self.dev.lengths(field) for field in self.fields}
+        plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
+        sums = torch.zeros(2, dtype=torch.float64)
+        sources = list(self.job.recipe.sources)
+        with BatchLoader(self.dev, plan, sources, self.workers.rank, self.workers.world) as loader:
+            for _, batches in loader:
+                for batch in batches:
+                    if batch.rows:
+                        with self.precision():
+                            sums[0] += self.model.loss(batch.to(self.device)).nats.cpu()
+        tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
+        self.workers.sum_(sums)
+        perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
+        bleu = self.dev_bleu()
+        return DevScore(perplexity, bleu, bleu.score if self.settings.score == "bleu" else -perplexity)
+
+    def dev_bleu(self) -> Score:
+        """BLEU of the dev set's translations, in the text's own form."""
+        dev, limit = self.job.dev, self.settings.dev_sentences
+        rows = range(len(dev.references[0]))
+        chosen = rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
+        mine = chosen[self.workers.rank :: self.workers.world]
+        own = list(self.translate({name: [lines[i] for i in mine] for name, lines in dev.sources.items()}))
+        shares = self.workers.gather(own)
+        hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
+        references = [[reference[i] for i in chosen] for reference in dev.references]
+        return corpus_bleu(hypotheses, references, "none" if dev.tokenised else "13a", dev.lowercase)
+
+    def translate(self, sources: dict[str, list[str]]) -> Iterator[str]:
+        """Translations by the weights as they are; what cannot be searched (too long) becomes an empty line."""
+        options = SearchOptions(beam=self.settings.dev_beam, length_penalty=self.job.recipe.search.length_penalty)
+        bundle = Bundle(self.model, self.prepared.tokenizers, self.card(), self.job.run)
+        requests = (
+            Request(dict(zip(sources, texts, strict=True)), options, raw=False)
+            for texts in zip(*sources.values(), strict=True)
+        )
+        for answer in Generation(bundle, slots=64, width=options.beam).answers(requests):
+            yield answer.candidates[0].text if isinstance(answer, Answer) else ""
+
+    def finish(self) -> Outcome:
+        """Choose the weights: those of the best epoch, or the average of the best few where the dev set prefers it."""
+        kept = self.progress.kept
+        score = self.use([kept[0].epoch])
+        chosen = kept[:1]
+        if len(kept) > 1 and (averaged := self.use([one.epoch for one in kept])).value >= score.value:
+            score, chosen = averaged, kept
+        elif len(kept) > 1:
+            self.use([kept[0].epoch], judge=False)
+        self.progress.done = True
+        outcome = Outcome(
+            self.job.run,
+            self.progress.epoch - 1,
+            self.progress.updates,
+            hash_weights(own_weights_on_cpu(self.model)),
+            self.job.run / "bundle",
+            score.bleu,
+            score.perplexity,
+            tuple(sorted(one.epoch for one in chosen)),
+        )
+        if self.workers.rank == 0:
+            scores = {"dev_bleu": score.bleu, "dev_perplexity": Score(score=score.perplexity, signature="per token")}
+            card = self.card().model_copy(update={"metrics": scores})
+            with saving(self.job.run / "bundle"):
+                write_bundle(self.job.run / "bundle", self.model, self.prepared.tokenizers, card)
+        self.save()
+        self.tell("finished", outcome)
+        return outcome
+
+    def use(self, epochs: Sequence[int], judge: bool = True) -> DevScore:
+        """Give the model the mean of these epochs' weights, and see what the dev set says of it."""
+        weights = [self.checkpoints.load_weights(epoch) for epoch in epochs]
+        with torch.no_grad():
+            for name, parameter in own_weights(self.model).items():
+                parameter.copy_(torch.stack([each[name] for each in weights]).mean(0))
+        return self.score() if judge else DevScore(math.nan, Score(score=0.0, signature=""), math.nan)
+
+    def card(self) -> Card:
+        """The bundle's card, but for scores and checksums."""
+        job, longest = self.job, self.settings.max_length
+        libraries = ("torch", "tokenizers", "safetensors", "numpy", "sacrebleu")
+        return Card(
+            task=job.task,
+            languages=job.languages,
+            model=self.model.config,
+            search=job.recipe.search,
+            limits=Limits(source_length=2 * longest, target_length=2 * longest),
+            recipe=job.recipe.model_dump(mode="json", exclude_none=True),
+            data={"name": job.dataset, "prepared": job.prepared.name},
+            git_commit=job.git_commit,
+            versions={name: version(name) for name in libraries},
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def save(self) -> None:
+        """Write the state."""
+        if self.workers.rank == 0:
+            self.checkpoints.save(TrainingState(self.progress, tensors_of(self.model, self.optimizer)))
+
+    def report(self, plan: BatchPlan, since: "Totals", rate: float, norm: float, seconds: float) -> None:
+        """Tell of the updates since the last report."""
+        progress = self.progress
+        left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
+        self.tell(
+            "step",
+            StepReport(
+                progress.updates,
+                progress.updates + left,
+                progress.epoch,
+                since.objective / since.tokens,
+                math.exp(min(since.nats / since.tokens, 100.0)),
+                rate,
+                norm,
+                since.tokens / seconds,
+                left * seconds / since.updates,
+            ),
+        )
+
+    def diverged(self, update: int, objective: float, norm: float) -> TrainingError:
+        what = "loss" if not math.isfinite(objective) else "gradient"
+        return TrainingError(
+            f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
+            f"the {what} is not finite (loss {objective}, gradient norm {norm})",
+            "lower training.learning_rate or training.clip, or set training.precision=fp32; the last checkpoint is kept",
+        )
+
+    def count(self) -> int:
+        """Parameters of the model."""
+        return sum(parameter.numel() for parameter in self.parameters)
+
+    def tell(self, event: str, *what: object) -> None:
+        """Call every observer."""
+        for observer in self.observers:
+            getattr(observer, event)(*what)
+
+
+@dataclass
+class Totals:
+    """Sums over some updates."""
+
+    updates: int = 0
+    tokens: int = 0
+    objective: float = 0.0
+    nats: float = 0.0
+
+    def add(self, tokens: int, objective: float, nats: float) -> None:
+        self.updates += 1
+        self.tokens += tokens
+        self.objective += objective
+        self.nats += nats
+
+
+def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in own_weights(model).items()}
+
+
+def differing(before: dict[str, object], now: dict[str, object], above: str = "") -> list[str]:
+    """The keys by which two recipes differ in what they would train: `key (then -> now)`."""
+    changed = []
+    for key in sorted({*before, *now}):
+        old, new, name = before.get(key), now.get(key), f"{above}{key}"
+        if isinstance(old, dict) and isinstance(new, dict):
+            changed += differing(old, new, f"{name}.")
+        elif old != new and name not in FREE:
+            changed.append(f"{name} ({old} -> {new})")
+    return changed
+
+
+# What may change when a run goes on: it says when to stop and what to keep, not what an update does.
+FREE = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}

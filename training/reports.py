@@ -1,0 +1,105 @@
+"""What a training tells while it runs, and to whom."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from seq2seq.metrics.score import Score
+from training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """The dev set as text: sources by name, and one or more references, a line each; and how it is scored."""
+
+    sources: dict[str, tuple[str, ...]]
+    references: tuple[tuple[str, ...], ...]
+    tokenised: bool = False
+    lowercase: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """One training: everything that a worker needs to know. Picklable."""
+
+    recipe: Recipe
+    dataset: str
+    task: str
+    languages: dict[str, str]
+    prepared: Path
+    run: Path
+    dev: DevSet
+    resume: bool = False
+    git_commit: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+
+@dataclass(frozen=True)
+class Started:
+    """A training begins, or goes on."""
+
+    parameters: int
+    pairs: int
+    updates_an_epoch: int
+    done: int  # updates of an earlier process
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """The updates since the last report; sums over all workers. Losses in nats a target word, END counted."""
+
+    update: int
+    updates: int  # if every epoch is run
+    epoch: int
+    loss: float
+    perplexity: float
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    eta_seconds: float
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """An epoch and what the dev set says of it."""
+
+    epoch: int
+    update: int
+    train_loss: float
+    dev_perplexity: float
+    dev_bleu: Score
+    learning_rate: float
+    seconds: float  # of training in all, over all processes
+    better: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended. `signal`: it was interrupted, its state is saved, and there is no bundle yet."""
+
+    run: Path
+    epochs: int
+    updates: int
+    weights_sha256: str | None = None
+    bundle: Path | None = None
+    dev_bleu: Score | None = None
+    dev_perplexity: float | None = None
+    averaged: tuple[int, ...] = ()
+    signal: int = 0
+
+
+class Observer(Protocol):
+    """Hears of a training as it goes. Called by the worker of rank 0 only."""
+
+    def started(self, job: TrainingJob, start: Started) -> None: ...
+
+    def step(self, report: StepReport) -> None: ...
+
+    def epoch(self, report: EpochReport) -> None: ...
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...

@@ -1,0 +1,71 @@
+"""The processes that train together: one alone, or a group under torch.distributed."""
+
+import signal
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Workers(Protocol):
+    """What the loop needs of the processes that it shares its work with."""
+
+    rank: int
+    world: int
+
+    def sum_(self, tensor: Tensor) -> None:
+        """Replace the tensor by its sum over all workers."""
+
+    def gather(self, item: Any) -> list[Any]:
+        """Every worker's item, by rank, at every worker."""
+
+    def asked_to_stop(self) -> int:
+        """The signal by which this worker was asked to stop, or 0."""
+
+
+class Alone:
+    """One process. `listen` turns SIGINT and SIGTERM into a wish that the loop sees between two updates."""
+
+    rank = 0
+    world = 1
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def listen(self) -> "Alone":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.heard)
+        return self
+
+    def heard(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+
+    def sum_(self, tensor: Tensor) -> None:
+        """Nothing to add."""
+
+    def gather(self, item: Any) -> list[Any]:
+        return [item]
+
+    def asked_to_stop(self) -> int:
+        return self.signal
+
+
+class Group:
+    """The default process group of torch.distributed, which is up (Ray Train or torchrun started it)."""
+
+    def __init__(self) -> None:
+        self.rank = torch.distributed.get_rank()
+        self.world = torch.distributed.get_world_size()
+
+    def sum_(self, tensor: Tensor) -> None:
+        torch.distributed.all_reduce(tensor)
+
+    def gather(self, item: Any) -> list[Any]:
+        items: list[Any] = [None] * self.world
+        torch.distributed.all_gather_object(items, item)
+        return items
+
+    def asked_to_stop(self) -> int:
+        return 0
