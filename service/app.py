@@ -1,0 +1,79 @@
+"""The service as an ASGI app: models, engine, routes, and what stands around them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service import problems
+from service.dependencies import Service
+from service.detection import Detector
+from service.engine import Engine
+from service.metrics import Metrics
+from service.middleware import BodyLimit, Envelope
+from service.models import load_models
+from service.routes import languages, operations, pages, translation
+from service.settings import Settings
+
+ABOUT = """Translation that shows what it looked at.
+
+`/translate`, `/detect`, `/languages` and `/frontend/settings` are LibreTranslate's: its clients work unchanged.
+POST routes take JSON, URL-encoded and multipart forms. Errors are problem details (RFC 9457).
+No key is needed: keep the service on a network that you trust.
+"""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Load the models and build the app; its lifespan runs the engine.
+
+    Raises InterlinearError when a model cannot be loaded.
+    """
+    models, metrics = load_models(settings), Metrics()
+    for model in models.served:
+        metrics.models.labels(model.name, model.version).set(1)
+    engine = Engine(models.served, settings, metrics)
+    service = Service(settings, models, engine, Detector(models.languages()), metrics)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(engine.stop, settings.grace_seconds)
+
+    app = FastAPI(
+        title="Interlinear",
+        description=ABOUT,
+        version=version("interlinear"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.add_middleware(BodyLimit, limit=settings.body_bytes)
+    app.add_middleware(Envelope, metrics=metrics)  # the last one added is the outermost
+    problems.install(app)
+    app.include_router(translation.router(settings))
+    app.include_router(languages.router(settings))
+    app.include_router(operations.routes)
+    app.include_router(pages.routes)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            description = get_openapi(
+                title=app.title, version=app.version, description=app.description, routes=app.routes
+            )
+            details = problems.ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas = description.setdefault("components", {}).setdefault("schemas", {})
+            schemas.update(details.pop("$defs", {}), ProblemDetails=details)
+            app.openapi_schema = description
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app

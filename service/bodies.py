@@ -1,0 +1,175 @@
+"""Request bodies: JSON, URL-encoded or multipart, read once and made one typed request, whichever they were."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from service.problems import Problem, invalid, shown
+
+T = TypeVar("T", bound=BaseModel)
+
+JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+MOST_FIELDS = 1000
+
+
+def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+    """A dependency that reads the body as a `kind`. Raises Problem: 400 with the field at fault, 413, 415."""
+
+    async def read(request: Request) -> T:
+        media, options = parse_options_header(request.headers.get("content-type") or b"")
+        if media.decode("latin-1") not in (JSON, URLENCODED, MULTIPART):
+            raise Problem(
+                415,
+                f"a body is {JSON}, {URLENCODED} or {MULTIPART}, not {shown(media.decode('latin-1')) or 'of no type'}",
+            )
+        if (charset := options.get(b"charset", b"utf-8").decode("latin-1").lower()) not in (
+            "utf-8",
+            "utf8",
+            "us-ascii",
+        ):
+            raise Problem(415, f"a body's text is UTF-8, not {shown(charset)}")
+        if (coding := request.headers.get("content-encoding", "identity").lower()) != "identity":
+            raise Problem(415, f"a body is sent as it is, without the content encoding {shown(coding)}")
+        content = await request.body()
+        try:
+            if media == JSON.encode():
+                return kind.model_validate(parse_json(content), strict=True)
+            pairs = parse_multipart(content, options) if media == MULTIPART.encode() else parse_urlencoded(content)
+            return kind.model_validate(gather(pairs, repeated="q"))
+        except ValidationError as error:
+            raise invalid(error, known=list(kind.model_fields)) from None
+
+    return read
+
+
+def described(kind: type[BaseModel]) -> dict[str, Any]:
+    """The same body for OpenAPI; `openapi_extra` of a route."""
+    schema = kind.model_json_schema()
+    example = schema.pop("example", None)
+    content = {
+        media: {"schema": schema} | ({"example": example} if example else {}) for media in (JSON, URLENCODED, MULTIPART)
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def parse_json(content: bytes) -> Any:
+    """JSON as RFC 8259 has it: UTF-8, no NaN, no key twice. Raises Problem."""
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        parsed = dict(pairs)
+        if len(parsed) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Problem.in_field(shown(twice), "is given twice")
+        return parsed
+
+    def not_json(constant: str) -> NoReturn:
+        raise Problem(400, f"the body is not JSON: {constant} is no JSON number")
+
+    try:
+        parsed = json.loads(_text(content), object_pairs_hook=members, parse_constant=not_json)
+    except json.JSONDecodeError as error:
+        raise Problem(400, f"the body is not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise Problem(400, "the body is not JSON of ours: it is nested too deep") from None
+    except ValueError:  # an integer of thousands of digits
+        raise Problem(400, "the body is not JSON of ours: a number in it is too long") from None
+    if not isinstance(parsed, dict):
+        raise Problem(400, "the body must be a JSON object")
+    return parsed
+
+
+def parse_urlencoded(content: bytes) -> list[tuple[str, str]]:
+    """The fields of a URL-encoded form; raw UTF-8, as `curl -d` sends it, is as good as %-escapes. Raises Problem."""
+    if not content:
+        return []
+    try:
+        return parse_qsl(
+            _text(content), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=MOST_FIELDS
+        )
+    except UnicodeDecodeError:
+        raise Problem(400, "the form is malformed: an escape in it is not UTF-8") from None
+    except ValueError:
+        raise Problem(
+            400, f"the form is malformed: it must be name=value, joined by &, {MOST_FIELDS} at most"
+        ) from None
+
+
+def parse_multipart(content: bytes, options: dict[bytes, bytes]) -> list[tuple[str, str]]:
+    """The fields of a multipart form. Raises Problem."""
+    fields: list[tuple[str, str]] = []
+    disposition, header, value, data = bytearray(), bytearray(), bytearray(), bytearray()
+    ended = False
+
+    def begin() -> None:
+        for buffer in (disposition, header, value, data):
+            buffer.clear()
+        if len(fields) == MOST_FIELDS:
+            raise Problem(400, f"the form has more than {MOST_FIELDS} fields")
+
+    def header_end() -> None:
+        if bytes(header).lower() == b"content-disposition":
+            disposition[:] = value
+        header.clear()
+        value.clear()
+
+    def part_end() -> None:
+        _, parameters = parse_options_header(bytes(disposition))
+        name = _text(parameters.get(b"name", b""))
+        if not name:
+            raise Problem(400, "the form is malformed: a part has no name")
+        if b"filename" in parameters:
+            raise Problem.in_field(shown(name), "must be a field, not a file")
+        fields.append((name, _text(bytes(data))))
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+
+    try:
+        parser = MultipartParser(
+            options.get(b"boundary", b""),
+            {
+                "on_part_begin": begin,
+                "on_header_field": lambda chunk, first, last: header.extend(chunk[first:last]),
+                "on_header_value": lambda chunk, first, last: value.extend(chunk[first:last]),
+                "on_header_end": header_end,
+                "on_part_data": lambda chunk, first, last: data.extend(chunk[first:last]),
+                "on_part_end": part_end,
+                "on_end": end,
+            },
+        )
+        parser.write(content)
+        parser.finalize()
+    except (FormParserError, ValueError):
+        ended = False
+    if not ended:
+        raise Problem(400, "the form is malformed: its parts do not end where its boundary says")
+    return fields
+
+
+def gather(pairs: list[tuple[str, str]], repeated: str) -> dict[str, str | list[str]]:
+    """A form's fields by name: `repeated` may come several times and is then a list; one left empty is as if absent."""
+    fields: dict[str, str | list[str]] = {}
+    for name, value in pairs:
+        if name == repeated:
+            before = fields.get(name)
+            fields[name] = value if before is None else [*([before] if isinstance(before, str) else before), value]
+        elif name in fields:
+            raise Problem.in_field(shown(name), "is given twice")
+        elif value:
+            fields[name] = value
+    return fields
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise Problem(400, f"the body is not UTF-8: byte {error.start} begins no character") from None

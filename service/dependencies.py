@@ -1,0 +1,90 @@
+"""What a route is given: the service's parts, and its caller, who has a deadline and may go away."""
+
+import asyncio
+import math
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+
+from service.detection import Detector
+from service.engine import Engine
+from service.metrics import Metrics
+from service.models import Models
+from service.problems import CLIENT_GONE, Problem, shown
+from service.settings import Settings
+
+T = TypeVar("T")
+
+TIMEOUT_HEADER = "X-Request-Timeout"
+
+
+@dataclass(frozen=True)
+class Service:
+    """The parts of a running service."""
+
+    settings: Settings
+    models: Models
+    engine: Engine
+    detector: Detector
+    metrics: Metrics
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+Running = Annotated[Service, Depends(_service)]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asked: until when the answer is wanted, and whether anybody is still there."""
+
+    request: Request
+    seconds: float
+    deadline: float  # on the event loop's clock
+
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; it is cancelled at the deadline (Problem 504) or when the caller has gone."""
+        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._gone())
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise Problem(CLIENT_GONE, "the caller has gone")
+            return working.result()
+        except TimeoutError:
+            raise Problem(504, f"there was no answer within {self.seconds:g} s") from None
+        finally:
+            working.cancel()
+            gone.cancel()
+
+    async def _gone(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _caller(request: Request, service: Running) -> Caller:
+    seconds = service.settings.seconds
+    if given := request.headers.get(TIMEOUT_HEADER):
+        try:
+            asked = float(given)
+        except ValueError:
+            asked = math.nan
+        if not asked > 0:
+            raise Problem.in_field(TIMEOUT_HEADER, f"must be seconds, more than 0, not {shown(given)!r}")
+        seconds = min(seconds, asked)
+    return Caller(request, seconds, asyncio.get_running_loop().time() + seconds)
+
+
+Asking = Annotated[Caller, Depends(_caller)]
+
+TIMEOUT_PARAMETER = {
+    "name": TIMEOUT_HEADER,
+    "in": "header",
+    "description": "Seconds after which the answer is no longer wanted (504); at most the service's own limit.",
+    "schema": {"type": "number", "exclusiveMinimum": 0},
+}

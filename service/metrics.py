@@ -1,0 +1,55 @@
+"""What Prometheus reads. Labels are routes, statuses, model names and reasons: few, and never a caller's words."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The service's own registry: two services in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.requests = Counter(
+            "interlinear_requests", "HTTP requests answered", ["route", "method", "status"], registry=self.registry
+        )
+        self.request_seconds = Histogram(
+            "interlinear_request_seconds", "From request to answer", ["route"], buckets=SECONDS, registry=self.registry
+        )
+        self.rejected = Counter(
+            "interlinear_rejected", "Requests refused, by reason", ["reason"], registry=self.registry
+        )
+        self.texts = Counter("interlinear_texts", "Texts answered", ["model"], registry=self.registry)
+        self.tokens = Counter(
+            "interlinear_tokens", "Tokens read and written", ["model", "side"], registry=self.registry
+        )
+        self.queue_seconds = Histogram(
+            "interlinear_queue_seconds",
+            "From a text's arrival to its slot",
+            ["model"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.search_seconds = Histogram(
+            "interlinear_search_seconds",
+            "From a text's slot to its answer",
+            ["model"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.steps = Counter("interlinear_steps", "Decoding steps", ["model"], registry=self.registry)
+        self.stepped = Counter(
+            "interlinear_stepped_texts",
+            "Texts stepped, summed over steps: by steps, the batch",
+            ["model"],
+            registry=self.registry,
+        )
+        self.waiting = Gauge("interlinear_waiting_texts", "Texts that wait for a slot", registry=self.registry)
+        self.searching = Gauge("interlinear_searching_texts", "Texts in slots", ["model"], registry=self.registry)
+        self.models = Gauge(
+            "interlinear_model", "1 for every model served", ["model", "version"], registry=self.registry
+        )
+
+    def page(self) -> bytes:
+        return generate_latest(self.registry)

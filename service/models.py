@@ -1,0 +1,116 @@
+"""The models that are served, and which of them answers a request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from registry.names import AliasName, fetch, parse
+from seq2seq.bundle import Bundle, load
+from seq2seq.errors import CallError, ServiceError
+from service.problems import Problem, shown
+from service.settings import ModelPlace, Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A loaded bundle under its name and version."""
+
+    name: str
+    version: str
+    aliases: tuple[str, ...]
+    bundle: Bundle
+
+    @property
+    def task(self) -> str:
+        return self.bundle.card.task
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The languages that it reads and writes."""
+        languages = self.bundle.card.languages
+        return languages["source"], languages["target"]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    def is_called(self, reference: str) -> bool:
+        """Whether `name`, `name@alias` or `name@version` is this model."""
+        name, _, which = reference.partition("@")
+        return name == self.name and (not which or which == self.version or which in self.aliases)
+
+
+class Models:
+    """All that is served; where two fit, the first."""
+
+    def __init__(self, served: Sequence[Served]) -> None:
+        self.served = tuple(served)
+
+    def translators(self) -> list[Served]:
+        return [model for model in self.served if model.task == "translation"]
+
+    def languages(self) -> dict[str, list[str]]:
+        """Every language that is read or written, and what it is translated into."""
+        pairs = [model.pair for model in self.translators()]
+        codes = sorted({code for pair in pairs for code in pair})
+        return {code: sorted({target for source, target in pairs if source == code}) for code in codes}
+
+    def sources(self, target: str, reference: str | None) -> set[str]:
+        """The languages that can be translated into `target`, by the model that is named. Raises Problem."""
+        fitting = {m.pair[0] for m in self._named(reference) if m.pair[1] == target}
+        if not fitting:
+            raise self._no_pair("auto", target, reference)
+        return fitting
+
+    def translator(self, source: str, target: str, reference: str | None) -> Served:
+        """The model for a pair of languages, by its name where one is given. Raises Problem."""
+        for model in self._named(reference):
+            if model.pair == (source, target):
+                return model
+        raise self._no_pair(source, target, reference)
+
+    def _named(self, reference: str | None) -> list[Served]:
+        named = [model for model in self.translators() if reference is None or model.is_called(reference)]
+        if not named:
+            names = ", ".join(dict.fromkeys(str(model) for model in self.translators())) or "none that translates"
+            raise Problem.in_field("model", f"must be one that is served, {names}, not {shown(reference)!r}")
+        return named
+
+    def _no_pair(self, source: str, target: str, reference: str | None) -> Problem:
+        pairs = [model.pair for model in self._named(reference)]
+        from_source = sorted({t for s, t in pairs if s == source})
+        if from_source:
+            return Problem.in_field("target", f"must be {' or '.join(from_source)} for {source}, not {shown(target)!r}")
+        into_target = sorted({s for s, t in pairs if t == target})
+        if into_target:
+            return Problem.in_field("source", f"must be {' or '.join(into_target)} for {target}, not {shown(source)!r}")
+        known = ", ".join(dict.fromkeys(f"{s} to {t}" for s, t in pairs))
+        return Problem.in_field("target", f"cannot be {shown(target)!r} for {shown(source)!r}: there is {known}")
+
+
+def load_models(settings: Settings) -> Models:
+    """Load what the settings name. Raises InterlinearError: a bundle missing or damaged, two models under one name."""
+    served: list[Served] = []
+    for place in settings.models:
+        model = _load(place, settings)
+        if any(model.name == other.name and model.version == other.version for other in served):
+            raise CallError(str(model), "is served already", "give each model its own name: --model NAME=MODEL")
+        served.append(model)
+    return Models(served)
+
+
+def _load(place: ModelPlace, settings: Settings) -> Served:
+    reference = parse(place.place)
+    located = fetch(place.place, settings.tracking)
+    bundle = load(located.folder, device=settings.device)
+    name = place.name or located.name or located.folder.resolve().name
+    if not name.isprintable() or "@" in name or "/" in name:
+        raise CallError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
+    if bundle.card.task == "translation" and not {"source", "target"} <= set(bundle.card.languages):
+        raise ServiceError(
+            place.place, "its card does not say which languages it translates", "name them in the data set"
+        )
+    return Served(
+        name=name,
+        version=located.version or bundle.card.weights_sha256[:8],
+        aliases=(reference.alias,) if isinstance(reference, AliasName) else (),
+        bundle=bundle,
+    )

@@ -1,0 +1,166 @@
+"""What goes wrong, as RFC 9457 problem details, with the member `error` that LibreTranslate's clients read."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+log = logging.getLogger("interlinear.service")
+
+MEDIA_TYPE = "application/problem+json"
+SCHEMA = "#/components/schemas/ProblemDetails"  # app.py puts it there
+SHOWN = 60  # characters of a caller's own words that an answer repeats
+CLIENT_GONE = 499  # nobody reads it; the metrics count it
+
+
+class FieldProblem(BaseModel):
+    """One field of a request, and what is wrong with it."""
+
+    field: str = Field(examples=["q[3]"])
+    problem: str = Field(examples=["must not be longer than 5000 characters"])
+
+
+class ProblemDetails(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str = Field(default="about:blank", examples=["about:blank"])
+    title: str = Field(examples=["Bad Request"])
+    status: int = Field(examples=[400])
+    detail: str = Field(examples=["format must be 'text'"])
+    error: str = Field(description="the detail again, where LibreTranslate's clients look for it")
+    errors: list[FieldProblem] = []
+    request_id: str = Field(description="also in the header X-Request-ID and in the service's log")
+
+
+class Problem(Exception):  # noqa: N818 - what it is called in RFC 9457
+    """A request cannot be answered: the status, one sentence, and where a field is at fault, which."""
+
+    def __init__(
+        self, status: int, detail: str, *, fields: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.fields = list(fields)
+        self.headers = dict(headers or {})
+
+    @classmethod
+    def in_field(cls, field: str, problem: str) -> "Problem":
+        """A 400 that names one field."""
+        return cls(400, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)])
+
+    @classmethod
+    def busy(cls, detail: str, seconds: int) -> "Problem":
+        """A 429 that says when to come again."""
+        return cls(429, detail, headers={"Retry-After": str(seconds)})
+
+    @classmethod
+    def away(cls, detail: str, seconds: int = 5) -> "Problem":
+        """A 503 that says when to come again."""
+        return cls(503, detail, headers={"Retry-After": str(seconds)})
+
+
+def shown(text: object) -> str:
+    """A caller's own words as an answer may repeat them: short, and valid Unicode whatever they were."""
+    words = str(text).encode("utf-8", "backslashreplace").decode()
+    return words if len(words) <= SHOWN else words[:SHOWN] + "…"
+
+
+def response(problem: Problem, request_id: str) -> Response:
+    """The problem as an answer."""
+    details = ProblemDetails(
+        title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_GONE else "Client Closed Request",
+        status=problem.status,
+        detail=problem.detail,
+        error=problem.detail,
+        errors=problem.fields,
+        request_id=request_id,
+    )
+    body = json.dumps(details.model_dump(), ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
+
+
+def invalid(error: ValidationError, known: Sequence[str]) -> Problem:
+    """A 400 for a request of the wrong shape, naming every field at fault; `known` are the fields that there are."""
+    sentences: dict[str, list[str]] = {}
+    for details in error.errors(include_url=False, include_context=True, include_input=False):
+        sentences.setdefault(_place(details), []).append(_sentence(details, known))
+    fields = [FieldProblem(field=f, problem=" or ".join(dict.fromkeys(s))) for f, s in list(sentences.items())[:10]]
+    return Problem(400, "; ".join(f"{f.field} {f.problem}" for f in fields), fields=fields)
+
+
+_TAGS = {"text", "texts", "word", "number"}  # which branch of a union was taken: nothing to a reader
+
+
+def _place(details: ErrorDetails) -> str:
+    first, *rest = details["loc"] or ("the request",)
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest if step not in _TAGS]
+    return shown(first) + shown("".join(steps))
+
+
+def _sentence(details: ErrorDetails, known: Sequence[str]) -> str:
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return f"is not a field; the fields are {', '.join(known)}"
+        case "string_unicode":
+            return "must be valid Unicode, and a lone surrogate is not"
+        case "string_too_short" | "too_short":
+            return "must not be empty"
+        case "string_too_long":
+            return f"must not be longer than {context['max_length']} characters"
+        case "too_long":
+            return f"must not have more than {context['max_length']} items"
+        case "literal_error":
+            return f"must be {context['expected']}"
+        case "finite_number":
+            return "must be a finite number"
+        case _:
+            message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            return message if message.startswith(("must", "is ")) else f"must be {message}"
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What FastAPI's `responses` wants, so that OpenAPI says what can go wrong."""
+    return {
+        status: {"description": _MEANINGS[status], "content": {MEDIA_TYPE: {"schema": {"$ref": SCHEMA}}}}
+        for status in statuses
+    }
+
+
+_MEANINGS = {
+    400: "The request is not one that can be answered; the field at fault is named",
+    413: "The body is over the limit",
+    415: "The body is neither JSON nor a form",
+    429: "Too much waits already; `Retry-After` says when to come again",
+    503: "The service is not ready, or is being stopped",
+    504: "The time that the caller or the service allows was over",
+}
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of the app with problem details."""
+
+    async def known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return response(error, request.state.request_id)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        detail = {
+            404: f"there is nothing at {shown(request.url.path)}",
+            405: f"{shown(request.url.path)} does not take {shown(request.method)}",
+        }.get(error.status_code, str(error.detail))
+        return response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
+
+    app.add_exception_handler(Problem, known)
+    app.add_exception_handler(HTTPException, refused)

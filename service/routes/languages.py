@@ -1,0 +1,65 @@
+"""What can be translated, and which language a text is in, as LibreTranslate's clients ask for it."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from service import languages
+from service.bodies import body, described
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Running
+from service.problems import Problem, problems
+from service.schemas import (
+    Detection,
+    DetectRequest,
+    FrontendSettings,
+    Language,
+    LanguagePair,
+    NamedLanguage,
+    detect_request,
+)
+from service.settings import Settings
+
+TYPING_MILLISECONDS = 500
+
+
+def router(settings: Settings) -> APIRouter:
+    """The routes, with the limits of these settings."""
+    routes = APIRouter(tags=["languages"])
+    kind = detect_request(settings)
+
+    @routes.get("/languages", response_model=list[Language])
+    async def list_languages(service: Running) -> list[Language]:
+        """The languages served, and what each can be translated into."""
+        served = service.models.languages()
+        return [Language(code=c, name=languages.name(c), targets=targets) for c, targets in served.items()]
+
+    @routes.post(
+        "/detect",
+        response_model=list[Detection],
+        responses=problems(400, 413, 415, 503, 504),
+        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    async def detect(
+        caller: Asking, service: Running, request: Annotated[DetectRequest, Depends(body(kind))]
+    ) -> list[Detection]:
+        """The languages served that a text may be in, the likeliest first."""
+        if not request.q.strip():
+            raise Problem.in_field("q", "has nothing to detect")
+        guesses = await caller.wait_for(asyncio.to_thread(service.detector.guesses, request.q))
+        return [Detection(confidence=round(100 * guess.probability, 1), language=guess.language) for guess in guesses]
+
+    @routes.get("/frontend/settings", response_model=FrontendSettings, responses=problems(503))
+    async def frontend_settings(service: Running) -> FrontendSettings:
+        """What a page needs to know before it translates."""
+        translators = service.models.translators()
+        if not translators:
+            raise Problem.away("no model that translates is served")
+        source, target = (NamedLanguage(code=code, name=languages.name(code)) for code in translators[0].pair)
+        return FrontendSettings(
+            charLimit=service.settings.characters,
+            frontendTimeout=TYPING_MILLISECONDS,
+            language=LanguagePair(source=source, target=target),
+        )
+
+    return routes

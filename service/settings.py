@@ -1,0 +1,37 @@
+"""What a service is told when it starts: which models, and how much it takes on."""
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 2**20
+
+
+class ModelPlace(BaseModel):
+    """A model to serve: under which name, and where it is (a bundle folder, `models:/...` or `runs:/...`)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str | None = None
+    place: str
+
+
+class Settings(BaseSettings):
+    """Each also by its environment variable: `INTERLINEAR_SERVE_QUEUE_TEXTS=1000`."""
+
+    model_config = SettingsConfigDict(env_prefix="INTERLINEAR_SERVE_", frozen=True, extra="forbid")
+
+    models: tuple[ModelPlace, ...] = ()
+    tracking: str | None = Field(None, description="MLflow's address, for models by registered name")
+    device: str = "cpu"
+    threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
+
+    slots: int = Field(32, ge=1, le=1024, description="texts that one model searches at a time")
+    beam: int = Field(5, ge=1, le=64, description="the widest beam that a request may ask for")
+
+    body_bytes: int = Field(MIB, ge=1024, description="longest request body")
+    texts: int = Field(100, ge=1, description="most texts in one request")
+    characters: int = Field(5000, ge=1, description="longest text")
+    queue_texts: int = Field(512, ge=1, description="texts that may wait; over it a request is refused with 429")
+    queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")
+    seconds: float = Field(60, gt=0, description="longest time for one request, waiting included")
+    grace_seconds: float = Field(30, ge=0, description="time to finish what was accepted when the service is stopped")

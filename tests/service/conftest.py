@@ -1,0 +1,149 @@
+"""Two small models that were really trained, German to English and back, and services that serve them."""
+
+import itertools
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+import uvicorn
+
+from seq2seq.batch import collate
+from seq2seq.bundle import Card, Limits, write_bundle
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.metrics.score import Score
+from seq2seq.model import build
+from seq2seq.text import TextConfig, Tokenizer
+from service.app import create_app
+from service.settings import ModelPlace, Settings
+
+WHO = [
+    ("ein Hund", "a dog"),
+    ("eine Frau", "a woman"),
+    ("ein Mann", "a man"),
+    ("ein Kind", "a child"),
+    ("eine Katze", "a cat"),
+]
+DOES = [("läuft", "is running"), ("schläft", "is sleeping"), ("spielt", "is playing"), ("sitzt", "is sitting")]
+WHERE = [
+    ("im Park", "in the park"),
+    ("am Fluss", "by the river"),
+    ("im Garten", "in the garden"),
+    ("auf der Straße", "on the street"),
+]
+
+
+def capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def sentences() -> list[tuple[str, str]]:
+    pairs = []
+    for (who, who_), (does, does_), (where, where_) in itertools.product(WHO, DOES, WHERE):
+        english = capital(f"{who_} {does_} {where_}.")
+        pairs += [(capital(f"{who} {does} {where}."), english), (capital(f"{where} {does} {who}."), english)]
+        pairs.append((capital(f"{who} {does}."), capital(f"{who_} {does_}.")))
+    return pairs
+
+
+def train(folder: Path, source: str, target: str, pairs: list[tuple[str, str]], steps: int) -> Path:
+    """A bundle that has learnt the pairs."""
+    torch.manual_seed(3)
+    tokenizers = {
+        "source": Tokenizer.train((s for s, _ in pairs), TextConfig(units="bpe", vocabulary=400, language=source)),
+        "target": Tokenizer.train((t for _, t in pairs), TextConfig(units="bpe", vocabulary=400, language=target)),
+    }
+    vocabularies = {name: TextVocabulary(vocabulary=tokenizer.size) for name, tokenizer in tokenizers.items()}
+    config = ModelConfig(
+        embedding=32,
+        hidden=48,
+        tie_embeddings="output",
+        sources={"source": vocabularies["source"]},
+        target=vocabularies["target"],
+    )
+    model = build(config).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    draw = random.Random(5)
+    for step in range(steps):
+        chosen = draw.sample(pairs, 32)
+        batch = collate(
+            {"source": [tokenizers["source"].encode(s).ids for s, _ in chosen]},
+            [tokenizers["target"].encode(t).ids for _, t in chosen],
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 * (1 - step / steps)
+        optimizer.zero_grad()
+        (model.loss(batch).objective / 300).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    card = Card(
+        languages={"source": source, "target": target},
+        model=config,
+        limits=Limits(source_length=150),
+        metrics={"bleu": Score(score=99.0, signature="a test's")},
+    )
+    write_bundle(folder, model.eval(), tokenizers, card)
+    return folder
+
+
+@dataclass(frozen=True)
+class Bundles:
+    de_en: Path
+    en_de: Path
+
+
+@pytest.fixture(scope="session")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    folder, pairs = tmp_path_factory.mktemp("bundles"), sentences()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return Bundles(
+            train(folder / "de-en", "de", "en", pairs, 250),
+            train(folder / "en-de", "en", "de", [(t, s) for s, t in pairs], 60),
+        )
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def settings(bundles: Bundles) -> Settings:
+    places = (ModelPlace(name="de-en", place=str(bundles.de_en)), ModelPlace(name="en-de", place=str(bundles.en_de)))
+    return Settings(models=places, threads=1)
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[str]:
+    """A real server in a thread, on a free port of loopback; gives its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive(), "the server did not end"
+
+
+@pytest.fixture(scope="session")
+def address(settings: Settings) -> Iterator[str]:
+    """A service that all tests share."""
+    with serving(settings) as address:
+        yield address
+
+
+@pytest.fixture
+def serve(settings: Settings) -> Iterator[Callable[..., str]]:
+    """Start a service of one's own, with some settings changed; gives its address."""
+    with ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(serving(settings.model_copy(update=changes)))
