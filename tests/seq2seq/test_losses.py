@@ -1,0 +1,46 @@
+"""The chunked cross-entropy against its definition, gradients included."""
+
+import pytest
+import torch
+
+from seq2seq import losses
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk", [1, 40, 2**23])
+def test_chunks_add_up_to_the_definition(monkeypatch: pytest.MonkeyPatch, smoothing: float, chunk: int) -> None:
+    monkeypatch.setattr(losses, "CHUNK", chunk)
+    torch.manual_seed(0)
+    r, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(11, 4), (13, 4), (13,)])
+    y = torch.randint(13, (11,))
+
+    loss = losses.cross_entropy(r, W, b, y, smoothing)
+    log_p = torch.log_softmax(r @ W.T + b, -1)
+    nats = -sum(log_p[i, y[i]] for i in range(11))
+    objective = (1 - smoothing) * nats - smoothing * log_p.mean(1).sum()
+
+    torch.testing.assert_close(loss.nats, nats, rtol=0, atol=1e-10)
+    torch.testing.assert_close(loss.objective, objective, rtol=0, atol=1e-10)
+    for ours, theirs in zip(
+        torch.autograd.grad(2 * loss.objective, [r, W, b]), torch.autograd.grad(2 * objective, [r, W, b]), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16() -> None:
+    torch.manual_seed(0)
+    r, W, b = (torch.randn(*s, requires_grad=True) for s in [(50, 32), (80, 32), (80,)])
+    y = torch.randint(80, (50,))
+    full = torch.autograd.grad(losses.cross_entropy(r, W, b, y).objective, [r, W, b])
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = losses.cross_entropy(r, W, b, y).objective
+    assert loss.dtype == torch.float32
+    for ours, theirs in zip(torch.autograd.grad(loss, [r, W, b]), full, strict=True):
+        assert (ours - theirs).norm() < 0.02 * theirs.norm()
+
+
+def test_no_words_no_loss() -> None:
+    r, W, b = torch.zeros(0, 4, requires_grad=True), torch.randn(9, 4, requires_grad=True), torch.zeros(9)
+    loss = losses.cross_entropy(r, W, b, torch.zeros(0, dtype=torch.long))
+    loss.objective.backward()
+    assert float(loss.objective.detach()) == 0 and W.grad is not None and float(W.grad.abs().sum()) == 0

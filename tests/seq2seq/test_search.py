@@ -1,0 +1,155 @@
+"""Search: one ranking whatever is beside a sentence, scores that are log-probabilities, and the optimum when it can."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from seq2seq.batch import END, collate
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.model import Model, build
+from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
+
+VOCABULARY = 9
+
+
+def model(vocabulary: int = VOCABULARY, **variant: object) -> Model:
+    torch.manual_seed(5)
+    words = TextVocabulary(vocabulary=vocabulary)
+    sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
+    return build(ModelConfig(sources={"source": words}, target=words, **{**sizes, **variant})).double().eval()
+
+
+MODEL = model(layers=2)
+SENTENCE = st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=12)
+OPTIONS = st.builds(
+    lambda beam, best, **others: SearchOptions(beam=beam, n_best=min(beam, best), **others),
+    beam=st.integers(1, 6),
+    best=st.integers(1, 6),
+    length_penalty=st.sampled_from(["none", "average", 0.6]),
+    min_length=st.integers(0, 4),
+    max_length=st.integers(4, 9),
+    coverage_penalty=st.sampled_from([0.0, 0.3]),
+)
+
+
+def run(table: SlotTable, waiting: list[tuple[list[int], SearchOptions, int]], looks: bool = False) -> list[Finished]:
+    """Search sentences, each admitted at its own step."""
+    done: list[Finished] = []
+    for clock in itertools.count():
+        now = [(key, ids, options) for key, (ids, options, step) in enumerate(waiting) if step == clock]
+        if now:
+            asked = [Waiting(key, options, options.longest(len(ids)), looks) for key, ids, options in now]
+            table.admit(collate({"source": [ids for _, ids, _ in now]}), asked)
+        table.step()
+        done += table.retire()
+        if len(done) == len(waiting):
+            return sorted(done, key=lambda one: int(str(one.key)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+def test_what_is_beside_a_sentence_changes_nothing(waiting: list[tuple[list[int], SearchOptions, int]]) -> None:
+    together = run(SlotTable(MODEL, 6), waiting, looks=True)
+    for (ids, options, _), found in zip(waiting, together, strict=True):
+        (alone,) = run(SlotTable(MODEL, options.beam), [(ids, options, 0)], looks=True)
+        assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
+        for ours, theirs in zip(alone.hypotheses, found.hypotheses, strict=True):
+            assert ours.score == pytest.approx(theirs.score, abs=1e-9)
+        ours_looks = alone.looks.weights["source", "attention"]
+        for k, hypothesis in enumerate(found.hypotheses):
+            steps = len(hypothesis.ids) + 1
+            theirs_looks = found.looks.weights["source", "attention"][0, k, :steps]
+            torch.testing.assert_close(
+                theirs_looks[:, : len(ids) + 1], ours_looks[0, k, :steps, : len(ids) + 1], rtol=0, atol=1e-9
+            )
+            assert (theirs_looks[:, len(ids) + 1 :] == 0).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(SENTENCE, OPTIONS)
+def test_scores_are_log_probabilities(ids: list[int], options: SearchOptions) -> None:
+    (found,) = run(SlotTable(MODEL, 6), [(ids, options, 0)])
+    assert 1 <= len(found.hypotheses) <= options.n_best
+    assert [h.score for h in found.hypotheses] == sorted((h.score for h in found.hypotheses), reverse=True)
+    for hypothesis in found.hypotheses:
+        assert options.min_length <= len(hypothesis.ids) <= (options.max_length or 0)
+        rescored = -MODEL.loss(collate({"source": [ids]}, [hypothesis.ids])).nats.item()
+        assert hypothesis.log_probability == pytest.approx(rescored, abs=1e-9)
+        if not options.coverage_penalty:
+            length = len(hypothesis.ids) + 1
+            divisor = {"none": 1.0, "average": length}.get(str(options.length_penalty), ((5 + length) / 6) ** 0.6)
+            assert hypothesis.score == pytest.approx(rescored / divisor, abs=1e-9)
+
+
+@pytest.mark.parametrize("penalty", ["none", "average", 0.6])
+def test_a_wide_beam_finds_the_best_of_all_outputs(penalty: str | float) -> None:
+    small = model(vocabulary=7)
+    words, longest, ids = range(4, 7), 3, [4, 6, 5, 4]
+    outputs = [list(o) for n in range(longest + 1) for o in itertools.product([1, *words], repeat=n)]
+    batch = collate({"source": [ids] * len(outputs)}, outputs)
+    readouts, _ = small.teacher_forced(small.encode(batch), batch.target_BL[:, None])
+    log_p = small.log_probabilities(readouts)[:, 0].detach()
+
+    def score(row: int) -> float:
+        output = [*outputs[row], END]
+        total = sum(float(log_p[row, i, word]) for i, word in enumerate(output))
+        return total / {"none": 1.0, "average": len(output)}.get(str(penalty), ((5 + len(output)) / 6) ** 0.6)
+
+    best = sorted(range(len(outputs)), key=score, reverse=True)[:4]
+    options = SearchOptions(beam=64, n_best=4, length_penalty=penalty, max_length=longest)
+    (found,) = run(SlotTable(small, 64), [(ids, options, 0)])
+    assert [h.ids for h in found.hypotheses] == [outputs[row] for row in best]
+    assert [h.score for h in found.hypotheses] == pytest.approx([score(row) for row in best])
+
+
+def test_greedy_takes_the_likeliest_word_each_time() -> None:
+    ids = [5, 6, 7, 8]
+    (found,) = run(SlotTable(MODEL, 1), [(ids, SearchOptions(beam=1, max_length=8), 0)])
+    memory = MODEL.encode(collate({"source": [ids]}))
+    state, token, written = MODEL.start(memory), torch.tensor([[2]]), []
+    while len(written) < 8:
+        state, readout, _ = MODEL.step(memory, state, token)
+        log_p = MODEL.log_probabilities(readout)[0, 0]
+        log_p[[0, 2]] = -torch.inf
+        if int(log_p.argmax()) == END:
+            break
+        written.append(int(log_p.argmax()))
+        token = torch.tensor([[written[-1]]])
+    assert found.hypotheses[0].ids == written
+
+
+def test_source_capacity_shrinks_when_the_long_ones_leave() -> None:
+    table = SlotTable(MODEL, 2)
+    long, short = list(range(4, 9)) * 8, [4, 5]
+    asked = [Waiting("long", SearchOptions(beam=2), 3), Waiting("short", SearchOptions(beam=2, min_length=20), 30)]
+    table.admit(collate({"source": [long, short]}), asked)
+    assert table.memory is not None and table.memory.capacity == {"source": 48}
+    while table.live == 2:
+        table.step()
+        table.retire()
+    assert table.memory is not None and table.memory.capacity == {"source": 8}
+
+
+def test_a_cancelled_sentence_leaves_and_the_others_do_not_notice() -> None:
+    options = SearchOptions(beam=3, max_length=9)
+    (alone,) = run(SlotTable(MODEL, 3), [([5, 6, 7], options, 0)])
+    table = SlotTable(MODEL, 3)
+    table.admit(collate({"source": [[4] * 30, [5, 6, 7]]}), [Waiting("gone", options, 9), Waiting("here", options, 9)])
+    table.step()
+    table.cancel({"gone"})
+    done: list[Finished] = []
+    while table.live:
+        table.step()
+        done += table.retire()
+    assert [one.key for one in done] == ["here"]
+    assert done[0].hypotheses[0].ids == alone.hypotheses[0].ids
+
+
+@pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 65}, {"n_best": 6}, {"min_length": 5, "max_length": 4}])
+def test_options_without_meaning_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        SearchOptions(**wrong)
