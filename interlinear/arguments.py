@@ -31,4 +31,4 @@ DataRoot = Annotated[
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-InputFile = typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)
+InputFiles = typer.Argument(metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Else stdin.")

@@ -4,16 +4,27 @@ A verb's module imports what is heavy inside its function, so that `interlinear 
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
-from interlinear import terminal
+from interlinear import figure, terminal
+from interlinear.align import align
+from interlinear.compare import compare
+from interlinear.evaluate import evaluate
+from interlinear.info import info
+from interlinear.models import models, promote
+from interlinear.translate import translate
+
+MAKE, JUDGE, KEEP, USE = "Make a model", "See what it is worth", "Keep it", "Use it"
 
 app = typer.Typer(
     name="interlinear",
     help="Train attention-based sequence-to-sequence models, keep them, serve them - and see what they looked at.",
     add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -33,9 +44,26 @@ def front(
         print(context.get_help())
 
 
-def run(arguments: list[str]) -> int:
+app.command(rich_help_panel=USE)(translate)
+app.command(rich_help_panel=USE)(align)
+app.command(rich_help_panel=JUDGE)(evaluate)
+app.command(rich_help_panel=JUDGE)(compare)
+app.command(rich_help_panel=JUDGE)(info)
+app.add_typer(figure.app, name="figure", rich_help_panel=JUDGE)
+app.command(rich_help_panel=KEEP)(models)
+app.command(rich_help_panel=KEEP)(promote)
+
+
+def run(arguments: Sequence[str]) -> int:
     """Run the command in this process; returns its exit code."""
-    return terminal.exit_code_of(lambda: app(arguments, prog_name="interlinear", standalone_mode=False))
+    command = get_command(app)
+
+    def work() -> int | None:
+        with command.make_context("interlinear", list(arguments)) as context:
+            code: int | None = command.invoke(context)
+            return code
+
+    return terminal.exit_code_of(work)
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ class Column:
 
 
 def columns(explanation: Explanation) -> list[Column]:
-    """A column for every source word. Target words that stand apart in the translation have an ellipsis between them."""
+    """A column for every source word. Target words that stand apart in the translation get an ellipsis between them."""
     glossed = []
     for i, source in enumerate(explanation.source):
         places = sorted(target for word, target in explanation.alignment if word == i)

@@ -44,6 +44,8 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
         code = work() or DONE
         sys.stdout.flush()
         return code
+    except typer.Exit as end:
+        return end.exit_code
     except InterlinearError as error:
         say(str(error))
         return WRONG_CALL if isinstance(error, CallError) else FAILED

@@ -1,0 +1,34 @@
+"""From a model's name to something that answers: the one place where a verb loads a model."""
+
+from seq2seq.bundle import Bundle, load
+from seq2seq.errors import CallError
+from seq2seq.generation import Generation
+
+
+def load_bundle(name: str, tracking: str | None = None, device: str = "cpu") -> Bundle:
+    """The bundle of that name, on that device. Raises CallError, RegistryError, BundleError."""
+    from registry.names import fetch
+
+    check_device(device)
+    return load(fetch(name, tracking).folder, device)
+
+
+def load_generation(
+    name: str, tracking: str | None = None, device: str = "cpu", width: int | None = None
+) -> Generation:
+    """The model of that name, ready to answer with beams of up to `width` (None: what its recipe searches with)."""
+    bundle = load_bundle(name, tracking, device)
+    return Generation(bundle, width=width or bundle.card.search.beam)
+
+
+def check_device(device: str) -> None:
+    """Raises CallError for a device that torch does not know or this machine does not have."""
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise CallError(
+            f"--device {device}", f"it cannot be used ({reason})", "leave --device out for the CPU"
+        ) from None

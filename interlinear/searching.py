@@ -1,0 +1,86 @@
+"""Options of search that several verbs share, laid over what the model's recipe searches with."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq.errors import CallError
+
+if TYPE_CHECKING:
+    from seq2seq.search import SearchOptions
+
+BeamSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=64, metavar="N", show_default=False, help="Hypotheses kept at each step; 1 is greedy search."
+    ),
+]
+LengthPenalty = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|average|ALPHA", show_default=False, help="How scores are normalised; a number is GNMT's alpha."
+    ),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", show_default=False, help="Tokens of an output at most; else 2 x source + 10."),
+]
+MinLength = Annotated[int | None, typer.Option(min=0, metavar="N", show_default=False, help="Tokens at least.")]
+CoveragePenalty = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="BETA", show_default=False, help="GNMT's beta: a penalty on words not looked at."),
+]
+NBest = Annotated[
+    int | None, typer.Option(min=1, max=64, metavar="N", show_default=False, help="Outputs for every line.")
+]
+ReplaceUnknown = Annotated[
+    bool | None,
+    typer.Option("--replace-unknown", show_default=False, help="Unknown words become the source word most looked at."),
+]
+Tokenised = Annotated[
+    bool, typer.Option("--tokenised", help="The text is tokenised as the training data was, and the output shall be.")
+]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller said about search; None where nothing was said."""
+
+    beam_size: int | None = None
+    length_penalty: str | None = None
+    n_best: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    coverage_penalty: float | None = None
+    replace_unknown: bool | None = None
+
+    def over(self, defaults: "SearchOptions") -> "SearchOptions":
+        """The defaults with what was asked for. Raises CallError where that does not go together."""
+        from pydantic import ValidationError
+
+        asked = {
+            "beam": self.beam_size,
+            "length_penalty": read_length_penalty(self.length_penalty),
+            "n_best": self.n_best,
+            "min_length": self.min_length,
+            "max_length": self.max_length,
+            "coverage_penalty": self.coverage_penalty,
+            "replace_unknown": self.replace_unknown,
+        }
+        given = {name: value for name, value in asked.items() if value is not None}
+        try:
+            return type(defaults).model_validate(defaults.model_dump() | given)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise CallError("search options", reason) from None
+
+
+def read_length_penalty(text: str | None) -> str | float | None:
+    """`none`, `average`, or a number. Raises CallError."""
+    if text in (None, "none", "average"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise CallError("--length-penalty", f"'{text}' is neither none, average nor a number") from None

@@ -1,0 +1,64 @@
+"""A small bundle with weights that were drawn, not learned: enough for what a command does with any model."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from seq2seq.bundle import Card, Limits, write_bundle
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.model import build
+from seq2seq.search import SearchOptions
+from seq2seq.text import TextConfig, Tokenizer
+
+GERMAN = "ein hund läuft . die katze schläft im garten und der mann liest das buch".split()
+ENGLISH = "a dog runs . the cat sleeps in garden and man reads book".split()
+
+
+def write_toy(folder: Path, seed: int) -> Path:
+    """A bundle from German to English, with words as units; reads at most 12 of them."""
+    draw = random.Random(seed)
+    languages = {"source": ("de", GERMAN), "target": ("en", ENGLISH)}
+    tokenizers = {
+        name: Tokenizer.train(
+            [" ".join(draw.sample(words, 8)) for _ in range(200)],
+            TextConfig(units="words", vocabulary=60, language=language),
+        )
+        for name, (language, words) in languages.items()
+    }
+    torch.manual_seed(seed)
+    config = ModelConfig(
+        embedding=16,
+        hidden=16,
+        sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size)},
+        target=TextVocabulary(vocabulary=tokenizers["target"].size),
+    )
+    card = Card(
+        languages={"source": "de", "target": "en"},
+        model=config,
+        search=SearchOptions(beam=2, max_length=8),
+        limits=Limits(source_length=12, target_length=12),
+    )
+    write_bundle(folder, build(config).eval(), tokenizers, card)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("models") / "toy", seed=1)
+
+
+@pytest.fixture(scope="session")
+def other_toy(tmp_path_factory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("models") / "other", seed=2)
+
+
+@pytest.fixture
+def parallel(tmp_path) -> tuple[Path, Path]:
+    """Ten lines of German and of English."""
+    draw = random.Random(3)
+    source, target = tmp_path / "test.de", tmp_path / "test.en"
+    source.write_text("".join(f"{' '.join(draw.choices(GERMAN, k=6))}\n" for _ in range(10)), encoding="utf-8")
+    target.write_text("".join(f"{' '.join(draw.choices(ENGLISH, k=6))}\n" for _ in range(10)), encoding="utf-8")
+    return source, target
