@@ -1,0 +1,251 @@
+"""`interlinear demo`: the whole road once, by the same commands that a person would type."""
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlinear.terminal import say
+from seq2seq.errors import ServiceError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+RECIPE, DATA, MODEL = "rnnsearch", "demo", "demo-de-en"
+READY_WITHIN, ENDS_WITHIN = 60, 30  # seconds that the service may take to load, and a child to end
+MODEL_PACKAGES = ("seq2seq", "registry", "training")  # with the recipes, what a trained model depends on
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the demo remembers of its last training: the code that trained, and the version that came of it."""
+
+    code: str
+    version: str
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where all that it makes goes.")] = Path("demo"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train anew, also where nothing changed.")] = False,
+) -> None:
+    """Make a small corpus, train through Ray, register, evaluate, serve, translate - and leave nothing running.
+
+    A second time what is there is used again: the corpus and its prepared form, and the model if neither code nor
+    recipe changed.
+    """
+    from rich.console import Console
+
+    folder.mkdir(parents=True, exist_ok=True)
+    road = Road(folder.resolve(), Console(highlight=False, soft_wrap=True))
+    begun = time.monotonic()
+    road.step("A small world of German and English, written by its grammar and made ready for training")
+    road.run("prepare", RECIPE, "--data", DATA)
+    road.train(fresh)
+    road.step("What is it worth, on sentences that it has not seen?")
+    road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA)
+    road.step("The registry's champion, behind a REST service")
+    with road.service() as address:
+        answer = road.ask(address, most_reordered(folder))
+    road.show(answer)
+    road.step(f"Done in {time.monotonic() - begun:.0f} seconds, and nothing is left running. What next?")
+    road.what_next()
+
+
+class Road:
+    """The steps of the demo, all in one folder."""
+
+    def __init__(self, folder: Path, console: "Console") -> None:
+        self.folder = folder
+        self.console = console
+        self.steps = 0
+        # The demo has a registry of its own, whatever the surroundings say.
+        own = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS")
+        self.environment = {name: value for name, value in os.environ.items() if name not in own}
+
+    def step(self, title: str) -> None:
+        """A heading."""
+        self.steps += 1
+        self.console.print(f"\n[bold cyan]{self.steps}[/]  [bold]{title}[/]")
+
+    def run(self, *arguments: str, quiet: bool = False) -> str:
+        """Show and run a command, its progress passing through; returns what it printed. Ends the demo if it fails."""
+        if not quiet:
+            self.console.print(f"   [dim]$ interlinear {' '.join(arguments)}[/]")
+        with self.child(arguments, stdout=subprocess.PIPE, text=True) as child:
+            printed, _ = child.communicate()
+        if child.returncode:
+            say(f"demo: `interlinear {arguments[0]}` ended with exit code {child.returncode}; the reason stands above.")
+            raise typer.Exit(child.returncode if child.returncode > 0 else 128 - child.returncode)
+        if not quiet:
+            for line in printed.splitlines():
+                self.console.print(f"   {line}", markup=False)
+        return str(printed)
+
+    @contextmanager
+    def child(self, arguments: Sequence[str], **streams: Any) -> "Iterator[subprocess.Popen[Any]]":
+        """A command of ours in the demo's folder, that does not outlive this block."""
+        command = [sys.executable, "-m", "interlinear", *arguments]
+        child = subprocess.Popen(command, cwd=self.folder, env=self.environment, **streams)
+        try:
+            yield child
+        except KeyboardInterrupt:
+            child.wait(ENDS_WITHIN)  # Ctrl-C reached it too: let it save
+            raise
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                try:
+                    child.wait(ENDS_WITHIN)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
+
+    def train(self, fresh: bool) -> None:
+        """Train, register and promote a model, unless there is one of this very code."""
+        record, code = self.folder / "trained.json", code_hash()
+        if not fresh and record.is_file():
+            trained = Trained(**json.loads(record.read_text(encoding="utf-8")))
+            if trained.code == code and trained.version in self.versions():
+                self.step("Trained already, by this very code: `--fresh` trains anew")
+                return
+        self.step("A translator, trained through Ray by two workers, kept in MLflow's registry")
+        before = self.versions()
+        self.run("train", RECIPE, "--data", DATA, "--workers", "2", "--register", MODEL)
+        (version,) = set(self.versions()).difference(before)
+        if before:  # the first version is the champion by itself
+            self.run("promote", MODEL, version)
+        record.write_text(json.dumps(asdict(Trained(code, version))), encoding="utf-8")
+
+    def versions(self) -> list[str]:
+        """The versions that the demo's registry has of its model."""
+        if not (self.folder / "mlflow.db").exists():
+            return []
+        listed = json.loads(self.run("models", "--json", quiet=True))
+        return [model["version"] for model in listed if model["name"] == MODEL]
+
+    @contextmanager
+    def service(self) -> Iterator[str]:
+        """The service as a process of its own, on a free port, until the block ends; gives its address."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        address, log = f"http://127.0.0.1:{port}", self.folder / "service.log"
+        arguments = ("serve", "--model", f"de-en=models:/{MODEL}@champion", "--port", port)
+        self.console.print(f"   [dim]$ interlinear {' '.join(arguments)}[/]")
+        with log.open("wb") as said, self.child(arguments, stdout=said, stderr=said) as child:
+            wait_until_ready(address, child, log)
+            yield address
+
+    def ask(self, address: str, sentence: str) -> Any:
+        """A real request over HTTP; the service's answer."""
+        question = {"q": sentence, "source": "de", "target": "en", "explain": True}
+        self.console.print(
+            f"   [dim]$ curl {address}/translate -d q='{sentence}' -d source=de -d target=en -d explain=true[/]"
+        )
+        request = urllib.request.Request(
+            f"{address}/translate", json.dumps(question).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
+
+    def show(self, answer: Any) -> None:
+        """The translation between the lines of its source, and the picture."""
+        from interlinear.gloss import print_gloss
+        from seq2seq.figures import attention_matrix
+        from seq2seq.looks import Explanation
+
+        (explanation,) = [Explanation.model_validate(one) for one in answer["explanations"]]
+        self.step("Between the lines: every word over what it became, and the place of that in the translation")
+        self.console.print()
+        print_gloss(explanation, self.console, indent=3)
+        self.console.print(f"   “{answer['translatedText']}”", markup=False)
+        links = " ".join(f"{i}-{j}" for i, j in explanation.alignment)
+        self.console.print(f"   [dim]alignment {links}[/]")
+        picture = attention_matrix(explanation, self.folder / "attention.png")
+        self.console.print(f"   [dim]the weights behind it: {shown(picture)}[/]")
+
+    def what_next(self) -> None:
+        """Three lines: the playground, the registry's page, one's own text."""
+        store = f"sqlite:///{shown(self.folder / 'mlflow.db')}"
+        ours, theirs = program("interlinear"), program("mlflow")
+        for label, command, where in (
+            (
+                "play",
+                f"{ours} serve --model de-en=models:/{MODEL}@champion --tracking {store}",
+                "http://127.0.0.1:8000",
+            ),
+            ("look", f"{theirs} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
+            ("go on", f"{ours} train {RECIPE} --data mine.yaml --register mine", "docs/your-own-data.md"),
+        ):
+            self.console.print(f"   [bold]{label:5}[/]  {command}   [cyan]{where}[/]")
+
+
+def wait_until_ready(address: str, child: "subprocess.Popen[Any]", log: Path) -> None:
+    """Return when the service answers that it is ready. Raises ServiceError when it ended, or takes too long."""
+    deadline = time.monotonic() + READY_WITHIN
+    while time.monotonic() < deadline and child.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{address}/health/ready", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    raise ServiceError("demo", f"the service did not come up ({said[-1] if said else 'it said nothing'})", f"see {log}")
+
+
+def most_reordered(folder: Path, most_words: int = 11) -> str:
+    """The short sentence of the test set whose gold alignment crosses most: the one to show what reordering is."""
+    from training.dataset import open_dataset, read_rows
+
+    dataset = open_dataset(DATA, generated=folder / "prepared" / "generated")
+    rows = [row.texts for row in read_rows(dataset, "test", ("source", "alignment"))]
+    short = [(source, links) for source, links in rows if len(source.split()) <= most_words]
+    return max(short, key=lambda row: crossings(row[1]))[0]
+
+
+def crossings(pharaoh: str) -> int:
+    """Pairs of links that cross."""
+    links = [tuple(map(int, link.split("-"))) for link in pharaoh.split()]
+    return sum((i - other_i) * (j - other_j) < 0 for (i, j), (other_i, other_j) in combinations(links, 2))
+
+
+def code_hash() -> str:
+    """SHA-256 over all that a trained model depends on: code, grammar, recipes, descriptions, and torch's version."""
+    from importlib.metadata import version
+
+    from training.shipped import PACKAGE, shipped
+
+    digest = hashlib.sha256(version("torch").encode())
+    folders = [*(PACKAGE.parent / package for package in MODEL_PACKAGES), shipped("recipes"), shipped("corpora")]
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".yaml"):
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def program(name: str) -> str:
+    """How to call a program that is installed beside this Python: by its name where that finds it, else by its path."""
+    beside = Path(sys.executable).with_name(name)
+    found = shutil.which(name)
+    return name if found and Path(found).resolve() == beside.resolve() else shown(beside)
+
+
+def shown(path: Path) -> str:
+    """A path as short as it can be said from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
