@@ -44,8 +44,8 @@ def train(
 ) -> Outcome:
     """Train as the job's recipe says, from its newest checkpoint where it resumes; write the bundle.
 
-    Every worker calls this with the same job; rank 0 writes and reports. An interruption saves the state and returns an
-    outcome without a bundle. Raises TrainingError.
+    Every worker calls this with the same job; rank 0 writes, and each tells its own observers. An interruption saves
+    the state and returns an outcome without a bundle. Raises TrainingError.
     """
     return Training(job, workers or Alone(), observers, torch.device(device)).run()
 
@@ -55,7 +55,7 @@ class Training:
 
     def __init__(self, job: TrainingJob, workers: Workers, observers: Sequence[Observer], device: torch.device) -> None:
         self.job, self.workers, self.device = job, workers, device
-        self.observers = observers if workers.rank == 0 else ()
+        self.observers = observers
         self.settings = job.recipe.training
         self.prepared = Prepared.load(job.prepared)
         self.data = self.prepared.split("train")

@@ -92,7 +92,7 @@ class Outcome:
 
 
 class Observer(Protocol):
-    """Hears of a training as it goes. Called by the worker of rank 0 only."""
+    """Hears of a training as it goes, from the worker that it was given to."""
 
     def started(self, job: TrainingJob, start: Started) -> None: ...
 
