@@ -29,6 +29,18 @@ DataRoot = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Where corpora lie; else INTERLINEAR_DATA, else ./data.", show_default=False),
 ]
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", show_default=False, help="A recipe's name, or a YAML file.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", show_default=False, help="Change the recipe, e.g. model.layers=2."),
+]
+TrainingData = Annotated[
+    str,
+    typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
+]
+PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Where prepared data is kept.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 InputFiles = typer.Argument(metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Else stdin.")

@@ -112,8 +112,12 @@ def own_weights(model: Model) -> dict[str, torch.Tensor]:
     return dict(model.named_parameters())
 
 
-def load(folder: Path | str, device: str = "cpu") -> Bundle:
-    """Load a bundle; every file is checked against the card. Raises BundleError with the file that is at fault."""
+def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf16"] = "fp32") -> Bundle:
+    """Load a bundle; every file is checked against the card. Raises BundleError with the file that is at fault.
+
+    `bf16` keeps the weights in half the bytes, and computes in them: faster where the processor has such products;
+    an LSTM's memory and log-probabilities stay in fp32.
+    """
     folder = Path(folder)
     card = read_card(folder)
     for name, expected in card.files.items():
@@ -140,7 +144,8 @@ def load(folder: Path | str, device: str = "cpu") -> Bundle:
         raise BundleError(str(folder / WEIGHTS), f"the weights do not fit the architecture ({error})") from None
     names = [*card.model.sources, "target"]
     tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
-    return Bundle(model.to(device).eval(), tokenizers, card, folder)
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
 
 
 def read_card(folder: Path) -> Card:

@@ -133,7 +133,7 @@ class Decoder(nn.Module):
 
     def read(self, words: Tensor, hidden: Tensor, contexts: Tensor) -> Tensor:
         """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C): equation 10's sum, then a map."""
-        readout = self.readout(torch.cat([words.to(hidden.dtype), hidden, contexts], -1))
+        readout = self.readout(torch.cat([words, hidden.to(words.dtype), contexts.to(words.dtype)], -1))
         if self.config.readout == "maxout":
             return torch.amax(readout.unflatten(-1, (-1, 2)), -1)
         return torch.tanh(readout) if self.config.readout == "tanh" else readout

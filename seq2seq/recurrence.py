@@ -28,7 +28,7 @@ class Moment:
         self.given = given
 
     def __call__(self, part: Recurrent, x: Tensor) -> Tensor:
-        product = F.linear(x, part.weight)
+        product = F.linear(x.to(part.weight.dtype), part.weight)
         return product + self.given[part] if part in self.given else product
 
 

@@ -1,0 +1,65 @@
+"""The line that shows a training's news on stderr."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+
+
+class ProgressLine:
+    """The training's news on stderr: a line that lives on a terminal, a line now and then elsewhere."""
+
+    EVERY = 15.0  # seconds between lines where there is no terminal
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty()
+        self.printed = time.monotonic()
+        self.width = 0
+
+    def started(self, job: "TrainingJob", start: "Started") -> None:
+        done = f", going on after update {start.done:,}" if start.done else ""
+        self.line(
+            f"{job.name}: {start.parameters / 1e6:.1f}M parameters, {start.pairs:,} pairs, "
+            f"{start.updates_an_epoch:,} updates an epoch{done}"
+        )
+
+    def step(self, report: "StepReport") -> None:
+        text = (
+            f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  loss {report.loss:.3f}  "
+            f"perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
+            f"ETA {clock(report.eta_seconds)}"
+        )
+        if self.live:
+            print(f"\r{text.ljust(self.width)}", end="", file=sys.stderr, flush=True)
+            self.width = len(text)
+        elif time.monotonic() - self.printed >= self.EVERY:
+            self.line(text)
+
+    def epoch(self, report: "EpochReport") -> None:
+        star = "  *" if report.better else ""
+        self.line(
+            f"epoch {report.epoch}  loss {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
+            f"dev BLEU {report.dev_bleu.score:.2f}  rate {report.learning_rate:.2g}  {clock(report.seconds)}{star}"
+        )
+
+    def warned(self, message: str) -> None:
+        self.line(message)
+
+    def finished(self, outcome: "Outcome") -> None:
+        assert outcome.dev_bleu is not None
+        epochs = ", ".join(map(str, outcome.averaged))
+        self.line(f"weights of epoch {epochs}: dev BLEU {outcome.dev_bleu.score:.2f}; bundle {outcome.bundle}")
+
+    def line(self, text: str) -> None:
+        clear = f"\r{' ' * self.width}\r" if self.live and self.width else ""
+        print(f"{clear}{text}", file=sys.stderr, flush=True)
+        self.printed, self.width = time.monotonic(), 0
+
+
+def clock(seconds: float) -> str:
+    """m:ss, or h:mm:ss."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -1,0 +1,70 @@
+"""Training: the verb `train`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlinear.arguments import DataRoot, PreparedFolder, RecipeName, Settings, Tracking, TrainingData
+from interlinear.progress import ProgressLine
+from interlinear.terminal import say
+
+
+def train(
+    recipe: RecipeName,
+    data: TrainingData,
+    settings: Settings = None,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that train together.")] = 1,
+    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False,
+    address: Annotated[
+        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")] = False,
+    no_ray: Annotated[bool, typer.Option("--no-ray", help="Train in this process, without Ray.")] = False,
+    register: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
+    ] = None,
+    tracking: Tracking = None,
+    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
+    data_root: DataRoot = None,
+    prepared: PreparedFolder = Path("prepared"),
+    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")] = Path("runs"),
+) -> int:
+    """Train a recipe's model on a data set, through Ray Train, logged to MLflow.
+
+    The last line printed is the SHA-256 of the final weights.
+    """
+    from seq2seq.errors import CallError
+    from training.running import job_for
+
+    if no_ray and (workers > 1 or address):
+        raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
+    if no_tracking and (register or tracking):
+        raise CallError("--no-tracking", "registering needs MLflow", "leave one of the two out")
+    tracker = None
+    if not no_tracking:
+        from training.tracking import Tracker
+
+        tracker = Tracker(tracking, register=register)
+    job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume)
+    observers = [ProgressLine(), *([tracker] if tracker else [])]
+    if no_ray:
+        from training.loop import train as train_here
+        from training.workers import Alone
+
+        device = "cuda" if gpu else "cpu"
+        outcome = train_here(job, Alone().listen(), observers, device)
+    else:
+        from training.cluster import Group, train_on_ray
+
+        outcome = train_on_ray(job, Group(workers, workers, gpu, address), observers)
+    if outcome.signal:
+        words = ["--resume" if word == "--resume" else word for word in sys.argv[1:] if word != "--resume"]
+        say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(words)} --resume")
+        return 128 + outcome.signal
+    print(outcome.weights_sha256)
+    return 0

@@ -1,0 +1,118 @@
+"""A training from its names: recipe, data set and settings to a job; and the folder that a run lives in."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from seq2seq.errors import CallError, DataError, TrainingError
+from seq2seq.text import TextConfig
+from training.dataset import Dataset, Field, open_dataset, read_rows
+from training.prepare import Prepared, prepare
+from training.recipe import Recipe, TextSettings, load_recipe
+from training.reports import DevSet, TrainingJob
+
+
+def text_config(settings: TextSettings, field: Field, language: str | None) -> TextConfig:
+    """How a field becomes ids: what the recipe wants, of text as the data set says it is."""
+    return TextConfig(
+        units=settings.units,
+        vocabulary=settings.vocabulary,
+        lowercase=settings.lowercase or field.lowercase,
+        tokenised=field.tokenised,
+        language=language,
+        unknown=field.unknown,
+        segmentation=field.segmentation,
+    )
+
+
+def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True) -> Prepared:
+    """The data in ids, as the recipe's text settings want it; made once, then found."""
+    for split in ("train", "dev"):
+        if not dataset.has(split):
+            raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
+    configs = {
+        name: text_config(settings, dataset.field("train", name), dataset.languages.get(name))
+        for name, settings in [*recipe.sources.items(), ("target", recipe.target)]
+    }
+    target = configs.pop("target")
+    return prepare(
+        dataset,
+        configs,
+        target,
+        joint=recipe.joint_vocabulary,
+        max_length=recipe.training.max_length,
+        folder=folder,
+        progress=progress,
+    )
+
+
+def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
+    """The dev set's text, with all of its references."""
+    names = list(recipe.sources)
+    field = dataset.field("dev", "target")
+    rows = list(read_rows(dataset, "dev", [*names, "target"]))
+    sources = {name: tuple(row.texts[i] for row in rows) for i, name in enumerate(names)}
+    return DevSet(sources, (tuple(row.texts[-1] for row in rows),), field.tokenised, field.lowercase)
+
+
+def job_for(
+    recipe_name: str,
+    data: str,
+    settings: Sequence[str] = (),
+    data_root: Path | None = None,
+    prepared: Path = Path("prepared"),
+    runs: Path = Path("runs"),
+    run: str | None = None,
+    resume: bool = False,
+) -> TrainingJob:
+    """Everything that a training needs, its data prepared where that is missing."""
+    dataset = open_dataset(data, data_root)
+    recipe = load_recipe(recipe_name, settings, dataset.defaults)
+    folder = run_folder(runs, run or f"{Path(recipe_name).stem}-{dataset.name}", resume)
+    ready = prepare_for(recipe, dataset, prepared)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "recipe.yaml").write_text(recipe.as_yaml(), encoding="utf-8")
+    return TrainingJob(
+        recipe=recipe,
+        dataset=dataset.name,
+        task=dataset.task,
+        languages={name: code for name, code in dataset.languages.items() if name in {*recipe.sources, "target"}},
+        prepared=ready.folder.resolve(),
+        run=folder.resolve(),
+        dev=dev_set(recipe, dataset),
+        resume=resume,
+        git_commit=git_commit(),
+    )
+
+
+def run_folder(runs: Path, name: str, resume: bool) -> Path:
+    """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ..."""
+    if not re.fullmatch(r"[\w.@+-]+", name):
+        raise CallError("--run", f"'{name}' is no name for a run", "use letters, digits, '-', '_' and '.'")
+    numbers = {
+        int(match[1] or 1)
+        for path in runs.glob(f"{name}*")
+        if (match := re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", path.name)) and path.is_dir()
+    }
+    newest = max(numbers, default=0)
+    if resume and not newest:
+        raise TrainingError(str(runs / name), "there is no run of that name to resume", "start it without --resume")
+    number = newest if resume else newest + 1
+    return runs / (name if number == 1 else f"{name}-{number}")
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this code runs from, if it is one."""
+    try:
+        asked = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() if asked.returncode == 0 else None
