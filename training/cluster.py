@@ -1,0 +1,306 @@
+"""The same loop on a Ray cluster: workers by Ray Train, news from rank 0 to the driver, the wish to stop the other way.
+
+The driver - where the command runs - keeps the observers, so that MLflow and the progress line need no address on a
+worker. A mailbox, an actor of its own, carries to it what the workers tell, a few times a second, and answers with the
+signal that the driver has received. A worker that dies takes its group with it; Ray starts the group again, and the
+loop goes on from the newest checkpoint of the run's folder, which every worker therefore has to see.
+"""
+
+import logging
+import os
+import pickle
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import ray
+import torch
+from ray.exceptions import RayError
+
+from seq2seq.errors import CallError, InterlinearError, TrainingError
+from training import loop, workers
+from training.mailbox import Mailbox
+from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+
+POST = 0.25  # seconds between two letters, and between two looks into the mailbox
+MAX_FAILURES = 3  # times that a group of workers is started again
+OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
+
+# Read by Ray in this process and in those that it starts. What the user has set stays.
+SETTINGS = {
+    "RAY_TRAIN_V2_ENABLED": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
+}
+LOCAL_SETTINGS = {"RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0", "RAY_TRAIN_METRICS_ENABLED": "0"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Where to train: so many workers, each with a GPU or not, of the cluster at an address or of one of our own."""
+
+    fewest: int
+    most: int
+    gpu: bool = False
+    address: str | None = None
+
+
+def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] = ()) -> Outcome:
+    """Train as `training.loop.train` does, with Ray's workers; the observers are called in this process.
+
+    SIGINT and SIGTERM reach the workers, which save and end: the outcome then carries the signal. While Ray is still
+    starting they end the command at once. Call it from the main thread. Raises CallError for an address that is none,
+    TrainingError when the cluster fails or cannot be reached, and whatever InterlinearError a worker raised.
+    """
+    asked = workers.Alone().listen()
+    try:
+        with _ray(group):
+            return _train(job, group, observers, asked)
+    except RayError as error:
+        if asked.asked_to_stop():  # it was sent to the cluster's processes as well
+            signal.raise_signal(asked.asked_to_stop())
+        raise TrainingError(job.name, f"the Ray cluster failed: {_last_line(error)}", "go on with --resume") from error
+
+
+def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked: workers.Alone) -> Outcome:
+    mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
+    mailbox = mailbox.remote()
+    fit = _Fit(job, group, mailbox)
+    fit.start()
+    heard = False
+    while True:
+        fit.join(POST)
+        ended = not fit.is_alive()
+        for letter in ray.get(mailbox.collect.remote(asked.asked_to_stop())):
+            heard = True
+            for event, values in pickle.loads(letter):
+                if event == "failed":
+                    raise values[0]
+                for observer in observers:
+                    getattr(observer, event)(*values)
+        if ended:
+            return fit.outcome()
+        if asked.asked_to_stop() and not heard:
+            signal.raise_signal(asked.asked_to_stop())
+
+
+class _Fit(threading.Thread):
+    """Ray Train's `fit`, beside the main thread, which keeps the signals and looks into the mailbox."""
+
+    def __init__(self, job: TrainingJob, group: Group, mailbox: Any) -> None:
+        super().__init__(daemon=True)
+        self.job, self.group, self.mailbox = job, group, mailbox
+        self.returned: Any = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.returned = self.trainer().fit().return_value
+        except Exception as error:
+            self.error = error
+
+    def trainer(self) -> Any:
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        job, group = self.job, self.group
+        number: Any = group.most if group.fewest == group.most else (group.fewest, group.most)
+        folder = job.run.resolve()
+        shutil.rmtree(folder / "ray", ignore_errors=True)  # Ray's own records, of an earlier process
+        return TorchTrainer(
+            _work,
+            train_loop_config={
+                "job": replace(job, run=folder, prepared=job.prepared.resolve()),
+                "mailbox": self.mailbox,
+                "threads": os.environ.get("OMP_NUM_THREADS"),
+            },
+            # Counts are summed on the CPU, gradients where they are.
+            torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if group.gpu else "gloo"),
+            scaling_config=ScalingConfig(num_workers=number, use_gpu=group.gpu),
+            run_config=RunConfig(
+                name="ray", storage_path=str(folder), failure_config=FailureConfig(max_failures=MAX_FAILURES)
+            ),
+        )
+
+    def outcome(self) -> Outcome:
+        """How it ended, with the paths that the job has here. Raises TrainingError for what Ray gave up."""
+        if isinstance(self.returned, Outcome):
+            return replace(self.returned, run=self.job.run, bundle=self.returned.bundle and self.job.run / "bundle")
+        record = self.job.run / "failure.txt"
+        record.write_text(f"{self.error}\n", encoding="utf-8")
+        raise TrainingError(
+            self.job.name,
+            f"the workers failed, at last with: {_last_line(self.error)}",
+            f"all of it is in {record}; go on with --resume",
+        ) from self.error
+
+
+def _work(config: dict[str, Any]) -> Any:
+    """One worker's training, from the newest checkpoint where it is not the first of its rank."""
+    import ray.train.torch
+
+    job, postman = config["job"], Postman(config["mailbox"])
+    context = ray.train.get_context()
+    share = (os.cpu_count() or 1) // context.get_local_world_size()
+    torch.set_num_threads(int(config["threads"] or max(1, share)))
+    colleagues = Colleagues(postman)
+    observers: list[Observer] = [EpochsToRay()]
+    if colleagues.rank == 0:
+        observers.append(News(postman))
+    restarts = ray.get(postman.mailbox.start.remote(colleagues.rank)) - 1
+    if restarts and colleagues.rank == 0:
+        postman.tell("warned", f"a worker ended; all go on from the newest checkpoint (restart {restarts}).")
+    try:
+        job = replace(job, resume=job.resume or restarts > 0)
+        return loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
+    except InterlinearError as error:
+        postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
+        raise
+    finally:
+        postman.finish()
+
+
+class Postman:
+    """A worker's end of the mailbox: gathers news, and posts them without waiting for an answer."""
+
+    def __init__(self, mailbox: Any) -> None:
+        self.mailbox = mailbox
+        self.news: list[tuple[str, tuple[object, ...]]] = []
+        self.answer: Any = None
+        self.posted = 0.0
+        self.signal = 0
+
+    def tell(self, event: str, *values: object) -> None:
+        self.news.append((event, values))
+
+    def go(self) -> None:
+        """Post what there is, unless the last letter is a moment old or still under way."""
+        if time.monotonic() - self.posted < POST or (self.answer and not ray.wait([self.answer], timeout=0)[0]):
+            return
+        if self.answer:
+            self.signal = ray.get(self.answer)
+        self.answer = self.mailbox.post.remote(self.letter())
+        self.posted = time.monotonic()
+
+    def finish(self) -> None:
+        """Post what there is and wait until it has arrived."""
+        ray.get(self.mailbox.post.remote(self.letter()))
+
+    def letter(self) -> bytes:
+        letter, self.news = pickle.dumps(self.news), []
+        return letter
+
+
+class Colleagues(workers.Group):
+    """Ray's workers. Rank 0 looks into the mailbox; the loop tells the others when all shall stop."""
+
+    def __init__(self, postman: Postman) -> None:
+        super().__init__()
+        self.postman = postman
+
+    def asked_to_stop(self) -> int:
+        if self.rank == 0:
+            self.postman.go()
+        return self.postman.signal
+
+
+class News:
+    """Rank 0's observer: what it hears goes to those of the driver."""
+
+    def __init__(self, postman: Postman) -> None:
+        self.started = partial(postman.tell, "started")
+        self.step = partial(postman.tell, "step")
+        self.epoch = partial(postman.tell, "epoch")
+        self.warned = partial(postman.tell, "warned")
+        self.finished = partial(postman.tell, "finished")
+
+
+class EpochsToRay:
+    """Every rank's observer: Ray Train hears of every epoch, for its own pages. `report` waits for all ranks."""
+
+    def started(self, job: TrainingJob, start: Started) -> None: ...
+
+    def step(self, report: StepReport) -> None: ...
+
+    def epoch(self, report: EpochReport) -> None:
+        ray.train.report(
+            {
+                "epoch": report.epoch,
+                "update": report.update,
+                "train_loss": report.train_loss,
+                "dev_perplexity": report.dev_perplexity,
+                "dev_bleu": report.dev_bleu.score,
+            }
+        )
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+@contextmanager
+def _ray(group: Group) -> Iterator[None]:
+    """A connection to the cluster at the address, or a cluster of this process's own, which ends with it."""
+    for name, value in (SETTINGS if group.address else SETTINGS | LOCAL_SETTINGS).items():
+        os.environ.setdefault(name, value)
+    where = group.address or "Ray"
+    scratch = None if group.address else tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets want a short path
+    try:
+        try:
+            if group.address:
+                _check_address(group.address)
+                ray.init(address=group.address, log_to_driver=False, logging_level=logging.ERROR)
+            else:
+                ray.init(
+                    address="local",  # and no other cluster of this machine that Ray may find
+                    num_cpus=max(group.most, os.cpu_count() or 1),
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    _temp_dir=scratch,
+                )
+        except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+            raise TrainingError(where, f"no cluster: {_last_line(error)}", "train with --no-ray, or ask Ray") from error
+        _check_resources(group, where)
+        yield
+    finally:
+        ray.shutdown()
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_address(address: str) -> None:
+    # Ray looks for a cluster that is not there for three minutes, and then ends the process.
+    if address == "auto":
+        return
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise CallError(address, "is not a Ray cluster's address", "auto, HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise TrainingError(address, f"no Ray cluster answers ({error})", "start it with ray start --head") from error
+
+
+def _check_resources(group: Group, where: str) -> None:
+    """Ray waits for ever for what no node has; a cluster of one's own will not grow."""
+    gpus = int(
+        ray.cluster_resources().get("GPU", 0)  # type: ignore[no-untyped-call]
+    )
+    if group.gpu and not group.address and gpus < group.fewest:
+        raise TrainingError(where, f"{group.fewest} workers need as many GPUs, and there are {gpus}", "ask for fewer")
+
+
+def _last_line(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines() if error else []
+    return lines[-1].strip() if lines else type(error).__name__
