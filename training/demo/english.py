@@ -1,0 +1,59 @@
+"""English forms: how a noun and a verb of the lexicon are inflected, and where `a` is `an`."""
+
+import re
+
+from training.demo.lexicon import Grammar, Lexicon, Noun, Number
+
+VOWELS = "aeiou"
+
+
+class English:
+    """The forms of the lexicon's words by the grammar's rules."""
+
+    def __init__(self, lexicon: Lexicon, grammar: Grammar) -> None:
+        self.lexicon = lexicon
+        self.rules = grammar.english
+
+    def noun(self, noun: Noun, number: Number) -> str:
+        """A noun's form, in one word or more: dog, front doors."""
+        if number != "p":
+            return noun.en
+        return noun.en_plural or self.with_s(noun.en, self.rules.plural_es)
+
+    @staticmethod
+    def with_s(word: str, es: str) -> str:
+        if word.endswith("y") and word[-2] not in VOWELS:
+            return word[:-1] + "ies"
+        return word + ("es" if re.search(es, word) else "s")
+
+    def verb(self, verb: str, form: str, person: int = 2) -> str:
+        """A verb's form. Persons: 0 I, 1 you, 2 he, 3 we, 4 they."""
+        match form:
+            case "base":
+                return verb
+            case "present":
+                if verb == "be":
+                    return self.rules.be["present"][person]
+                if person != 2:
+                    return verb
+                return "has" if verb == "have" else self.with_s(verb, self.rules.third_es)
+            case "past" | "participle":
+                if verb == "be" and form == "past":
+                    return self.rules.be["past"][person]
+                if verb in self.lexicon.irregular:
+                    return self.lexicon.irregular[verb][form == "participle"]
+                return self.longer(verb, "ed")
+            case "ing":
+                return "lying" if verb == "lie" else self.longer(verb, "ing")
+        raise ValueError(f"no form '{form}'")
+
+    def longer(self, verb: str, ending: str) -> str:
+        """A verb with -ed or -ing: hugged, carried, dancing."""
+        if verb in self.lexicon.doubling:
+            return verb + verb[-1] + ending
+        if ending == "ed" and verb.endswith("y") and verb[-2] not in VOWELS:
+            return verb[:-1] + "ied"
+        return (verb if verb.endswith("ee") and ending == "ing" else verb.removesuffix("e")) + ending
+
+    def article(self, following: str) -> str:
+        return "an" if re.search(self.rules.an, following) else "a"
