@@ -325,7 +325,7 @@ def _composed(text: str) -> _Mapped:
     start = 0
     while start < len(text):
         end = start + 1
-        while end < len(text) and _joins(text[start:end], text[end]):
+        while end < len(text) and _joins(text, start, end):
             end += 1
         group = unicodedata.normalize("NFC", text[start:end])
         composed.append(group)
@@ -334,12 +334,14 @@ def _composed(text: str) -> _Mapped:
     return _Mapped("".join(composed), spans)
 
 
-def _joins(group: str, following: str) -> bool:
-    """Whether a character may compose with, or change places in, the group before it."""
+def _joins(text: str, start: int, end: int) -> bool:
+    """Whether the character at `end` may compose with, or change places in, the group before it, from `start` on."""
+    following = text[end]
     if following.isascii():
         return False
     if unicodedata.combining(following):
         return True
+    group = text[start:end]
     apart = unicodedata.normalize("NFC", group) + unicodedata.normalize("NFC", following)
     return unicodedata.normalize("NFC", group + following) != apart
 
