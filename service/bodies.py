@@ -6,13 +6,14 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.problems import Problem, invalid, shown
+from service.schemas import Asked
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T", bound=Asked)
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 MOST_FIELDS = 1000
@@ -48,14 +49,10 @@ def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
     return read
 
 
-def described(kind: type[BaseModel]) -> dict[str, Any]:
-    """The same body for OpenAPI; `openapi_extra` of a route."""
-    schema = kind.model_json_schema()
-    example = schema.pop("example", None)
-    content = {
-        media: {"schema": schema} | ({"example": example} if example else {}) for media in (JSON, URLENCODED, MULTIPART)
-    }
-    return {"requestBody": {"required": True, "content": content}}
+def described(kind: type[Asked]) -> dict[str, Any]:
+    """The same body for OpenAPI; part of a route's `openapi_extra`."""
+    content = {"schema": kind.model_json_schema(), "example": kind.example}
+    return {"requestBody": {"required": True, "content": dict.fromkeys((JSON, URLENCODED, MULTIPART), content)}}
 
 
 def parse_json(content: bytes) -> Any:

@@ -110,7 +110,7 @@ def _load(place: ModelPlace, settings: Settings) -> Served:
         )
     return Served(
         name=name,
-        version=located.version or bundle.card.weights_sha256[:8],
+        version=located.version or f"sha-{bundle.card.weights_sha256[:8]}",
         aliases=(reference.alias,) if isinstance(reference, AliasName) else (),
         bundle=bundle,
     )

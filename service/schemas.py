@@ -1,6 +1,6 @@
 """Requests and answers as they travel: LibreTranslate's, and what we answer more."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
@@ -30,17 +30,21 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    example: ClassVar[dict[str, str | int | bool]]
+
     api_key: str | None = Field(None, max_length=512, description="accepted and not needed: this service asks for none")
 
 
 class TranslateRequest(Asked):
     """A text or a list of texts, and how to translate them."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"q": "Ein Hund läuft.", "source": "de", "target": "en", "alternatives": 2, "explain": True}
-        }
-    )
+    example: ClassVar[dict[str, str | int | bool]] = {
+        "q": "Ein Hund läuft.",
+        "source": "de",
+        "target": "en",
+        "alternatives": 2,
+        "explain": True,
+    }
 
     q: str | list[str]
     source: Code = Field(description="the language of `q`, or `auto`")
@@ -67,7 +71,7 @@ class TranslateRequest(Asked):
 class DetectRequest(Asked):
     """A text whose language is asked for."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"q": "Ein Hund läuft."}})
+    example: ClassVar[dict[str, str | int | bool]] = {"q": "Ein Hund läuft."}
 
     q: str
 

@@ -1,0 +1,72 @@
+// The API's page, drawn from /openapi.json.
+
+import { byId, element } from "./elements.js";
+
+const description = await (await fetch("/openapi.json")).json();
+const resolve = (schema) => (schema?.$ref ? schema.$ref.slice(2).split("/").reduce((at, key) => at[key], description) : schema);
+const code = (textContent) => element("code", { textContent });
+
+// A type in a few words, with its limits.
+function type(given) {
+  const schema = resolve(given) ?? {};
+  const branches = (schema.anyOf ?? schema.oneOf)?.filter((branch) => branch.type !== "null");
+  if (branches) return branches.map(type).join(" or ");
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  const limits = [
+    schema.maxLength && `at most ${schema.maxLength} characters`,
+    schema.minimum !== undefined && `from ${schema.minimum}`,
+    schema.exclusiveMinimum !== undefined && `over ${schema.exclusiveMinimum}`,
+    schema.maximum !== undefined && `to ${schema.maximum}`,
+    schema.exclusiveMaximum !== undefined && `below ${schema.exclusiveMaximum}`,
+  ].filter(Boolean);
+  if (schema.type === "array") return `list${schema.maxItems ? ` of at most ${schema.maxItems}` : ""}: ${type(schema.items)}`;
+  const plain = schema.properties ? schema.title : (schema.type ?? "any");
+  return limits.length ? `${plain}, ${limits.join(" ")}` : plain;
+}
+
+function fields(given) {
+  const schema = resolve(given);
+  const rows = Object.entries(schema?.properties ?? {}).map(([name, field]) => {
+    const required = schema.required?.includes(name);
+    const first = element("td", {}, code(name));
+    if (required) first.append(element("span", { className: "required", textContent: " *", title: "required" }));
+    return element("tr", {}, first, element("td", { textContent: type(field) }), element("td", { textContent: resolve(field).description ?? "" }));
+  });
+  return element("table", {}, element("tbody", {}, ...rows));
+}
+
+function curl(method, path, example) {
+  if (method === "get") return `curl ${location.origin}${path}`;
+  const body = JSON.stringify(example ?? {}).replaceAll("'", "'\\''");
+  return `curl ${location.origin}${path} -H 'Content-Type: application/json' -d '${body}'`;
+}
+
+function operation(path, method, details) {
+  const content = details.requestBody?.content["application/json"];
+  const parts = [
+    element("summary", {}, element("b", { textContent: method.toUpperCase() }), code(path), element("span", { textContent: details.description ?? details.summary })),
+    element("pre", {}, code(curl(method, path, content?.example))),
+  ];
+  if (content) parts.push(element("h3", { textContent: "Request" }), fields(content.schema));
+  if (details.parameters)
+    parts.push(element("h3", { textContent: "Headers" }), fields({ properties: Object.fromEntries(details.parameters.map((p) => [p.name, { ...p.schema, description: p.description }])) }));
+  const answer = resolve(details.responses["200"]?.content?.["application/json"]?.schema);
+  if (answer) parts.push(element("h3", { textContent: answer.type === "array" ? "Answer: a list of" : "Answer" }), fields(answer.type === "array" ? answer.items : answer));
+  const failures = Object.entries(details.responses).filter(([status]) => status >= "400");
+  if (failures.length) {
+    const rows = failures.map(([status, { description: meaning }]) => element("tr", {}, element("td", {}, code(status)), element("td", { textContent: meaning })));
+    parts.push(element("h3", { textContent: "What can go wrong (application/problem+json)" }), element("table", {}, element("tbody", {}, ...rows)));
+  }
+  return element("details", { className: "card", open: path === "/translate" }, ...parts);
+}
+
+const operations = Object.entries(description.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, details]) => operation(path, method, details)),
+);
+byId("api").append(
+  element("h1", { textContent: "The API" }),
+  element("p", { className: "lead", textContent: description.info.description.replaceAll("`", "").replace(/(\S)\n(?=\S)/g, "$1 ") }),
+  element("p", {}, element("a", { href: "/", textContent: "Playground" }), " · ", element("a", { href: "/openapi.json", textContent: "openapi.json" }), ` · version ${description.info.version}`),
+  ...operations,
+);

@@ -1,0 +1,34 @@
+// A matrix of weights: a row for every target word, a column for every source word, darker where more was looked at.
+
+import { element } from "./elements.js";
+
+export function drawHeatmap(table, explanation, matrix, readout) {
+  const { source, target } = explanation;
+  const weights = explanation.matrices[matrix] ?? [];
+  const heads = source.map(({ text }) => element("th", { scope: "col" }, element("div", { textContent: text })));
+  const rows = target.map(({ text }, t) => {
+    const cells = source.map((_, s) => {
+      const weight = weights[t]?.[s] ?? 0;
+      const cell = element("td");
+      cell.style.background = `rgb(var(--hot) / ${(0.04 + 0.96 * Math.min(weight, 1)).toFixed(3)})`;
+      cell.ariaLabel = weight.toFixed(2);
+      return cell;
+    });
+    return element("tr", {}, element("th", { textContent: text, scope: "row" }), ...cells);
+  });
+  table.classList.toggle("many", source.length > 18 || target.length > 24);
+  table.replaceChildren(element("thead", {}, element("tr", {}, element("td"), ...heads)), element("tbody", {}, ...rows));
+  readout.textContent = "";
+
+  table.onpointerover = ({ target: cell }) => {
+    const t = rows.indexOf(cell.parentElement), s = cell.cellIndex - 1;
+    const lit = t >= 0 && s >= 0;
+    table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
+    readout.textContent = lit ? `${target[t].text} ← ${source[s].text}  ${(weights[t]?.[s] ?? 0).toFixed(2)}` : "";
+    if (lit) for (const head of [heads[s], rows[t].firstChild]) head.classList.add("lit");
+  };
+  table.onpointerleave = () => {
+    table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
+    readout.textContent = "";
+  };
+}

@@ -1,0 +1,196 @@
+// The interlinear: source words over target words, joined by lines whose width and opacity carry the weight.
+// Long text wraps as systems, pairs of lines, broken where the fewest lines are cut.
+
+import { element } from "./elements.js";
+
+const LEAST = 0.08; // weights below it are not drawn
+const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
+
+export class Interlinear {
+  constructor(container) {
+    this.container = container;
+    this.width = 0;
+    new ResizeObserver(() => {
+      if (this.explanation && Math.abs(container.clientWidth - this.width) > 1) this.draw();
+    }).observe(container);
+    document.fonts.ready.then(() => this.explanation && this.draw());
+  }
+
+  show(explanation, matrix, languages) {
+    this.explanation = explanation;
+    this.weights = explanation.matrices[matrix] ?? [];
+    this.languages = languages;
+    this.draw();
+  }
+
+  weight(source, target) {
+    return this.weights[target]?.[source] ?? 0;
+  }
+
+  draw() {
+    const { source, target } = this.explanation;
+    this.width = this.container.clientWidth;
+    this.words = [source, target].map((spans, side) => spans.map((span, index) => this.word(span.text, side, index)));
+    const style = getComputedStyle(this.container);
+    const room = this.width - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const [widths, gap] = [this.measure(), this.width < 560 ? 4 : 14];
+    this.systems = this.wrap(widths, room, gap).map((span) => this.system(span, widths, room, gap));
+    this.container.classList.remove("dim");
+    this.container.replaceChildren(...this.systems.map(({ node }) => node));
+    if (this.words[0].length) this.words[0][0].tabIndex = 0;
+    this.lines();
+  }
+
+  word(text, side, index) {
+    const node = element("span", { className: "word", textContent: text, tabIndex: -1 });
+    node.setAttribute("role", "button");
+    const partners = this.partners(side, index);
+    const names = partners.map(({ index: i, weight }) => `${this.explanation[side ? "source" : "target"][i].text} ${weight.toFixed(2)}`);
+    node.setAttribute("aria-label", `${text}: ${names.join(", ") || "no weight on one word"}`);
+    node.addEventListener("pointerenter", () => this.light(side, index));
+    node.addEventListener("pointerleave", () => this.light());
+    node.addEventListener("pointerdown", () => node.focus({ preventScroll: true }));
+    node.addEventListener("focus", () => this.focused(node, side, index));
+    node.addEventListener("blur", () => this.light());
+    node.addEventListener("keydown", (event) => this.walk(event, side, index));
+    return node;
+  }
+
+  // The words on the other side that share weight with this one, the strongest first.
+  partners(side, index) {
+    const others = side ? this.explanation.source : this.explanation.target;
+    return others
+      .map((_, i) => ({ index: i, weight: side ? this.weight(i, index) : this.weight(index, i) }))
+      .filter(({ weight }) => weight >= LEAST)
+      .sort((a, b) => b.weight - a.weight);
+  }
+
+  measure() {
+    const probe = element("div", { className: "row" }, ...this.words.flat());
+    probe.style.cssText = "position: absolute; visibility: hidden";
+    this.container.replaceChildren(probe);
+    return this.words.map((row) => row.map((word) => word.getBoundingClientRect().width));
+  }
+
+  // Where to break both rows, so that each piece fits and the weight of the lines cut is least: shortest path over
+  // pairs (s, t) of positions in the two rows. A system more costs as much as one whole line cut; so does an empty row.
+  wrap([above, below], room, gap) {
+    const before = (widths) => widths.reduce((sums, width) => [...sums, sums.at(-1) + width + gap], [0]);
+    const [up, down] = [before(above), before(below)];
+    const [S, T] = [above.length, below.length];
+    if (up[S] - gap <= room && down[T] - gap <= room) return [{ from: [0, 0], to: [S, T] }];
+    // sum[s][t]: weight of lines from the first s source words to the first t target words
+    const sum = Array.from({ length: S + 1 }, () => new Float64Array(T + 1));
+    for (let s = 1; s <= S; s++)
+      for (let t = 1; t <= T; t++) sum[s][t] = this.weight(s - 1, t - 1) + sum[s - 1][t] + sum[s][t - 1] - sum[s - 1][t - 1];
+    const cut = (s, t) => sum[s][T] - sum[s][t] + (sum[S][t] - sum[s][t]);
+    const cost = Array.from({ length: S + 1 }, () => new Float64Array(T + 1).fill(Infinity));
+    const came = Array.from({ length: S + 1 }, () => new Array(T + 1));
+    cost[0][0] = 0;
+    for (let s = 0; s <= S; s++)
+      for (let t = 0; t <= T; t++) {
+        if (cost[s][t] === Infinity) continue;
+        for (let a = s; a <= S && (a <= s + 1 || up[a] - up[s] - gap <= room); a++)
+          for (let b = t; b <= T && (b <= t + 1 || down[b] - down[t] - gap <= room); b++) {
+            if (a === s && b === t) continue;
+            const total = cost[s][t] + 1 + cut(a, b) + (a === s || b === t ? 1 : 0);
+            if (total < cost[a][b]) [cost[a][b], came[a][b]] = [total, [s, t]];
+          }
+      }
+    const systems = [];
+    for (let to = [S, T]; to[0] || to[1]; to = came[to[0]][to[1]]) systems.unshift({ from: came[to[0]][to[1]], to });
+    return systems;
+  }
+
+  // One pair of lines. The longer is spread, up to a point; the other takes the same width, so that partners are near.
+  system({ from, to }, widths, room, gap) {
+    const spans = [0, 1].map((side) => ({ from: from[side], to: to[side] }));
+    const sums = spans.map((span, side) => widths[side].slice(span.from, span.to).reduce((a, b) => a + b, 0));
+    const gaps = spans.map((span) => Math.max(span.to - span.from - 1, 0));
+    const wide = Math.min(room, Math.max(...sums.map((sum, side) => sum + gaps[side] * (gap < 10 ? 16 : 44))));
+    const rows = spans.map((span, side) => {
+      const row = element("div", { className: `row ${side ? "target" : "source"}` }, ...this.words[side].slice(span.from, span.to));
+      const natural = gaps[side] ? (wide - sums[side]) / gaps[side] : 0;
+      row.style.justifyContent = natural <= 90 && gaps[side] ? "space-between" : "center";
+      row.style.gap = `${Math.min(natural, gap)}px`;
+      row.style.width = `${wide}px`;
+      row.dir = RIGHT_TO_LEFT.has(this.languages[side]) ? "rtl" : "ltr";
+      row.lang = this.languages[side];
+      return row;
+    });
+    if (rows[0].style.justifyContent === "center" || rows[1].style.justifyContent === "center")
+      for (const row of rows) if (row.style.justifyContent === "center") row.style.gap = `${Math.max(gap, 40)}px`;
+    const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    drawing.setAttribute("aria-hidden", "true");
+    return { node: element("div", { className: "system" }, ...rows, drawing), drawing, spans };
+  }
+
+  lines() {
+    this.paths = [];
+    for (const { node, drawing, spans } of this.systems) {
+      const origin = node.getBoundingClientRect();
+      const place = (word) => {
+        const box = word.getBoundingClientRect();
+        return { x: box.left + box.width / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
+      };
+      for (let t = spans[1].from; t < spans[1].to; t++)
+        for (let s = spans[0].from; s < spans[0].to; s++) {
+          const weight = this.weight(s, t);
+          if (weight < LEAST) continue;
+          const [a, b] = [place(this.words[0][s]), place(this.words[1][t])];
+          const [y, v] = [a.bottom + 3, b.top - 3];
+          const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+          path.setAttribute("d", `M${a.x} ${y} C${a.x} ${(y + v) / 2} ${b.x} ${(y + v) / 2} ${b.x} ${v}`);
+          path.setAttribute("stroke-width", (1 + 3.2 * weight).toFixed(2));
+          this.paths.push({ path, source: s, target: t, weight });
+          drawing.append(path);
+        }
+    }
+    this.fade();
+  }
+
+  fade(side, index) {
+    for (const { path, source, target, weight } of this.paths) {
+      const apart = side !== undefined && (side ? target : source) !== index;
+      path.style.opacity = apart ? 0.06 : 0.25 + 0.6 * weight;
+    }
+  }
+
+  // Light a word and its partners, with the weights of the strongest; without arguments, nothing is lit.
+  light(side, index) {
+    this.container.classList.toggle("dim", side !== undefined);
+    for (const node of this.container.querySelectorAll(".word.lit")) node.classList.remove("lit");
+    for (const node of this.container.querySelectorAll(".word small")) node.remove();
+    if (side !== undefined) {
+      this.words[side][index].classList.add("lit");
+      this.partners(side, index).forEach(({ index: i, weight }, rank) => {
+        this.words[1 - side][i].classList.add("lit");
+        if (rank < 4) this.words[1 - side][i].append(element("small", { textContent: weight.toFixed(2) }));
+      });
+    }
+    this.fade(side, index);
+  }
+
+  focused(node, side, index) {
+    for (const other of this.words.flat()) other.tabIndex = other === node ? 0 : -1;
+    this.light(side, index);
+  }
+
+  // Arrow keys walk: along the line, or over to the strongest partner.
+  walk(event, side, index) {
+    const forward = RIGHT_TO_LEFT.has(this.languages[side]) ? "ArrowLeft" : "ArrowRight";
+    const backward = forward === "ArrowRight" ? "ArrowLeft" : "ArrowRight";
+    const partner = this.partners(side, index)[0]?.index;
+    const next = {
+      [forward]: this.words[side][index + 1],
+      [backward]: this.words[side][index - 1],
+      Home: this.words[side][0],
+      End: this.words[side].at(-1),
+      [side ? "ArrowUp" : "ArrowDown"]: this.words[1 - side][partner],
+    }[event.key];
+    if (event.key === "Escape") event.target.blur();
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  }
+}
