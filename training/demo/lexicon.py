@@ -240,6 +240,7 @@ class Grammar(Record):
     frames: dict[str, Frame]
     layouts: dict[str, Layout]
     literals: dict[str, tuple[str, str]]
+    relative: dict[Literal["subject", "object"], ClauseRule]
     sentences: list[SentenceRule]
     chances: dict[str, float] = Field(min_length=1)
 

@@ -97,6 +97,7 @@ class Speaker:
         self.combinations: set[tuple[str, str]] = set()
         self.used: set[str] = set()
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.fitted: dict[tuple[object, ...], tuple[str, ...]] = {}
         self.describing: dict[str, list[str]] = {noun: [] for noun in lexicon.noun}
         for adjective, facts in lexicon.adjectives.items():
             for noun in lexicon.nouns_of(facts.of):
@@ -359,14 +360,7 @@ class Speaker:
         pronoun = Phrase(
             (Word(self.german.relative(noun, number, case), mark),), (Word(english, mark),), person, head=noun.de
         )
-        frames = ["transitive"] if as_object else ["transitive", "intransitive", "motion", "dative"]
-        rule = ClauseRule(
-            layout="object_relative" if as_object else "subordinate",
-            frames=frames,
-            tenses=["present", "preterite", "perfect"],
-            without=["time", "frequency", "negation", "manner", "company"],
-            short=True,
-        )
+        rule = self.grammar.relative["object" if as_object else "subject"]
         if as_object:
             shown = noun.gender == "m" and number == "s"
             clause = self.clause(rule, None, object_=pronoun, pronoun_subject=not shown)
@@ -385,9 +379,7 @@ class Speaker:
         candidates = rule.frames or [name for name, frame in frames.items() if frame.weight]
         frame_name = self.weighted([(name, frames[name].weight or 1) for name in candidates])
         frame = frames[frame_name]
-        verbs = [
-            verb for verb, entry in self.lexicon.verbs[frame_name].items() if self.fits(entry, rule, subject, object_)
-        ]
+        verbs = self.fitting(frame_name, rule, subject, object_)
         verb = self.once(self.choose(verbs))
         entry = self.lexicon.verbs[frame_name][verb]
         layout = self.grammar.layouts[rule.layout]
@@ -470,6 +462,15 @@ class Speaker:
                 recipient, en=(*(Word(word, recipient.de[0].marks) for word in frame.english.split()), *recipient.en)
             )
         return clause
+
+    def fitting(self, frame: str, rule: ClauseRule, subject: Phrase | None, object_: Phrase | None) -> tuple[str, ...]:
+        """The verbs of a frame that a clause can have; found once for each rule, subject and object."""
+        key = (frame, id(rule), subject and (subject.head or "human"), object_ and object_.head)
+        if key not in self.fitted:
+            self.fitted[key] = tuple(
+                verb for verb, entry in self.lexicon.verbs[frame].items() if self.fits(entry, rule, subject, object_)
+            )
+        return self.fitted[key]
 
     def fits(self, entry: Verb, rule: ClauseRule, subject: Phrase | None, object_: Phrase | None) -> bool:
         """Whether a verb can have the subject and the object that are given, and what the rule asks for."""
