@@ -13,9 +13,13 @@ from typer.main import get_command
 from interlinear import figure, terminal
 from interlinear.align import align
 from interlinear.compare import compare
+from interlinear.demo import demo
 from interlinear.evaluate import evaluate
 from interlinear.info import info
 from interlinear.models import models, promote
+from interlinear.prepare import prepare
+from interlinear.serve import serve
+from interlinear.train import train
 from interlinear.translate import translate
 
 MAKE, JUDGE, KEEP, USE = "Make a model", "See what it is worth", "Keep it", "Use it"
@@ -44,14 +48,18 @@ def front(
         print(context.get_help())
 
 
-app.command(rich_help_panel=USE)(translate)
-app.command(rich_help_panel=USE)(align)
+app.command(rich_help_panel=MAKE)(demo)
+app.command(rich_help_panel=MAKE)(prepare)
+app.command(rich_help_panel=MAKE)(train)
 app.command(rich_help_panel=JUDGE)(evaluate)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(info)
 app.add_typer(figure.app, name="figure", rich_help_panel=JUDGE)
 app.command(rich_help_panel=KEEP)(models)
 app.command(rich_help_panel=KEEP)(promote)
+app.command(rich_help_panel=USE)(translate)
+app.command(rich_help_panel=USE)(align)
+app.command(rich_help_panel=USE)(serve)
 
 
 def run(arguments: Sequence[str]) -> int:

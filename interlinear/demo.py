@@ -8,8 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -152,6 +150,8 @@ class Road:
 
     def ask(self, address: str, sentence: str) -> Any:
         """A real request over HTTP; the service's answer."""
+        import urllib.request
+
         question = {"q": sentence, "source": "de", "target": "en", "explain": True}
         self.console.print(
             f"   [dim]$ curl {address}/translate -d q='{sentence}' -d source=de -d target=en -d explain=true[/]"
@@ -196,6 +196,9 @@ class Road:
 
 def wait_until_ready(address: str, child: "subprocess.Popen[Any]", log: Path) -> None:
     """Return when the service answers that it is ready. Raises ServiceError when it ended, or takes too long."""
+    import urllib.error
+    import urllib.request
+
     deadline = time.monotonic() + READY_WITHIN
     while time.monotonic() < deadline and child.poll() is None:
         try:
