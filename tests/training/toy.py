@@ -1,0 +1,50 @@
+"""A language pair that a small model learns in seconds: every word has one translation, and the order is reversed."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from training.reports import TrainingJob
+from training.running import job_for
+
+WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
+SETTINGS = (
+    "sources.source.units=words", "target.units=words", "model.embedding=32", "model.hidden=32", "model.dropout=0.1",
+    "training.batch_tokens=300", "training.learning_rate=0.01", "training.epochs=3", "training.precision=fp32",
+    "training.label_smoothing=0", "training.average=2",
+)  # fmt: skip
+
+
+def write_corpus(folder: Path, pairs: int = 600) -> Path:
+    """A data set's YAML beside its files: `pairs` to train on, 40 of dev, 40 of test, none of them shared."""
+    chance = random.Random(4)
+    seen: set[tuple[str, ...]] = set()
+    for split, count in {"train": pairs, "dev": 40, "test": 40}.items():
+        lines: list[tuple[str, ...]] = []
+        while len(lines) < count:
+            words = tuple(chance.choices(WORDS, k=chance.randint(2, 6)))
+            if words not in seen:
+                seen.add(words)
+                lines.append(words)
+        (folder / f"{split}.source").write_text("".join(" ".join(line) + "\n" for line in lines))
+        (folder / f"{split}.target").write_text(
+            "".join(" ".join(word.upper() for word in reversed(line)) + "\n" for line in lines)
+        )
+    splits = "".join(f"  {s}: {{source: {s}.source, target: {s}.target}}\n" for s in ("train", "dev", "test"))
+    description = folder / "toy.yaml"
+    description.write_text(
+        "task: translation\nabout: words and their capitals, reversed\nlicence: none\n"
+        f"languages: {{source: de, target: en}}\nsplits:\n{splits}"
+    )
+    return description
+
+
+def toy_job(folder: Path, run: str = "toy", resume: bool = False, settings: Sequence[str] = ()) -> TrainingJob:
+    """A training on the toy corpus, everything under `folder`."""
+    data = folder / "toy.yaml"
+    if not data.exists():
+        write_corpus(folder)
+    return job_for(
+        "rnnsearch", str(data), [*SETTINGS, *settings],
+        prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume,
+    )  # fmt: skip
