@@ -43,7 +43,7 @@ class BatchPlan:
         """
         if (tokens is None) == (sentences is None):
             raise ValueError("the size of a batch is given in tokens or in sentences")
-        if min(tokens or 1, sentences or 1, accumulation) < 1:
+        if min(size for size in (tokens, sentences, accumulation) if size is not None) < 1:
             raise ValueError("a batch has at least one token or sentence, and one part")
         self.accumulation = accumulation
         random = np.random.default_rng((seed, epoch))

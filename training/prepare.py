@@ -92,9 +92,13 @@ class PreparedSplit:
     """The rows of a split, in the order of the corpus, mapped from their files."""
 
     def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
-        self.rows = record.rows
+        self.record = record
         self._ids = {field: _mapped(folder / ids_file(name, field)) for field in record.tokens}
         self._ends = {field: _mapped(folder / ends_file(name, field)) for field in record.tokens}
+
+    @property
+    def rows(self) -> int:
+        return self.record.rows
 
     def lengths(self, field: str) -> np.ndarray:
         """The length of every row, int32, without the end symbol."""
