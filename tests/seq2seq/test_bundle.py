@@ -1,0 +1,97 @@
+"""The bundle: what is written is what is loaded, and what is damaged is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import seq2seq
+from seq2seq.batch import collate
+from seq2seq.bundle import Card, hash_weights, own_weights, write_bundle
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.errors import BundleError
+from seq2seq.text import TextConfig, Tokenizer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
+    words = TextVocabulary(vocabulary=tokenizer.size)
+    torch.manual_seed(1)
+    model = seq2seq.build(ModelConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
+    card = Card(model=model.config, languages={"source": "de", "target": "en"})
+    write_bundle(tmp_path / "bundle", model, {"source": tokenizer, "target": tokenizer}, card)
+    return tmp_path / "bundle"
+
+
+def test_a_bundle_comes_back_whole(folder: Path) -> None:
+    bundle, again = seq2seq.load(folder), seq2seq.load(folder)
+    assert bundle.card.weights_sha256 == hash_weights(own_weights(bundle.model)) == again.card.weights_sha256
+    assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.source_words.weight
+    assert bundle.tokenizers["source"].decode(bundle.tokenizers["source"].encode("ein Hund").ids) == "ein Hund"
+    batch = collate({"source": [[5, 6]]}, [[6, 5]])
+    assert torch.equal(bundle.model.loss(batch).nats, again.model.loss(batch).nats)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json",
+    ]  # fmt: skip
+
+
+def test_writing_over_a_bundle_leaves_one_whole_bundle(folder: Path) -> None:
+    bundle = seq2seq.load(folder)
+    torch.nn.init.ones_(bundle.model.output.bias)
+    card = write_bundle(folder, bundle.model, bundle.tokenizers, bundle.card)
+    assert seq2seq.load(folder).card.weights_sha256 == card.weights_sha256
+    assert [path.name for path in folder.parent.iterdir()] == ["bundle"]
+
+
+def test_half_precision_weights_say_nearly_the_same(folder: Path) -> None:
+    batch = collate({"source": [[5, 6]]}, [[6, 5]])
+    full, half = (seq2seq.load(folder, precision=p).model for p in ("fp32", "bf16"))
+    assert half.output.weight.dtype == torch.bfloat16
+    log_p = [m.log_probabilities(m.teacher_forced(m.encode(batch), batch.target_BL[:, None])[0]) for m in (full, half)]
+    torch.testing.assert_close(log_p[0], log_p[1], rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.source.json", "tokenizer.target.json"])
+@pytest.mark.parametrize("harm", ["missing", "changed"])
+def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
+    if harm == "missing":
+        (folder / name).unlink()
+    else:
+        content = bytearray((folder / name).read_bytes())
+        content[-3] ^= 1
+        (folder / name).write_bytes(content)
+    with pytest.raises(BundleError) as caught:
+        seq2seq.load(folder)
+    assert caught.value.where.endswith(name)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "cannot be read"),
+        ("[1]", "cannot be read"),
+        ('{"format": 99}', "format 99"),
+        ('{"format": 1, "model": {"cell": "elman"}}', "model.cell"),
+        ("\udcff", "cannot be read"),
+    ],
+)
+def test_a_damaged_card_is_named(folder: Path, content: str, says: str) -> None:
+    (folder / "model.json").write_text(content, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(BundleError, match=says) as caught:
+        seq2seq.load(folder)
+    assert caught.value.where.endswith("model.json")
+
+
+def test_weights_of_another_architecture_are_refused(folder: Path) -> None:
+    card = json.loads((folder / "model.json").read_text())
+    card["model"]["hidden"] = 9
+    (folder / "model.json").write_text(json.dumps(card))
+    with pytest.raises(BundleError, match="do not fit"):
+        seq2seq.load(folder)
+
+
+def test_a_folder_without_a_card_is_no_bundle(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no bundle"):
+        seq2seq.load(tmp_path)
