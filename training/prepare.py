@@ -19,9 +19,10 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -422,13 +423,14 @@ class _Work:
         ]
         ends = [_ArrayFile(self.folder / ends_file(split, name), np.int64) for name in self.fields]
         chunks = _chunks(read_rows(self.dataset, split, list(self.fields)))
-        for chunk in self.encoded(chunks, encoder, lines):
-            for column in range(len(self.fields)):
-                ends[column].append(ids[column].size + np.cumsum(chunk.lengths[column], dtype=np.int64))
-                ids[column].append(chunk.ids[column])
-            rows += len(chunk.lengths[0])
-            empty, long = empty.also(chunk.empty), long.also(chunk.long)
-            self.bar.update(task, advance=chunk.read)
+        with closing(self.encoded(chunks, encoder, lines)) as encoded:
+            for chunk in encoded:
+                for column in range(len(self.fields)):
+                    ends[column].append(ids[column].size + np.cumsum(chunk.lengths[column], dtype=np.int64))
+                    ids[column].append(chunk.ids[column])
+                rows += len(chunk.lengths[0])
+                empty, long = empty.also(chunk.empty), long.also(chunk.long)
+                self.bar.update(task, advance=chunk.read)
         for file in (*ids, *ends):
             file.close()
         if not rows:
@@ -440,7 +442,7 @@ class _Work:
         tokens = {name: file.size for name, file in zip(self.fields, ids, strict=True)}
         return SplitRecord(lines=lines, rows=rows, tokens=tokens, empty=empty, long=long)
 
-    def encoded(self, chunks: Iterable[_Lines], encoder: _Encoder, rows: int) -> Iterator[_Chunk]:
+    def encoded(self, chunks: Iterable[_Lines], encoder: _Encoder, rows: int) -> Generator[_Chunk, None, None]:
         """The chunks' ids in order; by several processes where that pays, with few chunks at a time in memory."""
         if self.jobs == 1 or rows <= FEW_ROWS:
             yield from map(encoder, chunks)
@@ -451,7 +453,8 @@ class _Work:
         waiting: deque[Future[_Chunk]] = deque()
         try:
             for chunk in chunks:
-                waiting.append(pool.submit(_encode_in_worker, chunk))
+                with _uninterrupted():
+                    waiting.append(pool.submit(_encode_in_worker, chunk))
                 if len(waiting) > 2 * self.jobs:
                     yield waiting.popleft().result()
             while waiting:
@@ -483,14 +486,23 @@ def _lines(last: int, texts: list[tuple[str, ...]]) -> _Lines:
     return _Lines(last - len(texts) + 1, [list(column) for column in zip(*texts, strict=True)])
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """SIGINT waits. Processes that are started meanwhile never see it: to interrupt them is the parent's part."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _worker_encoder: _Encoder | None = None  # set once in each worker process
 
 
 def _begin_worker(encoder: _Encoder) -> None:
-    """One thread a process; an interruption is the parent's to handle; no parent, no worker."""
+    """One thread a process; and without the parent, no worker."""
     global _worker_encoder  # noqa: PLW0603
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker_encoder = encoder
 
