@@ -225,21 +225,25 @@ def read_description(name_or_path: str) -> tuple[str, Path, Description]:
         raise DataError(str(where), first_problem(error), "docs/datasets.md lists what a description may say") from None
 
 
+def locate(name_or_path: str, root: Path | None = None) -> Dataset:
+    """A data set whose files may be missing: what it says, and where it looks for them. Raises as read_description."""
+    name, where, description = read_description(name_or_path)
+    said = {key: getattr(description, key) for key in Description.model_fields}
+    return Dataset(name=name, where=where, roots=(data_root(root), where.parent), **said)
+
+
 def open_dataset(name_or_path: str, root: Path | None = None, generated: Path = GENERATED) -> Dataset:
     """A data set by the name of a shipped description or by the path of a YAML file; a generated one is made once.
 
     `root` is where corpora lie (default: INTERLINEAR_DATA, else ./data), `generated` where generated ones are written.
     Raises UnknownDataError (with the known names) and DataError.
     """
-    name, where, description = read_description(name_or_path)
-    if description.generate is not None:
-        from training.demo import generate
+    dataset = locate(name_or_path, root)
+    if dataset.generate is None:
+        return dataset
+    from training.demo import generate
 
-        roots: tuple[Path, ...] = (generate(description.generate, generated),)
-    else:
-        roots = (data_root(root), where.parent)
-    parts = {key: getattr(description, key) for key in Description.model_fields}
-    return Dataset(name=name, where=where, roots=roots, **parts)
+    return dataset.model_copy(update={"roots": (generate(dataset.generate, generated),)})
 
 
 def description_path(name_or_path: str) -> Path:

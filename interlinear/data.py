@@ -1,0 +1,136 @@
+"""Data sets by name: the verbs `data list`, `data get` and `data describe`."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlinear.arguments import DataRoot, Json
+from interlinear.terminal import say
+
+if TYPE_CHECKING:
+    from training.dataset import Dataset
+    from training.fetch import Progress
+
+app = typer.Typer(help="See which data sets there are, fetch them, look into them.", no_args_is_help=True)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="A data set's name, or the path of its YAML.")
+]
+
+
+@app.command("list")
+def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
+    """List the data sets that are known by name, and whether their files are here."""
+    from training.dataset import known_datasets, locate
+
+    known = [locate(name, data_root) for name in known_datasets()]
+    if as_json:
+        rows = [
+            {
+                "name": dataset.name,
+                "task": dataset.task,
+                "languages": dataset.languages,
+                "licence": dataset.licence,
+                "about": dataset.about,
+                "here": presence(dataset),
+            }
+            for dataset in known
+        ]
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    width = max(len(dataset.name) for dataset in known)
+    for dataset in known:
+        languages = " ".join(dataset.languages.values())
+        print(f"{dataset.name:<{width}}  {presence(dataset):<9}  {dataset.task}  {languages}  {dataset.licence}")
+
+
+@app.command()
+def get(
+    name: Name,
+    data_root: DataRoot = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", show_default=False, help="A folder that has the files; else their home."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Fetch also what is here already.")] = False,
+) -> None:
+    """Fetch a data set's files from their public home; prints each file's path, size and SHA-256."""
+    from training.dataset import data_root as root_of
+    from training.dataset import locate, open_dataset
+    from training.fetch import fetch
+
+    dataset = locate(name, data_root)
+    if dataset.generate is not None:
+        print(open_dataset(name).roots[0])
+        return
+    root = root_of(data_root)
+    with transfers() as progress:
+        received = fetch(dataset.name, dataset, root, progress, source, again)
+    for path, came in received.items():
+        print(f"{root / path}  {came.bytes:,} bytes  sha256 {came.sha256}")
+    if not received:
+        say(f"every file of '{dataset.name}' is here already.")
+
+
+@app.command()
+def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> None:
+    """Show a data set: its licence, its splits with their numbers of lines, and the first line of each field."""
+    from training.dataset import open_dataset, read_rows
+
+    dataset = open_dataset(name, data_root)
+    lines: dict[str, int] = {}
+    first: dict[str, dict[str, str]] = {}
+    for split in dataset.splits:
+        names = dataset.fields(split)
+        rows = read_rows(dataset, split, names)
+        first[split] = dict(zip(names, next(rows).texts, strict=True))
+        lines[split] = 1 + sum(1 for _ in rows)
+    if as_json:
+        splits = {split: {"lines": lines[split], "first": first[split]} for split in dataset.splits}
+        facts = {"name": dataset.name, "task": dataset.task, "about": dataset.about, "licence": dataset.licence}
+        print(json.dumps({**facts, "languages": dataset.languages, "splits": splits}, ensure_ascii=False, indent=2))
+        return
+    languages = ", ".join(f"{field} {language}" for field, language in dataset.languages.items())
+    print(f"{dataset.name}: {dataset.about}\n{dataset.task}; {languages}; {dataset.licence}")
+    for split in dataset.splits:
+        print(f"\n{split}: {lines[split]:,} lines")
+        for field, text in first[split].items():
+            print(f"  {field}: {text}")
+
+
+def presence(dataset: "Dataset") -> str:
+    """Whether a data set's files are here: `here`, `partly`, `no`; a generated one is made when it is needed."""
+    if dataset.generate is not None:
+        return "generated"
+    found = [any((root / path).exists() for root in dataset.roots) for path in dataset.paths]
+    return "here" if all(found) else "partly" if any(found) else "no"
+
+
+@contextmanager
+def transfers() -> "Iterator[Progress]":
+    """Progress bars on stderr, one for each file; without a terminal, a line for each."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    begun: dict[str, int] = {}
+    if not sys.stderr.isatty():
+
+        def tell(path: str, done: int, size: int | None) -> None:
+            if begun.setdefault(path, done) == done:
+                say(f"fetching {path}" + (f", {size:,} bytes" if size else ""))
+
+        yield tell
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def show(path: str, done: int, size: int | None) -> None:
+            if path not in begun:
+                begun[path] = int(bars.add_task(path, total=size))
+            bars.update(bars.tasks[begun[path]].id, completed=done, total=size)
+
+        yield show
