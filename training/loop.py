@@ -331,7 +331,7 @@ class Training:
             model=self.model.config,
             search=job.recipe.search,
             limits=Limits(source_length=2 * longest, target_length=2 * longest),
-            recipe=job.recipe.model_dump(mode="json", exclude_none=True),
+            recipe={"name": job.recipe_name, **job.recipe.model_dump(mode="json", exclude_none=True)},
             data={"name": job.dataset, "prepared": job.prepared.name},
             git_commit=job.git_commit,
             versions={name: version(name) for name in libraries},

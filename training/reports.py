@@ -23,6 +23,7 @@ class TrainingJob:
     """One training: everything that a worker needs to know. Picklable."""
 
     recipe: Recipe
+    recipe_name: str
     dataset: str
     task: str
     languages: dict[str, str]

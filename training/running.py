@@ -75,6 +75,7 @@ def job_for(
     (folder / "recipe.yaml").write_text(recipe.as_yaml(), encoding="utf-8")
     return TrainingJob(
         recipe=recipe,
+        recipe_name=Path(recipe_name).stem,
         dataset=dataset.name,
         task=dataset.task,
         languages={name: code for name, code in dataset.languages.items() if name in {*recipe.sources, "target"}},
