@@ -27,6 +27,7 @@ from service.settings import Settings
 log = logging.getLogger("interlinear.service")
 
 LONGEST_WAIT = 60  # seconds that Retry-After says at most
+STOPPING = Problem.away("the service is being stopped")
 
 
 class RefusedError(Exception):
@@ -121,6 +122,8 @@ class Engine:
 
         Raises RefusedError for a text that cannot be searched, Problem 429 when too much waits and 503 when stopping.
         """
+        if not self.ready:
+            raise STOPPING
         loop = asyncio.get_running_loop()
         rows = await loop.run_in_executor(self._texts, self._encode, wanted)
         job = Job(loop, loop.create_future(), [None] * len(rows), len(rows))
@@ -145,7 +148,7 @@ class Engine:
         texts, tokens = len(tickets), sum(ticket.cost for ticket in tickets)
         with self._wake:
             if not self.ready:
-                raise Problem.away("the service is being stopped")
+                raise STOPPING
             # A request that is alone is always taken: its own size is bounded by the limits on a request.
             over_texts = self._waiting_texts + texts > self.settings.queue_texts
             over_tokens = self._waiting_tokens + tokens > self.settings.queue_tokens

@@ -1,0 +1,158 @@
+"""The engine under callers that hurry, leave, crowd, or come while it ends; and when the search itself breaks."""
+
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.settings import ModelPlace
+
+DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
+LONG = DOG | {"q": ["Ein Hund läuft im Park."] * 100, "beam_size": 5}
+
+
+def value(address: str, name: str) -> float:
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name) and "_created" not in line)
+
+
+def until(true, seconds: float = 10.0) -> None:
+    """Wait until something is true; fail when it does not become so."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def narrow(settings, serving) -> Iterator[str]:
+    """A service that searches one text at a time."""
+    with serving(settings.model_copy(update={"slots": 1, "queue_texts": 150})) as address:
+        yield address
+
+
+def quiet(address: str) -> bool:
+    return value(address, "interlinear_waiting_texts") == value(address, "interlinear_searching_texts") == 0
+
+
+def test_a_deadline_ends_in_504_and_frees_the_slots(narrow):
+    before = value(narrow, "interlinear_texts_total")
+    late = httpx.post(f"{narrow}/translate", json=LONG, headers={"X-Request-Timeout": "0.05"})
+    assert late.status_code == 504
+    assert "0.05 s" in late.json()["detail"]
+    until(lambda: quiet(narrow))
+    assert value(narrow, "interlinear_texts_total") < before + 100, "nobody waits for the rest, so it is not searched"
+    assert httpx.post(f"{narrow}/translate", json=DOG).status_code == 200
+
+
+def test_a_caller_who_goes_frees_the_slots(narrow):
+    before = value(narrow, "interlinear_texts_total")
+    body = json.dumps(LONG).encode()
+    host, port = narrow.removeprefix("http://").split(":")
+    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with socket.create_connection((host, int(port))) as caller:
+        caller.sendall(head.encode() + b"\r\n\r\n" + body)
+        until(lambda: value(narrow, "interlinear_waiting_texts") > 0)
+    until(lambda: quiet(narrow))
+    assert value(narrow, "interlinear_texts_total") < before + 100
+
+
+def test_over_the_queue_is_429_and_a_time_to_come_again(narrow):
+    with ThreadPoolExecutor(6) as callers:
+        crowd = [callers.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60) for _ in range(6)]
+        answers = [caller.result() for caller in crowd]
+    assert {answer.status_code for answer in answers} == {200, 429}
+    for answer in answers:
+        if answer.status_code == 429:
+            assert 1 <= int(answer.headers["retry-after"]) <= 60
+            assert "come again" in answer.json()["error"]
+        else:
+            assert answer.json()["translatedText"] == ["A dog is running in the park."] * 100
+    assert value(narrow, 'interlinear_rejected_total{reason="queue_texts"}') > 0
+    assert httpx.post(f"{narrow}/translate", json=DOG).status_code == 200
+
+
+def test_the_services_own_limit_ends_in_504(settings):
+    with TestClient(create_app(settings.model_copy(update={"seconds": 0.01}))) as client:
+        assert client.post("/translate", json=LONG, headers={"X-Request-Timeout": "60"}).status_code == 504
+
+
+def test_a_search_that_breaks_is_500_once_without_the_text_in_the_log(settings, caplog):
+    app = create_app(settings)
+    with TestClient(app) as client:
+        (table, _) = app.state.service.engine._tables.values()
+        table.generation.table.model = None  # as if a fault were in the model itself
+        with caplog.at_level(logging.INFO):
+            answer = client.post("/translate", json=DOG)
+        assert answer.status_code == 500
+        assert answer.json()["request_id"] in caplog.text
+        assert "Hund" not in caplog.text + answer.text
+        assert "Error at " in caplog.text
+        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+
+
+def test_what_was_accepted_is_finished_when_the_service_ends(settings):
+    app = create_app(settings.model_copy(update={"slots": 2}))
+    answers = []
+    with TestClient(app) as client:
+        asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
+        asking.start()
+        until(lambda: app.state.service.engine._waiting_texts > 0)
+        app.state.service.engine.stop(30)
+        asking.join(30)
+        assert answers[0].status_code == 200
+        assert len(answers[0].json()["translatedText"]) == 100
+        late = client.post("/translate", json=DOG)
+        assert late.status_code == 503
+        assert late.headers["retry-after"]
+        assert client.get("/health/ready").status_code == 503
+        assert client.get("/health/live").status_code == 200
+
+
+def test_what_is_not_finished_in_time_is_503(settings):
+    app = create_app(settings.model_copy(update={"slots": 1}))
+    answers = []
+    with TestClient(app) as client:
+        asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
+        asking.start()
+        until(lambda: app.state.service.engine._waiting_texts > 0)
+        app.state.service.engine.stop(0)
+        asking.join(30)
+    assert answers[0].status_code == 503
+
+
+def test_the_event_loop_answers_while_the_search_works(address):
+    with ThreadPoolExecutor(4) as callers, httpx.Client() as client:
+        crowd = [callers.submit(httpx.post, f"{address}/translate", json=LONG, timeout=60) for _ in range(4)]
+        waits = []
+        while not all(caller.done() for caller in crowd):
+            started = time.perf_counter()
+            assert client.get(f"{address}/health/live").status_code == 200
+            waits.append(time.perf_counter() - started)
+        assert all(caller.result().status_code == 200 for caller in crowd)
+    assert sorted(waits)[len(waits) // 2] < 0.2
+
+
+@pytest.mark.parametrize("limit", ["queue_texts", "queue_tokens"])
+def test_a_request_that_is_alone_is_taken_whatever_the_queue_holds(settings, limit):
+    with TestClient(create_app(settings.model_copy(update={limit: 1}))) as client:
+        assert len(client.post("/translate", json=LONG).json()["translatedText"]) == 100
+
+
+def test_two_versions_of_a_name_are_served_and_asked_for(settings, bundles):
+    places = (ModelPlace(name="mt", place=str(bundles.de_en)), ModelPlace(name="mt", place=str(bundles.en_de)))
+    with TestClient(create_app(settings.model_copy(update={"models": places}))) as client:
+        first, second = (model["version"] for model in client.get("/models").json())
+        assert first != second
+        assert client.post("/translate", json=DOG | {"model": f"mt@{first}"}).status_code == 200
+        assert client.post("/translate", json=DOG | {"model": f"mt@{second}"}).status_code == 400
+        back = client.post("/translate", json={"q": "A dog.", "source": "en", "target": "de"})
+        assert back.json()["model"] == {"name": "mt", "version": second}

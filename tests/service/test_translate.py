@@ -1,0 +1,170 @@
+"""`POST /translate` and the routes beside it, over HTTP, of a real service with real models."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from seq2seq.bundle import load
+from seq2seq.generation import Generation, Request
+from seq2seq.looks import Explanation
+from seq2seq.search import SearchOptions
+
+DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
+
+
+def translate(client: httpx.Client, **request) -> httpx.Response:
+    return client.post("/translate", json=DOG | request)
+
+
+def test_a_text_is_translated(client):
+    answer = translate(client)
+    assert answer.status_code == 200
+    assert answer.json()["translatedText"] == "A dog is running in the park."
+    assert set(answer.json()) == {"translatedText", "model"}, "nothing that was not asked for"
+    assert answer.json()["model"]["name"] == "de-en"
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_json_and_both_forms_are_answered_alike(client):
+    expected = translate(client, alternatives=1, explain=True).json()
+    fields = DOG | {"alternatives": "1", "explain": "true"}
+    assert client.post("/translate", data=fields).json() == expected
+    assert client.post("/translate", files={n: (None, v) for n, v in fields.items()}).json() == expected
+    raw = "&".join(f"{name}={value}" for name, value in fields.items()).encode()  # as `curl -d` sends it: not escaped
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert client.post("/translate", content=raw, headers=headers).json() == expected
+
+
+def test_a_list_is_answered_by_a_list(client):
+    texts = ["Ein Hund läuft im Park.", "", "Im Garten schläft eine Katze.", "  "]
+    answer = translate(client, q=texts, source="auto", alternatives=2, explain=True).json()
+    assert answer["translatedText"] == ["A dog is running in the park.", "", "A cat is sleeping in the garden.", "  "]
+    assert [len(more) for more in answer["alternatives"]] == [2, 0, 2, 0]
+    assert [len(scores) for scores in answer["scores"]] == [3, 0, 3, 0]
+    assert [one["language"] for one in answer["detectedLanguage"]] == ["de"] * 4
+    assert [bool(one["target"]) for one in answer["explanations"]] == [True, False, True, False]
+    form = client.post("/translate", data={"q": texts[::2], "source": "de", "target": "en"})
+    assert form.json()["translatedText"] == answer["translatedText"][::2]
+
+
+def test_alternatives_are_what_the_search_ranked_next(client, bundles):
+    generation = Generation(load(bundles.de_en))
+    (expected,) = generation.answers([Request({"source": DOG["q"]}, SearchOptions(n_best=4))])
+    answer = translate(client, alternatives=3).json()
+    assert [answer["translatedText"], *answer["alternatives"]] == [c.text for c in expected.candidates]
+    assert answer["scores"] == pytest.approx([c.score for c in expected.candidates], abs=1e-5)
+    assert answer["scores"] == sorted(answer["scores"], reverse=True)
+
+
+def test_an_explanation_names_the_words_of_both_texts(client):
+    answer = translate(client, explain=True).json()
+    (explanation,) = (Explanation.model_validate(one) for one in answer["explanations"])
+    for spans, text in ((explanation.source, DOG["q"]), (explanation.target, answer["translatedText"])):
+        assert [text[span.start : span.end] for span in spans] == [span.text for span in spans]
+        assert "".join(span.text for span in spans) == text.replace(" ", "")
+    assert len(explanation.matrices["attention"]) == len(explanation.target)
+    assert {len(row) for row in explanation.matrices["attention"]} == {len(explanation.source)}
+
+
+def test_options_reach_the_search(client):
+    assert translate(client, max_length=2).json()["translatedText"] == "A dog"
+    scores = [translate(client, alternatives=1, length_penalty=p).json()["scores"][0] for p in ("none", "average", 0.6)]
+    assert len(set(scores)) == 3
+    assert "alternatives" not in translate(client, beam_size=1, alternatives=0).json()
+
+
+@pytest.mark.parametrize("reference", ["de-en", "de-en@{version}"])
+def test_a_model_can_be_named(client, reference):
+    version = translate(client).json()["model"]["version"]
+    answer = translate(client, model=reference.format(version=version))
+    assert answer.json()["model"] == {"name": "de-en", "version": version}
+
+
+def test_source_auto_detects_among_what_can_be_translated(client):
+    answer = translate(client, source="auto").json()
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert answer["detectedLanguage"]["confidence"] > 90
+    assert answer["translatedText"] == "A dog is running in the park."
+    # English cannot be translated into English: the only model into it is taken, and the confidence says the truth.
+    answer = translate(client, q="Where is the old man with the hat?", source="auto").json()
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert answer["detectedLanguage"]["confidence"] < 10
+
+
+def test_languages_models_and_settings_are_described(client):
+    assert client.get("/languages").json() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": ["de"]},
+    ]
+    first, second = client.get("/models").json()
+    assert (first["name"], first["task"], first["languages"]) == (
+        "de-en",
+        "translation",
+        {"source": "de", "target": "en"},
+    )
+    accepts = {"inputs": ["source"], "max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
+    assert first["accepts"] == accepts
+    assert first["scores"] == {"bleu": {"score": 99.0, "signature": "a test's"}}
+    assert second["languages"] == {"source": "en", "target": "de"}
+    settings = client.get("/frontend/settings").json()
+    assert settings["charLimit"] == 5000
+    assert settings["keyRequired"] is False
+    assert settings["language"]["source"] == {"code": "de", "name": "German"}
+
+
+def test_detect_ranks_the_languages_served(client):
+    for request in ({"json": {"q": "Wo ist der Hund?"}}, {"data": {"q": "Wo ist der Hund?"}}):
+        best, other = client.post("/detect", **request).json()
+        assert (best["language"], other["language"]) == ("de", "en")
+        assert best["confidence"] > 80 > other["confidence"]
+
+
+def test_answers_carry_a_request_id_and_security_headers(client):
+    answer = client.get("/health/ready", headers={"X-Request-ID": "mine-7"})
+    assert answer.headers["x-request-id"] == "mine-7"
+    assert client.get("/", headers={"X-Request-ID": "<script>"}).headers["x-request-id"] != "<script>"
+    policy = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_metrics_count_and_hold_no_text(client):
+    translate(client, q="Eine Katze schläft im Garten.")
+    client.get("/Katze")
+    page = client.get("/metrics").text
+    assert 'interlinear_requests_total{method="POST",route="/translate",status="200"}' in page
+    assert 'interlinear_requests_total{method="GET",route="none",status="404"}' in page
+    assert 'interlinear_steps_total{model="de-en"}' in page
+    assert "process_resident_memory_bytes" in page
+    assert "Katze" not in page
+
+
+def test_many_callers_get_what_offline_search_finds(client, bundles):
+    texts = [
+        "Ein Hund läuft im Park.",
+        "Am Fluss schläft eine Katze.",
+        "Eine Frau sitzt.",
+        "Im Garten spielt ein Kind.",
+    ]
+    options = SearchOptions()
+    offline = list(Generation(load(bundles.de_en)).answers(Request({"source": text}, options) for text in texts))
+    expected = [answer.candidates[0].text for answer in offline]
+
+    async def ask_all() -> list[str]:
+        async with httpx.AsyncClient(base_url=client.base_url, timeout=60) as many:
+            asked = [many.post("/translate", json=DOG | {"q": texts[i % 4]}) for i in range(60)]
+            return [answer.json()["translatedText"] for answer in await asyncio.gather(*asked)]
+
+    before = counters(client)
+    assert asyncio.run(ask_all()) == [expected[i % 4] for i in range(60)]
+    after = counters(client)
+    occupancy = (after["stepped_texts"] - before["stepped_texts"]) / (after["steps"] - before["steps"])
+    assert occupancy > 2, "texts that arrive together are searched together"
+
+
+def counters(client: httpx.Client) -> dict[str, float]:
+    lines = client.get("/metrics").text.splitlines()
+    values = (line.partition('_total{model="de-en"} ') for line in lines)
+    return {name.removeprefix("interlinear_"): float(value) for name, _, value in values if value}
