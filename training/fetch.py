@@ -106,7 +106,7 @@ def fetch_file(
                     remedy = "look whether its home has moved" if error.final else "the same command goes on from there"
                     raise DataError(home.url, f"{error}{tried}", remedy) from None
             time.sleep(pause * 2 ** (attempt - 1))
-        received = check(home, target.name, part)
+        received = check(home, target.name, part, version)
         part.replace(target)
         version.unlink(missing_ok=True)
         remember(target, received)
@@ -161,7 +161,7 @@ def version_of(headers: http.client.HTTPMessage) -> str:
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 
 
-def check(home: Home, name: str, part: Path) -> Received:
+def check(home: Home, name: str, part: Path, version: Path) -> Received:
     """Whether what came is what was asked for. Raises DataError, and the file is not kept."""
     with part.open("rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
@@ -174,6 +174,7 @@ def check(home: Home, name: str, part: Path) -> Received:
         problem = "came, but it is not a gzip file"
     if problem:
         part.unlink()
+        version.unlink(missing_ok=True)
         raise DataError(home.url, problem, "it was not kept; look at what that address sends")
     return Received(home.url, part.stat().st_size, sha256)
 

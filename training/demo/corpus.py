@@ -3,8 +3,9 @@
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -38,43 +39,49 @@ def demo_corpus(plan: Plan = DEMO) -> dict[Split, list[Pair]]:
     A combination is an adjective with its noun or a verb with its object. Some combinations, chosen by a hash of the
     seed and their words, are kept from train; half of dev and of test have at least one of them.
     """
-    speaker = Speaker(lexicon(), grammar(), plan.seed)
-    novel_wanted = {"dev": round(plan.dev * plan.novel_pairs), "test": round(plan.test * plan.novel_pairs)}
+    pairs = distinct(plan)
     train: list[Pair] = []
-    heldout: dict[Split, list[Pair]] = {"dev": [], "test": []}
-    usual: list[Pair] = []
-    novel: list[Pair] = []
-    seen: set[tuple[str, ...]] = set()
-    # Half as many again wait for dev and test, since some will have a word that train lacks.
-    needed_usual = plan.train + (plan.dev + plan.test) * 3 // 2
-    needed_novel = sum(novel_wanted.values()) * 3 // 2
-    while len(usual) < needed_usual or len(novel) < needed_novel:
-        pair = speaker.sentence()
-        if not all(plan.shortest <= words_of(side) <= plan.longest for side in (pair.de, pair.en)):
-            continue
-        if pair.de in seen or pair.en in seen:
-            continue
-        seen.update((pair.de, pair.en))
-        (novel if any(is_novel(words, plan) for words in pair.combinations) else usual).append(pair)
-    train, usual = usual[: plan.train], usual[plan.train :]
+    waiting: list[Pair] = []
+    while len(train) < plan.train:
+        pair = next(pairs)
+        (waiting if is_novel(pair, plan) else train).append(pair)
     known = {word for pair in train for word in forms(pair)}
-    for pairs, share in ((novel, novel_wanted), (usual, {"dev": plan.dev, "test": plan.test})):
-        waiting = iter(pair for pair in pairs if known.issuperset(forms(pair)))
-        for split in heldout:
-            while len(heldout[split]) < share[split]:
-                heldout[split].append(next(waiting))
-    return {"train": train, **{split: mixed(pairs, plan) for split, pairs in heldout.items()}}
+    heldout: dict[Split, list[Pair]] = {}
+    candidates = (pair for pair in chain(waiting, pairs) if known.issuperset(forms(pair)))
+    sizes: dict[Split, int] = {"dev": plan.dev, "test": plan.test}
+    for split, size in sizes.items():
+        wanted = {True: round(size * plan.novel_pairs), False: size - round(size * plan.novel_pairs)}
+        chosen: dict[bool, list[Pair]] = {True: [], False: []}
+        while any(len(chosen[novel]) < wanted[novel] for novel in wanted):
+            pair = next(candidates)
+            novel = is_novel(pair, plan)
+            if len(chosen[novel]) < wanted[novel]:
+                chosen[novel].append(pair)
+        heldout[split] = shuffled(chosen[True] + chosen[False], plan)
+    return {"train": train, **heldout}
 
 
-def mixed(pairs: list[Pair], plan: Plan) -> list[Pair]:
-    """The same pairs in an order that does not depend on what they are."""
+def distinct(plan: Plan) -> Iterator[Pair]:
+    """The world's sentences of the right length, each German and each English one once."""
+    speaker = Speaker(lexicon(), grammar(), plan.seed)
+    seen: set[tuple[str, ...]] = set()
+    while True:
+        pair = speaker.sentence()
+        fits = all(plan.shortest <= words_of(side) <= plan.longest for side in (pair.de, pair.en))
+        if fits and pair.de not in seen and pair.en not in seen:
+            seen.update((pair.de, pair.en))
+            yield pair
+
+
+def shuffled(pairs: list[Pair], plan: Plan) -> list[Pair]:
+    """The same pairs in an order that does not depend on when they were said."""
     return sorted(pairs, key=lambda pair: hashlib.sha256(f"{plan.seed} {pair.de}".encode()).digest())
 
 
-def is_novel(words: tuple[str, str], plan: Plan) -> bool:
-    """Whether a combination of words is kept from train."""
-    number = int.from_bytes(hashlib.sha256(f"{plan.seed} {words[0]} {words[1]}".encode()).digest()[:4], "big")
-    return number < plan.novel * 2**32
+def is_novel(pair: Pair, plan: Plan) -> bool:
+    """Whether a sentence shows a combination of words that is kept from train."""
+    hashes = (hashlib.sha256(f"{plan.seed} {first} {second}".encode()).digest() for first, second in pair.combinations)
+    return any(int.from_bytes(digest[:4], "big") < plan.novel * 2**32 for digest in hashes)
 
 
 def words_of(side: Iterable[str]) -> int:
@@ -98,7 +105,7 @@ def write(corpus: Mapping[Split, list[Pair]], folder: Path) -> None:
             (folder / f"{split}.{suffix}").write_bytes(text.encode("utf-8"))
 
 
-def identity(plan: Plan = DEMO) -> str:
+def identity(plan: Plan) -> str:
     """SHA-256 (hex) of all that decides the corpus: the generator's code, its words and rules, and the plan."""
     digest = hashlib.sha256(repr(plan).encode())
     for path in sorted(FOLDER.iterdir()):
@@ -107,16 +114,16 @@ def identity(plan: Plan = DEMO) -> str:
     return digest.hexdigest()
 
 
-def generate(name: str, generated: Path) -> Path:
+def generate(name: str, generated: Path, plan: Plan = DEMO) -> Path:
     """The folder that holds a generated data set, made below `generated` if it is not there; whole or not at all."""
-    folder = generated / f"{name}-{identity()[:16]}"
+    folder = generated / f"{name}-{identity(plan)[:16]}"
     if folder.is_dir():
         return folder
     unfinished: Path | None = None
     try:
         generated.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=generated))
-        write(demo_corpus(), unfinished)
+        write(demo_corpus(plan), unfinished)
         unfinished.chmod(0o755)
         unfinished.rename(folder)
     except OSError as error:

@@ -1,0 +1,226 @@
+"""Data sets are found, read and refused with a sentence that names the cause."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+import yaml
+
+from seq2seq.errors import DataError, UnknownDataError
+from training.dataset import Dataset, known_datasets, locate, open_dataset, read_lines, read_rows
+from training.demo.corpus import DEMO, Plan, demo_corpus, identity, write
+
+DESCRIPTION = {
+    "task": "translation",
+    "about": "Three lines",
+    "licence": "none",
+    "languages": {"source": "de", "target": "en"},
+    "splits": {
+        "train": {"source": "train.de", "target": "train.en"},
+        "dev": {"source": "dev.de", "target": "dev.en"},
+    },
+}
+
+
+def described(folder: Path, **changes: object) -> Path:
+    """A description in a folder of its own, its files named relative to it."""
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump({**DESCRIPTION, **changes}, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def corpus(folder: Path, de: bytes = b"eins\nzwei\ndrei\n", en: bytes = b"one\ntwo\nthree\n") -> Dataset:
+    (folder / "train.de").write_bytes(de)
+    (folder / "train.en").write_bytes(en)
+    return open_dataset(str(described(folder)))
+
+
+def train_rows(dataset: Dataset) -> list[tuple[str, ...]]:
+    return [row.texts for row in read_rows(dataset, "train", ("source", "target"))]
+
+
+def test_rows_are_read_in_step(tmp_path: Path):
+    rows = list(read_rows(corpus(tmp_path), "train", ("target", "source")))
+    assert [(row.number, row.texts) for row in rows] == [
+        (1, ("one", "eins")),
+        (2, ("two", "zwei")),
+        (3, ("three", "drei")),
+    ]
+
+
+def test_lines_end_at_line_ends_only_and_keep_their_spaces(tmp_path: Path):
+    text = "\ufeff a \u2028b\r\n\n\tc\x85 \nlast"
+    dataset = corpus(tmp_path, de=text.encode())
+    lines = list(read_lines(dataset.field("train", "source")))
+    assert lines == [" a \u2028b", "", "\tc\x85 ", "last"]
+
+
+def test_gzip_is_known_by_its_content(tmp_path: Path):
+    assert train_rows(corpus(tmp_path, de=gzip.compress("für\n".encode()), en=b"for\n")) == [("für", "for")]
+
+
+def test_several_files_are_one_text(tmp_path: Path):
+    for name, text in (("a.de", "eins\n"), ("b.de", "zwei\n"), ("train.en", "one\ntwo\n"), ("other.en", "1\n2\n")):
+        (tmp_path / name).write_text(text)
+    splits = {"train": {"source": ["a.de", "b.de"], "target": {"files": "train.en", "references": ["other.en"]}}}
+    dataset = open_dataset(str(described(tmp_path, splits=splits)))
+    assert train_rows(dataset) == [("eins", "one"), ("zwei", "two")]
+    streams = [list(read_lines(stream)) for stream in dataset.field("train", "target").streams()]
+    assert streams == [["one", "two"], ["1", "2"]]
+
+
+def test_a_field_says_how_its_text_is_written(tmp_path: Path):
+    corpus(tmp_path)
+    source = {"files": "train.de", "tokenised": True, "case": "lower", "segmentation": "@@", "unknown": "<unk>"}
+    dataset = open_dataset(str(described(tmp_path, splits={"train": {"source": source, "target": "train.en"}})))
+    field = dataset.field("train", "source")
+    assert (field.tokenised, field.lowercase, field.segmentation, field.unknown) == (True, True, "@@", "<unk>")
+    plain = dataset.field("train", "target")
+    assert (plain.tokenised, plain.lowercase, plain.segmentation, plain.unknown) == (False, False, None, None)
+
+
+@pytest.mark.parametrize(("de", "count"), [(b"eins\n", 1), (b"1\n2\n3\n4\n5\n", 5)])
+def test_different_line_counts(tmp_path: Path, de: bytes, count: int):
+    with pytest.raises(DataError) as refused:
+        train_rows(corpus(tmp_path, de=de))
+    assert f"train.de has {count} lines" in str(refused.value)
+    assert "train.en has 3 lines" in str(refused.value)
+
+
+def test_an_empty_file(tmp_path: Path):
+    with pytest.raises(DataError, match=r"train\.de: the text of 'source' has no lines"):
+        train_rows(corpus(tmp_path, de=b""))
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_invalid_utf8_names_the_line(tmp_path: Path, compress: bool):
+    text = "gut\nschön\n".encode("latin-1")
+    with pytest.raises(DataError, match=r"train\.de, line 2: is not valid UTF-8 \(byte 0xf6 at position 3\)"):
+        train_rows(corpus(tmp_path, de=gzip.compress(text) if compress else text))
+
+
+@pytest.mark.parametrize("damage", [slice(0, -6), slice(0, 14)])
+def test_a_damaged_archive(tmp_path: Path, damage: slice):
+    with pytest.raises(DataError, match=r"train\.de: cannot be read"):
+        train_rows(corpus(tmp_path, de=gzip.compress(b"eins\nzwei\ndrei\n")[damage]))
+
+
+def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path):
+    dataset = corpus(tmp_path)
+    with pytest.raises(DataError, match=r"dev\.de was not found in .* --data-root or INTERLINEAR_DATA"):
+        dataset.field("dev", "source")
+    with pytest.raises(DataError, match=r"interlinear data get multi30k-de-en"):
+        open_dataset("multi30k-de-en", tmp_path).field("train", "source")
+
+
+def test_a_folder_in_a_file_s_place(tmp_path: Path):
+    dataset = corpus(tmp_path)
+    (tmp_path / "dev.de").mkdir()
+    with pytest.raises(DataError, match=r"dev\.de: cannot be read"):
+        list(read_lines(dataset.field("dev", "source")))
+
+
+def test_a_missing_split_and_a_missing_field(tmp_path: Path):
+    dataset = corpus(tmp_path)
+    assert dataset.has("dev")
+    assert not dataset.has("test")
+    with pytest.raises(DataError, match="has no split 'test', only 'train', 'dev'"):
+        dataset.fields("test")
+    with pytest.raises(DataError, match="the split 'train' has no field 'image', only 'source', 'target'"):
+        dataset.field("train", "image")
+
+
+def test_an_unknown_name_lists_the_known_ones_and_the_close_ones():
+    with pytest.raises(UnknownDataError) as refused:
+        open_dataset("multi30k-de-em")
+    assert "Did you mean multi30k-de-en" in str(refused.value)
+    assert all(name in str(refused.value) for name in known_datasets())
+    with pytest.raises(UnknownDataError, match="there is no such file"):
+        open_dataset("nowhere/mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"langauges": {}}, "unknown key 'langauges'"),
+        ({"task": "singing"}, "task: Input should be"),
+        ({"splits": {}}, "splits: "),
+        (
+            {"splits": {"train": {"source": {"files": "a", "tokenized": True}}}},
+            "unknown key 'splits.train.source.tokenized'",
+        ),
+        ({"splits": {"train": {"source": []}}}, "splits.train.source.files: "),
+        ({"languages": {"sauce": "de"}}, "languages names the field 'sauce', which no split has"),
+        ({"languages": {"source": False}}, "languages.source: "),  # what YAML makes of `no`, for Norwegian
+        (
+            {"homes": {"train.de": "http://example.org/train.de"}},
+            "homes.train.de.url: a home's URL begins with https://",
+        ),
+        ({"homes": {"train.de": {"url": "https://example.org", "sha256": "123"}}}, "homes.train.de.sha256: "),
+        ({"defaults": {"training.epochs": [1]}}, "defaults.training.epochs"),
+    ],
+)
+def test_a_description_with_a_mistake(tmp_path: Path, changes: dict[str, object], problem: str):
+    with pytest.raises(DataError) as refused:
+        open_dataset(str(described(tmp_path, **changes)))
+    assert f"mine.yaml: {problem}" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "", "task: [", "\x00", "a: b: c"])
+def test_a_file_that_is_no_description(tmp_path: Path, text: str):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(DataError, match=r"mine\.yaml: "):
+        open_dataset(str(tmp_path / "mine.yaml"))
+
+
+def test_a_key_that_is_missing(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text("task: translation\n")
+    with pytest.raises(DataError, match="the key 'about' is missing"):
+        open_dataset(str(tmp_path / "mine.yaml"))
+
+
+def test_the_data_root_comes_before_the_description_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    beside, root = tmp_path / "beside", tmp_path / "root"
+    beside.mkdir()
+    root.mkdir()
+    corpus(beside)
+    (root / "train.de").write_text("vorn\n")
+    path = str(beside / "mine.yaml")
+    assert open_dataset(path).field("train", "source").files == (beside / "train.de",)
+    assert open_dataset(path, root).field("train", "source").files == (root / "train.de",)
+    monkeypatch.setenv("INTERLINEAR_DATA", str(root))
+    assert open_dataset(path).field("train", "source").files == (root / "train.de",)
+    assert open_dataset(path, root).field("train", "target").files == (beside / "train.en",)
+
+
+def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path):
+    corpus(tmp_path)
+    (tmp_path / "below").mkdir()
+    splits = {"train": {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}}
+    assert len(train_rows(open_dataset(str(described(tmp_path / "below", splits=splits))))) == 3
+
+
+def test_a_fingerprint_is_of_the_contents(tmp_path: Path):
+    first = corpus(tmp_path).fingerprint("train", ("source", "target"))
+    assert first == corpus(tmp_path).fingerprint("train", ("source", "target"))
+    (tmp_path / "copy").mkdir()
+    assert first == corpus(tmp_path / "copy").fingerprint("train", ("source", "target"))
+    assert first != corpus(tmp_path).fingerprint("train", ("target", "source"))
+    assert first != corpus(tmp_path, en=b"one\ntwo\nThree\n").fingerprint("train", ("source", "target"))
+
+
+def test_every_shipped_description_is_complete():
+    assert {"demo", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr"} <= set(known_datasets())
+    for name in known_datasets():
+        dataset = locate(name)
+        assert {"train", "dev", "test"} <= set(dataset.splits)
+        assert {"source", "target"} <= set(dataset.languages)
+
+
+def test_a_generated_set_is_read_from_where_it_was_made(tmp_path: Path):
+    folder = tmp_path / f"demo-{identity(DEMO)[:16]}"
+    folder.mkdir()
+    write(demo_corpus(Plan(train=200, dev=2, test=2)), folder)
+    dataset = open_dataset("demo", generated=tmp_path)
+    assert dataset.roots == (folder,)
+    assert sum(1 for _ in read_rows(dataset, "train", ("source", "target", "alignment"))) == 200
