@@ -8,7 +8,7 @@ import typer
 
 from interlinear.arguments import Json, Tracking
 
-COLUMNS = ("NAME", "VERSION", "ALIASES", "LANGUAGES", "BLEU", "RECIPE", "DATA", "CREATED")
+COLUMNS = ("NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV BLEU", "RECIPE", "DATA", "CREATED")
 
 
 def models(tracking: Tracking = None, as_json: Json = False) -> None:
@@ -25,7 +25,7 @@ def models(tracking: Tracking = None, as_json: Json = False) -> None:
             record.version,
             ",".join(record.aliases) or "-",
             record.languages or "-",
-            "-" if record.bleu is None else f"{record.bleu:.1f}",
+            "-" if record.dev_bleu is None else f"{record.dev_bleu:.1f}",
             record.recipe or "-",
             record.dataset or "-",
             f"{record.created.astimezone():%Y-%m-%d %H:%M}",

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 import seq2seq
 from seq2seq.errors import RequestError
-from seq2seq.generation import Generation, Request
+from seq2seq.generation import Answer, Generation, Request
 from seq2seq.search import SearchOptions
 
 
@@ -32,7 +32,7 @@ class Texts(PythonModel):
             options = SearchOptions.model_validate(card.search.model_dump() | wanted)
             generation = Generation(self.bundle, width=options.beam)
             requests = [Request(dict(zip(card.model.sources, row, strict=True)), options) for row in rows]
-            return [answer.candidates[0].text for answer in generation.answers(requests)]
+            return [_best(answer) for answer in generation.answers(requests)]
         except (RequestError, ValidationError) as error:
             raise MlflowException.invalid_parameter_value(str(error)) from None
 
@@ -46,6 +46,12 @@ class Texts(PythonModel):
         raise MlflowException.invalid_parameter_value(
             f"The model reads the columns {', '.join(names)}; given were {', '.join(map(str, given))}."
         )
+
+
+def _best(answer: Answer | RequestError) -> str:
+    if isinstance(answer, RequestError):
+        raise answer
+    return answer.candidates[0].text
 
 
 mlflow.models.set_model(Texts())

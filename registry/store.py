@@ -83,7 +83,7 @@ class ModelRecord:
     languages: str | None
     recipe: str | None
     dataset: str | None
-    bleu: float | None
+    dev_bleu: float | None
 
 
 class Store:
@@ -362,7 +362,7 @@ def _choices(lead: str, choices: Sequence[str]) -> str:
 
 
 def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
-    bleu = made.tags.get("bleu")
+    bleu = made.tags.get("dev_bleu")
     return ModelRecord(
         name=made.name,
         version=str(made.version),
@@ -373,7 +373,7 @@ def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
         languages=made.tags.get("languages"),
         recipe=made.tags.get("recipe"),
         dataset=made.tags.get("dataset"),
-        bleu=float(bleu) if bleu else None,
+        dev_bleu=float(bleu) if bleu else None,
     )
 
 
@@ -387,8 +387,8 @@ def _tags(card: "Card") -> dict[str, str]:
         "git_commit": card.git_commit,
         "weights_sha256": card.weights_sha256,
     }
-    if bleu := card.metrics.get("bleu"):
-        tags |= {"bleu": f"{bleu.score:.2f}", "bleu_signature": bleu.signature}
+    if bleu := card.metrics.get("dev_bleu"):
+        tags |= {"dev_bleu": f"{bleu.score:.2f}", "dev_bleu_signature": bleu.signature}
     return {key: str(value) for key, value in tags.items() if value}
 
 

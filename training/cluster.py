@@ -15,10 +15,12 @@ import socket
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -64,6 +66,7 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
     asked = workers.Alone().listen()
     try:
         with _ray(group):
+            asked.listen()  # Ray has put handlers of its own in their place
             return _train(job, group, observers, asked)
     except RayError as error:
         if asked.asked_to_stop():  # it was sent to the cluster's processes as well
@@ -100,12 +103,12 @@ class _Fit(threading.Thread):
         super().__init__(daemon=True)
         self.job, self.group, self.mailbox = job, group, mailbox
         self.returned: Any = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
             self.returned = self.trainer().fit().return_value
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the latter is how Ray takes its own end
             self.error = error
 
     def trainer(self) -> Any:
@@ -135,12 +138,11 @@ class _Fit(threading.Thread):
         """How it ended, with the paths that the job has here. Raises TrainingError for what Ray gave up."""
         if isinstance(self.returned, Outcome):
             return replace(self.returned, run=self.job.run, bundle=self.returned.bundle and self.job.run / "bundle")
-        record = self.job.run / "failure.txt"
-        record.write_text(f"{self.error}\n", encoding="utf-8")
+        where = _record(self.job, str(self.error))
         raise TrainingError(
             self.job.name,
-            f"the workers failed, at last with: {_last_line(self.error)}",
-            f"all of it is in {record}; go on with --resume",
+            f"the workers failed {MAX_FAILURES + 1} times, at last with: {_last_line(self.error)}",
+            f"all of it is in {where}; go on with --resume",
         ) from self.error
 
 
@@ -162,8 +164,14 @@ def _work(config: dict[str, Any]) -> Any:
     try:
         job = replace(job, resume=job.resume or restarts > 0)
         return loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
+    except (RuntimeError, OSError, RayError):
+        raise  # a colleague that died, a network that failed: Ray starts the group again
     except InterlinearError as error:
         postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
+        raise
+    except Exception as error:
+        where = _record(job, traceback.format_exc())
+        postman.tell("failed", TrainingError(job.name, f"a worker failed: {error!r}", f"its traceback is in {where}"))
         raise
     finally:
         postman.finish()
@@ -271,6 +279,8 @@ def _ray(group: Group) -> Iterator[None]:
                 )
         except (RayError, ConnectionError, RuntimeError, ValueError) as error:
             raise TrainingError(where, f"no cluster: {_last_line(error)}", "train with --no-ray, or ask Ray") from error
+        # Ray would print what it thinks of a dead worker to stdout, which is for results.
+        ray._private.worker._worker_logs_enabled = False
         _check_resources(group, where)
         yield
     finally:
@@ -299,6 +309,12 @@ def _check_resources(group: Group, where: str) -> None:
     )
     if group.gpu and not group.address and gpus < group.fewest:
         raise TrainingError(where, f"{group.fewest} workers need as many GPUs, and there are {gpus}", "ask for fewer")
+
+
+def _record(job: TrainingJob, failure: str) -> Path:
+    path = job.run / "failure.txt"
+    path.write_text(f"{failure}\n", encoding="utf-8")
+    return path
 
 
 def _last_line(error: BaseException | None) -> str:

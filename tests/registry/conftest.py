@@ -30,7 +30,7 @@ def make_bundle(tmp_path: Path) -> Callable[..., Path]:
             model=config,
             recipe={"name": "rnnsearch"},
             data={"name": "demo"},
-            metrics={"bleu": Score(score=41.25, signature="nrefs:1")},
+            metrics={"dev_bleu": Score(score=41.25, signature="nrefs:1")},
             git_commit="0123abc",
         )
         write_bundle(tmp_path / name, build(config), {"source": tokenizer, "target": tokenizer}, card)

@@ -48,7 +48,7 @@ def test_the_first_version_becomes_champion_and_later_ones_by_promote(
 def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
     run_id = log(make_bundle())
     (record,) = store.list_models()
-    assert (record.task, record.languages, record.recipe, record.dataset, record.bleu, record.run_id) == (
+    assert (record.task, record.languages, record.recipe, record.dataset, record.dev_bleu, record.run_id) == (
         "translation",
         "de-en",
         "rnnsearch",
@@ -96,7 +96,7 @@ def test_models_and_promote_at_the_command_line(
     assert interlinear(["promote", "de-en", "2", "--tracking", store.uri]) == 0
     assert interlinear(["models", "--tracking", store.uri]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["NAME", "VERSION", "ALIASES", "LANGUAGES", "BLEU", "RECIPE", "DATA", "CREATED"]
+    assert lines[0].split() == ["NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV", "BLEU", "RECIPE", "DATA", "CREATED"]
     assert [line.split()[:5] for line in lines[1:]] == [
         ["de-en", "2", "champion", "de-en", "41.2"],
         ["de-en", "1", "-", "de-en", "41.2"],

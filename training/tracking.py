@@ -1,0 +1,288 @@
+"""A training's record in MLflow: one run, opened and written where the command runs.
+
+Under Ray too: the workers' news come to the driver anyway (cluster.py), so that no worker needs the store's address or
+its password, and a store in SQLite has one writer. What MLflow cannot take while the training runs is kept and offered
+again; only at the start and at the end does an unreachable store end the command.
+"""
+
+import getpass
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+from pydantic import BaseModel, ValidationError
+
+from registry.names import check_name
+from registry.store import Store
+from seq2seq import figures
+from seq2seq.bundle import Bundle, load
+from seq2seq.errors import RegistryError
+from seq2seq.generation import Answer, Generation, Request
+from training.prepare import Prepared
+from training.reports import DevSet, EpochReport, Outcome, Started, StepReport, TrainingJob
+
+SEND_SECONDS = 2.0  # between two batches of metrics
+RETRY_SECONDS = 15.0  # after one that MLflow did not take
+BATCH = 1000  # metrics that MLflow takes at once
+MACHINE_SECONDS, MACHINE_SAMPLES = 2.0, 3  # looks at the machine; so many make a point of its curves
+PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
+RECORD = "mlflow.json"
+
+
+class RunRecord(BaseModel):
+    """mlflow.json in a run's folder: the run in MLflow, so that a training that is resumed goes on in it."""
+
+    tracking: str
+    run_id: str
+
+
+class Tracker:
+    """An observer that logs to MLflow. A context manager: what has not finished when it ends was killed, or failed."""
+
+    def __init__(
+        self,
+        tracking: str | None = None,
+        register: str | None = None,
+        experiment: str | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        """`register` is the name that the model gets; `experiment` is by default the data set's name; `say` prints.
+
+        Raises RegistryError, within seconds, when the store cannot be reached, and CallError for an impossible name.
+        """
+        if register is not None:
+            check_name(register)
+        self.store = Store(tracking, create=True)
+        self.register, self.experiment = register, experiment
+        self.say = say or partial(print, file=sys.stderr)
+        self.job: TrainingJob | None = None
+        self.run_id = ""
+        self.machine: Any = None
+        self.version: str | None = None
+        self.status = "KILLED"
+
+    def __enter__(self) -> "Tracker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.run_id:
+            return
+        if isinstance(error, Exception):
+            self.status = "FAILED"
+            self.sender.tags["error"] = str(error)
+        self.machine.finish()
+        self.sender.close()
+        try:
+            with self.store.errors():
+                self.store.client.set_terminated(self.run_id, self.status)
+        except RegistryError as away:
+            self.say(f"the run stays open in MLflow: {away}")
+
+    def started(self, job: TrainingJob, start: Started) -> None:
+        """Open the run, or the one that this training began in. (Workers that start again have one already.)"""
+        if self.run_id:
+            return
+        self.job = job
+        resumed = self._earlier(job) if job.resume else None
+        self.run_id = resumed or self._new(job, start)
+        (job.run / RECORD).write_text(RunRecord(tracking=self.store.shown, run_id=self.run_id).model_dump_json() + "\n")
+        self.sender = Sender(self.store, self.run_id, self.say)
+        self.machine = SystemMetricsMonitor(  # type: ignore[no-untyped-call]
+            self.run_id, MACHINE_SECONDS, MACHINE_SAMPLES, resume_logging=bool(resumed), tracking_uri=self.store.uri
+        )
+        self.sender.start()
+        self.machine.start()
+
+    def step(self, report: StepReport) -> None:
+        self.sender.add(
+            report.update,
+            {
+                "train/loss": report.loss,
+                "train/perplexity": report.perplexity,
+                "train/gradient_norm": report.gradient_norm,
+                "learning_rate": report.learning_rate,
+                "tokens_per_second": report.tokens_per_second,
+                "epoch": report.epoch,
+            },
+        )
+
+    def epoch(self, report: EpochReport) -> None:
+        self.sender.add(
+            report.update,
+            {
+                "epoch/train_loss": report.train_loss,
+                "dev/perplexity": report.dev_perplexity,
+                "dev/bleu": report.dev_bleu.score,
+                "epoch/seconds": report.seconds,
+            },
+        )
+
+    def warned(self, message: str) -> None:
+        self.sender.tags["warning"] = message
+
+    def finished(self, outcome: Outcome) -> None:
+        """Log the scores, a picture and the model, and register it. Raises RegistryError where that fails."""
+        assert self.job and outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
+        scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
+        self.sender.add(outcome.updates, scores)
+        self.sender.tags |= {
+            "dev_bleu": f"{outcome.dev_bleu.score:.2f}",
+            "dev_bleu_signature": outcome.dev_bleu.signature,
+            "weights_sha256": outcome.weights_sha256 or "",
+        }
+        try:
+            self._picture(load(outcome.bundle), self.job.dev)
+            logged = self.store.log_model(outcome.bundle, self.run_id)
+            if self.register:
+                self.version = self.store.register(logged, self.register)
+        except RegistryError as error:
+            raise RegistryError(
+                error.where,
+                f"the training is done, its bundle is {outcome.bundle}, but MLflow did not take it: {error.problem}",
+                "when the store is back, the same command with --resume logs it",
+            ) from error
+        self.status = "FINISHED"
+
+    def _earlier(self, job: TrainingJob) -> str | None:
+        """The run that this training began in, open again; None where there is no such run in this store."""
+        try:
+            record = RunRecord.model_validate_json((job.run / RECORD).read_bytes())
+        except (OSError, ValidationError):
+            return None
+        if record.tracking != self.store.shown:
+            return None
+        try:
+            with self.store.errors():
+                self.store.client.update_run(record.run_id, status="RUNNING")
+        except RegistryError as gone:
+            self.say(f"MLflow: a new run, since the one that this training began in cannot be opened ({gone.problem}).")
+            return None
+        return record.run_id
+
+    def _new(self, job: TrainingJob, start: Started) -> str:
+        with self.store.errors():
+            experiment = self.store.experiment(self.experiment or job.dataset)
+            run_id = str(self.store.client.create_run(experiment, tags=_tags(job), run_name=job.name).info.run_id)
+            params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
+            params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
+            self.store.client.log_batch(run_id, params=[Param(key, value[:6000]) for key, value in params.items()])
+            self.store.client.log_text(run_id, job.recipe.as_yaml(), "recipe.yaml")
+            self.store.client.log_inputs(run_id, datasets=_inputs(job))
+        return run_id
+
+    def _picture(self, bundle: Bundle, dev: DevSet) -> None:
+        """What the model looks at in a dev sentence, as a PNG; none where it can translate none."""
+        sentences = list(zip(*dev.sources.values(), strict=True))
+        fit = [texts for texts in sentences if len(texts[0].split()) in PICTURED_WORDS]
+        texts = dict(zip(dev.sources, (fit or sentences)[0], strict=True))
+        request = Request(texts, bundle.card.search, explain=True, raw=False)
+        for answer in Generation(bundle, width=request.options.beam).answers([request]):
+            if isinstance(answer, Answer) and answer.explanation and answer.explanation.target:
+                with tempfile.TemporaryDirectory() as folder, self.store.errors():
+                    picture = figures.attention_matrix(answer.explanation, Path(folder, "attention.png"))
+                    self.store.client.log_artifact(self.run_id, str(picture), "figures")
+
+
+class Sender(threading.Thread):
+    """Hands metrics to MLflow beside the training, in batches; keeps what is not taken, and offers it again."""
+
+    def __init__(self, store: Store, run_id: str, say: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self.store, self.run_id, self.say = store, run_id, say
+        self.tags: dict[str, str] = {}
+        self.waiting: list[Metric] = []
+        self.lock = threading.Lock()
+        self.ending = threading.Event()
+        self.warned = False
+
+    def add(self, step: int, values: dict[str, float]) -> None:
+        """Metrics of a step; returns at once."""
+        now = int(time.time() * 1000)
+        with self.lock:
+            self.waiting += [Metric(key, value, now, step) for key, value in values.items()]
+
+    def run(self) -> None:
+        pause = SEND_SECONDS
+        while not self.ending.wait(pause):
+            try:
+                self.send()
+                pause = SEND_SECONDS
+            except RegistryError as error:
+                pause = RETRY_SECONDS
+                if not self.warned:
+                    self.warned = True
+                    self.say(f"MLflow does not answer; the training goes on, and its curves are kept. {error}")
+
+    def send(self) -> None:
+        """Hand over what waits. Raises RegistryError, with all of it still waiting."""
+        while batch := self.waiting[:BATCH]:
+            with self.store.errors():
+                self.store.client.log_batch(self.run_id, metrics=batch)
+            with self.lock:
+                del self.waiting[: len(batch)]
+
+    def close(self) -> None:
+        """Hand over what is left, and the tags; say how much MLflow did not take."""
+        self.ending.set()
+        self.join()
+        try:
+            self.send()
+            with self.store.errors():
+                tags = [RunTag(key, value[:5000]) for key, value in self.tags.items()]
+                self.store.client.log_batch(self.run_id, tags=tags)
+        except RegistryError as error:
+            self.say(f"MLflow did not take {len(self.waiting)} points of the curves: {error}")
+
+
+def flattened(settings: dict[str, Any], above: str = "") -> dict[str, str]:
+    """Settings by dotted keys."""
+    flat: dict[str, str] = {}
+    for key, value in settings.items():
+        flat |= flattened(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": str(value)}
+    return flat
+
+
+def _tags(job: TrainingJob) -> dict[str, str]:
+    tags = {
+        "task": job.task,
+        "languages": "-".join(dict.fromkeys(job.languages.values())),
+        "recipe": job.recipe_name,
+        "dataset": job.dataset,
+        "run_folder": str(job.run),
+        "mlflow.source.name": "interlinear train",
+        "mlflow.source.type": "LOCAL",
+    }
+    if job.git_commit:
+        tags |= {"git_commit": job.git_commit, "mlflow.source.git.commit": job.git_commit}
+    with suppress(OSError, KeyError):  # a container's user need not have a name
+        tags["mlflow.user"] = getpass.getuser()
+    return tags
+
+
+def _inputs(job: TrainingJob) -> list[DatasetInput]:
+    """The splits that were read, with their fingerprints."""
+    record = Prepared.load(job.prepared).record
+    inputs = []
+    for split, content in record.splits.items():
+        fingerprint = record.fingerprints[split]
+        dataset = Dataset(
+            name=job.dataset,
+            digest=fingerprint[:32],  # MLflow takes no more than 36 characters
+            source_type="local",
+            source=json.dumps({"uri": str(job.prepared)}),
+            profile=json.dumps({"sha256": fingerprint, "rows": content.rows, "tokens": content.tokens}),
+        )
+        inputs.append(DatasetInput(dataset, [InputTag("mlflow.data.context", split)]))
+    return inputs
