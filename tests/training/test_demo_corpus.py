@@ -21,7 +21,7 @@ from training.demo.sentences import PUNCTUATION, Pair, Speaker, written
 
 SMALL = Plan(seed=5, train=600, dev=10, test=20)
 # Changes whenever a word or a rule does; then the new one is written here, and old figures are no longer comparable.
-SMALL_SHA256 = "PENDING"
+SMALL_SHA256 = "002bf9f181c0f234487ac268cbabb64310449817e738ca95e6ad3ba1d5decd9b"
 
 
 def digest(folder: Path) -> str:

@@ -55,6 +55,7 @@ class Verb(Record):
     reflexive: bool = False
     needs_place: bool = False
     company: bool = False
+    bare: bool = False
     state: bool = False
     moment: bool = False
     particle: bool = False

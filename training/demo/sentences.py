@@ -313,7 +313,8 @@ class Speaker:
             fitting = [
                 (attribute, attribute.weight)
                 for attribute in self.grammar.attributes
-                if noun.de in self.nouns_of(attribute.head) and (attribute.de or determiner.definite)
+                if noun.de in self.nouns_of(attribute.head)
+                and (attribute.de or (determiner.definite and not determiner.possessive))
             ]
             if fitting:
                 return self.prepositional(self.weighted(fitting))
@@ -431,7 +432,9 @@ class Speaker:
                 self.combinations.add((verb, head))
         if entry.preposition:
             german, case, english = entry.preposition
-            behind = self.noun_phrase(entry.object, case, definite=negated, plain=True)
+            behind = self.noun_phrase(
+                entry.object, case, definite=negated and not entry.bare, indefinite=entry.bare, plain=True
+            )
             if behind.head:
                 self.combinations.add((verb, behind.head))
             parts["preposition"] = self.joined(german, "" if english == "-" else english, behind)
