@@ -1,14 +1,18 @@
 """Training: the verb `train`."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interlinear.arguments import DataRoot, PreparedFolder, RecipeName, Settings, Tracking, TrainingData
 from interlinear.progress import ProgressLine
 from interlinear.terminal import say
+
+if TYPE_CHECKING:
+    from training.reports import Observer
 
 
 def train(
@@ -29,6 +33,10 @@ def train(
         str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
     ] = None,
     tracking: Tracking = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
+    ] = None,
     no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
@@ -43,28 +51,31 @@ def train(
 
     if no_ray and (workers > 1 or address):
         raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
-    if no_tracking and (register or tracking):
-        raise CallError("--no-tracking", "registering needs MLflow", "leave one of the two out")
-    tracker = None
-    if not no_tracking:
-        from training.tracking import Tracker
+    if no_tracking and (register or tracking or experiment):
+        raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    with ExitStack() as stack:
+        observers: list[Observer] = [ProgressLine()]
+        tracker = None
+        if not no_tracking:
+            from training.tracking import Tracker
 
-        tracker = Tracker(tracking, register=register)
-    job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume)
-    observers = [ProgressLine(), *([tracker] if tracker else [])]
-    if no_ray:
-        from training.loop import train as train_here
-        from training.workers import Alone
+            tracker = stack.enter_context(Tracker(tracking, register, experiment, say))
+            observers.append(tracker)
+        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume)
+        if no_ray:
+            from training.loop import train as train_here
+            from training.workers import Alone
 
-        device = "cuda" if gpu else "cpu"
-        outcome = train_here(job, Alone().listen(), observers, device)
-    else:
-        from training.cluster import Group, train_on_ray
+            outcome = train_here(job, Alone().listen(), observers, "cuda" if gpu else "cpu")
+        else:
+            from training.cluster import Group, train_on_ray
 
-        outcome = train_on_ray(job, Group(workers, workers, gpu, address), observers)
+            outcome = train_on_ray(job, Group(workers, workers, gpu, address), observers)
     if outcome.signal:
-        words = ["--resume" if word == "--resume" else word for word in sys.argv[1:] if word != "--resume"]
+        words = [word for word in sys.argv[1:] if word != "--resume"]
         say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(words)} --resume")
         return 128 + outcome.signal
+    if tracker and tracker.version:
+        say(f"registered as models:/{register}/{tracker.version}")
     print(outcome.weights_sha256)
     return 0

@@ -66,6 +66,7 @@ class Tracker:
         self.register, self.experiment = register, experiment
         self.say = say or partial(print, file=sys.stderr)
         self.job: TrainingJob | None = None
+        self.tags: dict[str, str] = {}
         self.run_id = ""
         self.machine: Any = None
         self.version: str | None = None
@@ -81,9 +82,9 @@ class Tracker:
             return
         if isinstance(error, Exception):
             self.status = "FAILED"
-            self.sender.tags["error"] = str(error)
+            self.tags["error"] = str(error)
         self.machine.finish()
-        self.sender.close()
+        self.sender.close(self.tags)
         try:
             with self.store.errors():
                 self.store.client.set_terminated(self.run_id, self.status)
@@ -130,14 +131,14 @@ class Tracker:
         )
 
     def warned(self, message: str) -> None:
-        self.sender.tags["warning"] = message
+        self.tags["warning"] = message
 
     def finished(self, outcome: Outcome) -> None:
         """Log the scores, a picture and the model, and register it. Raises RegistryError where that fails."""
         assert self.job and outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
         scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
         self.sender.add(outcome.updates, scores)
-        self.sender.tags |= {
+        self.tags |= {
             "dev_bleu": f"{outcome.dev_bleu.score:.2f}",
             "dev_bleu_signature": outcome.dev_bleu.signature,
             "weights_sha256": outcome.weights_sha256 or "",
@@ -201,7 +202,6 @@ class Sender(threading.Thread):
     def __init__(self, store: Store, run_id: str, say: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
         self.store, self.run_id, self.say = store, run_id, say
-        self.tags: dict[str, str] = {}
         self.waiting: list[Metric] = []
         self.lock = threading.Lock()
         self.ending = threading.Event()
@@ -233,15 +233,14 @@ class Sender(threading.Thread):
             with self.lock:
                 del self.waiting[: len(batch)]
 
-    def close(self) -> None:
-        """Hand over what is left, and the tags; say how much MLflow did not take."""
+    def close(self, tags: dict[str, str]) -> None:
+        """Hand over what is left, and tags; say how much MLflow did not take."""
         self.ending.set()
         self.join()
         try:
             self.send()
             with self.store.errors():
-                tags = [RunTag(key, value[:5000]) for key, value in self.tags.items()]
-                self.store.client.log_batch(self.run_id, tags=tags)
+                self.store.client.log_batch(self.run_id, tags=[RunTag(key, value[:5000]) for key, value in tags.items()])
         except RegistryError as error:
             self.say(f"MLflow did not take {len(self.waiting)} points of the curves: {error}")
 

@@ -1,0 +1,137 @@
+"""Real Ray with real workers, on the toy corpus."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+import seq2seq
+from seq2seq.errors import CallError, TrainingError
+from tests.training.toy import toy_job
+from training.cluster import Group, train_on_ray
+from training.loop import train
+from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+
+# Dropout's random numbers depend on the rank; without dropout one worker and two compute the same.
+SHORT = ["training.epochs=2", "training.average=1", "model.dropout=0"]
+LONG = ["training.epochs=30", "training.patience=100"]
+
+
+class Heard:
+    """An observer that keeps what it hears, and may do something at the first step."""
+
+    def __init__(self, at_first_step: Callable[[], None] = lambda: None) -> None:
+        self.events: list[str] = []
+        self.epochs: list[EpochReport] = []
+        self.warnings: list[str] = []
+        self.at_first_step = at_first_step
+
+    def started(self, job: TrainingJob, start: Started) -> None:
+        self.events.append("started")
+
+    def step(self, report: StepReport) -> None:
+        if "step" not in self.events:
+            self.at_first_step()
+        self.events.append("step")
+
+    def epoch(self, report: EpochReport) -> None:
+        self.events.append("epoch")
+        self.epochs.append(report)
+
+    def warned(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def finished(self, outcome: Outcome) -> None:
+        self.events.append("finished")
+
+
+def rays_processes() -> list[str]:
+    """Processes of Ray below this one."""
+    names = [child.name() for child in psutil.Process().children(recursive=True)]
+    return [name for name in names if "ray" in name or "gcs" in name]
+
+
+def test_two_workers_do_what_one_does_and_tell_it_here(tmp_path: Path):
+    alone, heard = Heard(), Heard()
+    train(toy_job(tmp_path, "alone", settings=SHORT), None, [alone])
+    outcome = train_on_ray(job := toy_job(tmp_path, "together", settings=SHORT), Group(2, 2), [heard])
+
+    assert heard.events[0] == "started" and heard.events[-1] == "finished"
+    assert heard.events.count("epoch") == 2 and heard.warnings == []
+    for ours, theirs in zip(heard.epochs, alone.epochs, strict=True):
+        assert ours.update == theirs.update
+        assert ours.train_loss == pytest.approx(theirs.train_loss, rel=1e-4)
+        assert ours.dev_perplexity == pytest.approx(theirs.dev_perplexity, rel=1e-4)
+    assert outcome.bundle == job.run / "bundle"
+    assert seq2seq.load(outcome.bundle).card.weights_sha256 == outcome.weights_sha256
+    assert rays_processes() == []
+
+
+def test_addresses_where_no_cluster_is(tmp_path: Path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    began = time.monotonic()
+    for address, error, sentence in (
+        (nobody, TrainingError, f"{nobody}: no Ray cluster answers"),
+        (f"ray://{nobody}", TrainingError, "no Ray cluster answers"),
+        ("nonsense", CallError, "is not a Ray cluster's address"),
+        ("http://host/", CallError, "is not a Ray cluster's address"),
+    ):
+        with pytest.raises(error, match=sentence):
+            train_on_ray(toy_job(tmp_path, "nowhere"), Group(1, 1, address=address))
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.slow
+def test_a_worker_dies_and_a_signal_comes_and_nothing_is_lost(tmp_path: Path):
+    whole = train_on_ray(toy_job(tmp_path, "whole", settings=LONG), Group(2, 2), [])
+
+    def kill_a_worker() -> None:
+        (victim, *_) = [p for p in psutil.Process().children(recursive=True) if "ray::RayTrainW" in p.name()]
+        victim.kill()
+
+    killed = Heard(kill_a_worker)
+    outcome = train_on_ray(toy_job(tmp_path, "killed", settings=LONG), Group(2, 2), [killed])
+    assert killed.warnings == ["a worker ended; all go on from the newest checkpoint (restart 1)."]
+    assert outcome.weights_sha256 == whole.weights_sha256
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        stopped = Heard(lambda number=number: os.kill(os.getpid(), number))
+        resume = number == signal.SIGINT
+        outcome = train_on_ray(toy_job(tmp_path, "stopped", resume, LONG), Group(2, 2), [stopped])
+        assert (outcome.signal, outcome.bundle) == (number, None)
+    outcome = train_on_ray(toy_job(tmp_path, "stopped", True, LONG), Group(2, 2), [])
+    assert outcome.weights_sha256 == whole.weights_sha256
+    assert rays_processes() == []
+
+
+@pytest.mark.slow
+def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
+    with pytest.raises(TrainingError, match="is not finite"):
+        wild = ["training.learning_rate=1e38", "training.clip=null"]
+        train_on_ray(toy_job(tmp_path, "diverges", settings=wild), Group(2, 2), [])
+    job = toy_job(tmp_path, "bug")
+    with pytest.raises(TrainingError, match=r"a worker failed: .* Its traceback is in"):
+        train_on_ray(replace(job, dev=replace(job.dev, references=())), Group(2, 2), [])
+    assert "Traceback" in (job.run / "failure.txt").read_text()
+    with pytest.raises(TrainingError, match="2 workers need as many GPUs"):
+        train_on_ray(toy_job(tmp_path, "gpu"), Group(2, 2, gpu=True), [])
+    assert rays_processes() == []
+
+
+@pytest.mark.slow
+def test_a_signal_while_ray_starts_ends_at_once(tmp_path: Path):
+    threading.Timer(8, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        train_on_ray(toy_job(tmp_path, "early"), Group(2, 2), [])
+    assert time.monotonic() - began < 20
+    assert rays_processes() == []

@@ -1,0 +1,181 @@
+"""Trainings recorded in a real MLflow store, which is not always there."""
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.entities import Run
+
+import seq2seq
+from registry.names import fetch
+from registry.store import Store
+from seq2seq.errors import CallError, RegistryError, TrainingError
+from tests.training.toy import toy_job
+from training.loop import train
+from training.reports import EpochReport, Outcome, Started, StepReport
+from training.tracking import Tracker
+from training.workers import Alone
+
+START = Started(parameters=1, pairs=1, updates_an_epoch=1, done=0)
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store's tables, made once: MLflow takes a second over them."""
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    Store(f"sqlite:///{file}", create=True).list_models()
+    return file.read_bytes()
+
+
+@pytest.fixture
+def uri(tmp_path: Path, empty_store: bytes) -> str:
+    (tmp_path / "mlflow.db").write_bytes(empty_store)
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def runs(uri: str) -> list[Run]:
+    client = mlflow.MlflowClient(uri)
+    return list(client.search_runs([experiment.experiment_id for experiment in client.search_experiments()]))
+
+
+def a_step(update: int) -> StepReport:
+    return StepReport(update, 100, 1, 2.0, 7.4, 0.001, 0.5, 1000.0, 10.0)
+
+
+def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
+    job = toy_job(tmp_path)
+    with Tracker(uri, register="toy") as tracker:
+        outcome = train(job, None, [tracker])
+    (run,) = runs(uri)
+    client = mlflow.MlflowClient(uri)
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "toy")
+    assert client.get_experiment(run.info.experiment_id).name == "toy"
+    assert run.data.params["model.hidden"] == "32" and run.data.params["training.optimizer"] == "adam"
+    assert outcome.dev_bleu is not None
+    for key, expected in {
+        "task": "translation",
+        "languages": "de-en",
+        "recipe": "rnnsearch",
+        "dataset": "toy",
+        "dev_bleu": f"{outcome.dev_bleu.score:.2f}",
+        "weights_sha256": outcome.weights_sha256,
+    }.items():
+        assert run.data.tags[key] == expected, key
+    assert {split.tags[0].value for split in run.inputs.dataset_inputs} == {"train", "dev"}
+    assert json.loads(run.inputs.dataset_inputs[0].dataset.profile)["rows"] > 0
+
+    curve = client.get_metric_history(run.info.run_id, "dev/bleu")
+    assert len(curve) == 3 and curve[-1].value == pytest.approx(run.data.metrics["best/dev_bleu"], abs=15)
+    assert [point.step for point in curve] == sorted(point.step for point in curve)
+    for name in ("train/loss", "train/perplexity", "learning_rate", "tokens_per_second", "dev/perplexity"):
+        assert client.get_metric_history(run.info.run_id, name), name
+
+    paths = {file.path for file in client.list_artifacts(run.info.run_id)}
+    assert paths == {"recipe.yaml", "figures"}
+    picture = Path(client.download_artifacts(run.info.run_id, "figures/attention.png", str(tmp_path)))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    located = fetch("models:/toy@champion", uri)
+    assert located.version == tracker.version == "1"
+    assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
+    (record,) = Store(uri).list_models()
+    assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
+
+
+def test_a_training_that_is_resumed_goes_on_in_its_run(tmp_path: Path, uri: str):
+    worker = Alone()
+
+    class StopAfterAnEpoch(Tracker):
+        def epoch(self, report: EpochReport) -> None:
+            super().epoch(report)
+            worker.signal = 15
+
+    with StopAfterAnEpoch(uri) as tracker:
+        assert train(toy_job(tmp_path), worker, [tracker]).signal == 15
+    assert [run.info.status for run in runs(uri)] == ["KILLED"]
+    with Tracker(uri) as tracker:
+        train(toy_job(tmp_path, resume=True), None, [tracker])
+    (run,) = runs(uri)
+    assert run.info.status == "FINISHED"
+    assert len(mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, "dev/bleu")) == 3
+
+    with Tracker(uri) as tracker:
+        train(toy_job(tmp_path), None, [tracker])
+    assert sorted(str(run.info.run_name) for run in runs(uri)) == ["toy", "toy-2"]
+
+
+def test_what_fails_is_recorded_as_failed(tmp_path: Path, uri: str):
+    wild = ["training.learning_rate=1e38", "training.clip=null"]
+    with pytest.raises(TrainingError), Tracker(uri) as tracker:
+        train(toy_job(tmp_path, settings=wild), None, [tracker])
+    (run,) = runs(uri)
+    assert run.info.status == "FAILED"
+    assert "is not finite" in run.data.tags["error"]
+
+
+def test_an_interruption_by_ctrl_c_is_no_failure(tmp_path: Path, uri: str):
+    with pytest.raises(KeyboardInterrupt), Tracker(uri) as tracker:
+        tracker.started(toy_job(tmp_path), START)
+        raise KeyboardInterrupt
+    assert [run.info.status for run in runs(uri)] == ["KILLED"]
+
+
+def test_a_store_that_goes_away_costs_the_training_nothing(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("training.tracking.SEND_SECONDS", 0.05)
+    monkeypatch.setattr("training.tracking.RETRY_SECONDS", 0.05)
+    said: list[str] = []
+    with Tracker(uri, say=said.append) as tracker:
+        tracker.started(toy_job(tmp_path), START)
+        with sqlite3.connect(tmp_path / "mlflow.db") as store:
+            store.execute("alter table metrics rename to elsewhere")
+        for update in range(1, 50):
+            tracker.step(a_step(update))
+        deadline = time.monotonic() + 20
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        with sqlite3.connect(tmp_path / "mlflow.db") as store:
+            store.execute("alter table elsewhere rename to metrics")
+        tracker.step(a_step(50))
+    assert len(said) == 1 and "the training goes on, and its curves are kept" in said[0]
+    (run,) = runs(uri)
+    history = mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, "train/loss")
+    assert sorted(point.step for point in history) == list(range(1, 51))
+
+
+def test_a_store_that_never_comes_back_is_told_at_the_end(tmp_path: Path, uri: str):
+    said: list[str] = []
+    with Tracker(uri, register="toy", say=said.append) as tracker:
+        outcome = train(job := toy_job(tmp_path, settings=["training.epochs=1"]), None, [Silent()])
+        tracker.started(job, START)
+        tracker.step(a_step(1))
+        (tmp_path / "mlflow.db").write_bytes(b"gone")
+        with pytest.raises(RegistryError, match=r"the training is done, its bundle is .* but MLflow did not take it"):
+            tracker.finished(outcome)
+    assert [said_now.split(":")[0] for said_now in said][-2:] == [
+        "MLflow did not take 8 points of the curves",
+        "the run stays open in MLflow",
+    ]
+
+
+class Silent:
+    def started(self, job: object, start: Started) -> None: ...
+
+    def step(self, report: StepReport) -> None: ...
+
+    def epoch(self, report: EpochReport) -> None: ...
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+def test_at_the_start_a_store_must_be_there(tmp_path: Path):
+    with pytest.raises(RegistryError, match="there is no folder"):
+        Tracker(f"sqlite:///{tmp_path}/nowhere/mlflow.db")
+    with pytest.raises(CallError, match="cannot be a registered model's name"):
+        Tracker(f"sqlite:///{tmp_path}/mlflow.db", register="a/b")
+    assert not (tmp_path / "mlflow.db").exists()
