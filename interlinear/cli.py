@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from interlinear import figure, terminal
+from interlinear import data, figure, terminal
 from interlinear.align import align
 from interlinear.compare import compare
 from interlinear.demo import demo
@@ -49,6 +49,7 @@ def front(
 
 
 app.command(rich_help_panel=MAKE)(demo)
+app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
 app.command(rich_help_panel=JUDGE)(evaluate)
