@@ -1,0 +1,177 @@
+"""The trainers that are compared, each run as a process of its own: ours, JoeyNMT and OpenNMT-py.
+
+All train the reference model - 8,000 words a side, embedding 256, a bidirectional LSTM encoder of two layers, an LSTM
+decoder of two layers of 256, additive attention, Adam, 32 sentences a batch, no dropout - on the same text files.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from benchmarks.reporting import ROOT, alone
+
+PEERS = Path(__file__).parent / "peers"
+LEARNED = 300  # updates of the models that are searched with; their outputs have 20 words whatever they have learned
+NEVER = 1_000_000  # updates
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: seconds a step or a batch of 32 sentences, several times over."""
+
+    seconds: list[float]
+    parameters: int
+    threads: int
+    others: float  # the share of the processor that other programs used meanwhile
+
+
+class Contestant(Protocol):
+    @property
+    def name(self) -> str:
+        """As the tables call it."""
+
+    def train(self, updates: int) -> Result:
+        """Seconds a step in the first updates of a training."""
+
+    def learn(self) -> None:
+        """Have a model to search with, where there is none yet."""
+
+    def search(self) -> Result:
+        """Seconds a batch of 32 of the 640 test sentences, beam 5, 20 words each."""
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The folder that peers/set_up.sh has filled, and how many threads each contestant gets."""
+
+    folder: Path
+    threads: int
+
+    def __post_init__(self) -> None:
+        if not (self.folder / "data" / "vocabulary.txt").is_file():
+            sys.exit(f"{self.folder}: the peers are not there. Run benchmarks/peers/set_up.sh {self.folder}")
+
+    def run(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> Result:
+        """Run one contestant to its end, alone. It writes its record where the command says OUTPUT."""
+        log = self.folder / f"{name}.log"
+        with tempfile.TemporaryDirectory() as scratch:
+            output = Path(scratch) / "record.json"
+            words = [str(output) if word == "OUTPUT" else str(word) for word in command]
+            with log.open("w") as file, alone() as disturbance:
+                subprocess.run(
+                    words,
+                    cwd=scratch,
+                    env={**os.environ, "OMP_NUM_THREADS": str(self.threads), **environment},
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
+            record = json.loads(output.read_text()) if output.exists() else {"seconds": []}
+        if not record["seconds"]:
+            sys.exit(f"{name} measured nothing; what it said is in {log}")
+        return Result(**record, others=disturbance.share)
+
+    def run_peer(self, name: str, what: str, arguments: Sequence[str | Path]) -> Result:
+        """A peer's own command, under the clock."""
+        python = self.folder / "venv" / "bin" / "python"
+        # OpenNMT-py's checkpoints hold an argparse.Namespace, which torch does not unpickle unasked.
+        environment = {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
+        return self.run(
+            f"{name}-{what.rpartition('-')[2]}", [python, PEERS / "timed.py", "OUTPUT", what, *arguments], environment
+        )
+
+    def configuration(self, name: str, values: Mapping[str, int]) -> Path:
+        """A peer's configuration with the words in capitals filled in."""
+        text = (PEERS / name).read_text()
+        for word, value in {**values, "FOLDER": self.folder}.items():
+            text = text.replace(word, str(value))
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+@dataclass(frozen=True)
+class JoeyNMT:
+    arena: Arena
+    name: str = "JoeyNMT 2.3.0"
+
+    def train(self, updates: int, validate: int = NEVER) -> Result:
+        configuration = self.arena.configuration("joeynmt.yaml", {"UPDATES": updates, "VALIDATION": validate})
+        return self.arena.run_peer("joeynmt", "training", ["joeynmt", "train", configuration, "--skip-test"])
+
+    def learn(self) -> None:
+        if not (self.arena.folder / "joeynmt" / "best.ckpt").exists():
+            self.train(LEARNED, validate=LEARNED)
+
+    def search(self) -> Result:
+        configuration = self.arena.configuration("joeynmt.yaml", {"UPDATES": LEARNED, "VALIDATION": LEARNED})
+        output = self.arena.folder / "joeynmt-output"
+        return self.arena.run_peer("joeynmt", "joeynmt-search", ["joeynmt", "-o", output, "test", configuration])
+
+
+@dataclass(frozen=True)
+class OpenNMT:
+    arena: Arena
+    name: str = "OpenNMT-py 3.5.1"
+
+    def train(self, updates: int, save: int = NEVER) -> Result:
+        configuration = self.arena.configuration("opennmt.yaml", {})
+        steps = ["-train_steps", str(updates), "-save_checkpoint_steps", str(save)]
+        model = self.arena.folder / "opennmt" / ("model" if save == updates else "unused")
+        command = ["onmt.bin.train", "-config", str(configuration), *steps, "-save_model", str(model)]
+        return self.arena.run_peer("opennmt", "training", command)
+
+    @property
+    def model(self) -> Path:
+        return self.arena.folder / "opennmt" / f"model_step_{LEARNED}.pt"
+
+    def learn(self) -> None:
+        if not self.model.exists():
+            self.train(LEARNED, save=LEARNED)
+
+    def search(self) -> Result:
+        folder = self.arena.folder
+        command = ["onmt.bin.translate", "-model", self.model, "-src", folder / "data" / "test.source"]
+        command += ["-output", folder / "opennmt-output", "-beam_size", "5", "-batch_size", "32"]
+        command += ["-min_length", "20", "-max_length", "20", "-length_penalty", "avg", "-alpha", "1.0"]
+        return self.arena.run_peer("opennmt", "opennmt-search", [str(word) for word in command])
+
+
+@dataclass(frozen=True)
+class Interlinear:
+    arena: Arena
+    precision: Literal["fp32", "bf16"]
+    settings: tuple[str, ...] = ()
+    called: str = ""  # what the settings make it
+
+    @property
+    def name(self) -> str:
+        return f"Interlinear {self.precision}{self.called and ', '}{self.called}"
+
+    def train(self, updates: int, verb: str = "train") -> Result:
+        settings = [f"training.precision={self.precision}", *self.settings]
+        words = [word for setting in settings for word in ("--set", setting)]
+        return self.run([verb, "--updates", str(updates), *words])
+
+    def learn(self) -> None:
+        if not (self.arena.folder / "interlinear" / "bundle").exists():
+            self.train(LEARNED, "learn")
+
+    def search(self) -> Result:
+        return self.run(["search", "--precision", self.precision])
+
+    def run(self, arguments: Sequence[str]) -> Result:
+        command = [sys.executable, "-m", "benchmarks.ours", str(self.arena.folder), "OUTPUT", *arguments]
+        return self.arena.run(f"interlinear-{arguments[0]}", command, {"PYTHONPATH": str(ROOT)})
+
+
+def interleaved(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]:
+    """Every contestant once a round, and in every round another one first."""
+    turns = [i % len(contestants) for i in range(rounds)]
+    return [one for turn in turns for one in [*contestants[turn:], *contestants[:turn]]]

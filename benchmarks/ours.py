@@ -1,0 +1,117 @@
+"""Our side of a comparison: one process that trains or searches under the clock, and writes what the clock saw as JSON.
+
+    python -m benchmarks.ours FOLDER OUTPUT train [--updates N] [--set KEY=VALUE ...]
+    python -m benchmarks.ours FOLDER OUTPUT learn [--updates N] [--set KEY=VALUE ...]     train, and keep the bundle
+    python -m benchmarks.ours FOLDER OUTPUT search [--precision bf16]                     search with that bundle
+
+Training is the program's own loop on the comparison's text files, stopped as SIGTERM stops it; search is `Generation`,
+from text to text.
+"""
+
+import argparse
+import json
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+import seq2seq
+from benchmarks.peers.stopwatch import Stopwatch
+from seq2seq.bundle import write_bundle
+from seq2seq.generation import Answer, Generation, Request
+from seq2seq.search import SearchOptions
+from training.loop import Training
+from training.reports import TrainingJob
+from training.running import job_for
+from training.workers import Alone
+
+HERE = Path(__file__).parent
+WORDS = 20  # of every output
+SLOTS = 32  # sentences that are searched together
+PASSES = 4  # over the test set
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the clock saw: seconds a step or a batch."""
+
+    seconds: list[float]
+    parameters: int
+    threads: int
+
+
+class SomeUpdates(Alone):
+    """One process that is asked to stop when the stopwatch has seen so many updates."""
+
+    def __init__(self, updates: int) -> None:
+        super().__init__()
+        self.stopwatch, self.updates = Stopwatch(), updates
+
+    def asked_to_stop(self) -> int:
+        return signal.SIGTERM if len(self.stopwatch.times) >= self.updates else 0
+
+
+def reference_job(folder: Path, runs: Path, settings: Sequence[str]) -> TrainingJob:
+    """A training of the reference model on the files in `folder`/data, prepared where they are not yet."""
+    return job_for(
+        str(HERE / "reference.yaml"),
+        str(HERE / "reference-data.yaml"),
+        settings,
+        data_root=folder / "data",
+        prepared=folder / "interlinear" / "prepared",
+        runs=runs,
+    )
+
+
+def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Record:
+    """The first updates of a training."""
+    with tempfile.TemporaryDirectory() as runs:
+        workers = SomeUpdates(updates)
+        training = Training(reference_job(folder, Path(runs), settings), workers, [], torch.device("cpu"))
+        training.run()
+        if keep:
+            bundle = folder / "interlinear" / "bundle"
+            write_bundle(bundle, training.model, training.prepared.tokenizers, training.card())
+    return Record(workers.stopwatch.windows(), training.count(), torch.get_num_threads())
+
+
+def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:
+    """Seconds for 32 sentences, of each of some passes over the test set: text in, text out. The first warms up."""
+    bundle = seq2seq.load(folder / "interlinear" / "bundle", precision=precision)
+    options = SearchOptions(beam=5, length_penalty="average", min_length=WORDS, max_length=WORDS)
+    lines = (folder / "data" / "test.source").read_text().splitlines()
+    seconds = []
+    for _ in range(PASSES + 1):
+        begun = time.perf_counter()
+        requests = (Request({"source": line}, options, raw=False) for line in lines)
+        for answer in Generation(bundle, slots=SLOTS, width=options.beam).answers(requests):
+            assert isinstance(answer, Answer)
+            assert len(answer.candidates[0].ids) == WORDS
+        seconds.append((time.perf_counter() - begun) / len(lines) * SLOTS)
+    parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
+    return Record(seconds[1:], parameters, torch.get_num_threads())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("verb", choices=["train", "learn", "search"])
+    parser.add_argument("--updates", type=int, default=120)
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    asked = parser.parse_args()
+    if asked.verb == "search":
+        record = search(asked.folder, asked.precision)
+    else:
+        record = train(asked.folder, asked.updates, asked.settings, keep=asked.verb == "learn")
+    asked.output.write_text(json.dumps(asdict(record)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""One training of the reference model, and the pace that it kept by its own reports.
+
+    python -m benchmarks.paced FOLDER OUTPUT HOW [--workers N] [--updates N] [--set KEY=VALUE ...]
+
+HOW is `bare` (the loop in this process), `ray`, `ray+mlflow`, or `exchange`: two processes without Ray that time their
+all-reduces. FOLDER/data holds the text. What was seen is written to OUTPUT as JSON.
+"""
+
+import argparse
+import json
+import multiprocessing
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.ours import reference_job
+from training.loop import train
+from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.workers import Alone, Group
+
+WARM_UP = 10  # updates that no figure has in it
+
+
+@dataclass
+class Pace:
+    """An observer that keeps every report's seconds an update and tokens a second, and ends the training in time.
+
+    The loop measures them in the worker: from one report to the next, with all that lies between.
+    """
+
+    updates: int
+    seconds: list[float] = field(default_factory=list)
+    tokens: list[float] = field(default_factory=list)
+    enough: bool = False
+
+    def started(self, job: TrainingJob, start: Started) -> None: ...
+
+    def step(self, report: StepReport) -> None:
+        if report.update > WARM_UP and not self.enough:
+            self.seconds.append(report.eta_seconds / (report.updates - report.update))
+            self.tokens.append(report.tokens_per_second)
+        if report.update >= self.updates and not self.enough:
+            self.enough = True
+            signal.raise_signal(signal.SIGTERM)  # as a user would: the training saves its state and ends
+
+    def epoch(self, report: EpochReport) -> None: ...
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a training's reports said, one figure each."""
+
+    seconds: list[float]  # an update
+    tokens: list[float]  # a second
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Means over rank 0's updates, in seconds: the update; of it waiting for the other, and the all-reduce itself."""
+
+    update: float
+    waiting: float
+    all_reduce: float
+
+
+def keep_pace(job: TrainingJob, how: str, workers: int, updates: int, tracking: str) -> Kept:
+    pace = Pace(updates)
+    with ExitStack() as stack:
+        observers: list[Observer] = [pace]
+        if how == "ray+mlflow":
+            from training.tracking import Tracker
+
+            observers.append(stack.enter_context(Tracker(tracking)))
+        if how == "bare":
+            train(job, Alone().listen(), observers)
+        else:
+            from training import cluster
+
+            cluster.train_on_ray(job, cluster.Group(workers, workers), observers)
+    return Kept(pace.seconds, pace.tokens)
+
+
+class TimedGroup(Group):
+    """A process group that notes how long its sums take, and before that how long it waits for the others."""
+
+    def __init__(self, updates: int) -> None:
+        super().__init__()
+        self.updates = updates
+        self.waiting: list[float] = []
+        self.all_reduce: list[float] = []
+        self.at: list[float] = []
+
+    def sum_(self, tensor: Tensor) -> None:
+        begun = time.perf_counter()
+        torch.distributed.barrier()
+        met = time.perf_counter()
+        super().sum_(tensor)
+        self.at.append(time.perf_counter())
+        self.waiting.append(met - begun)
+        self.all_reduce.append(self.at[-1] - met)
+
+    def asked_to_stop(self) -> int:
+        return signal.SIGTERM if len(self.at) >= self.updates else 0
+
+    def seen(self) -> Exchange:
+        count = len(self.at) - WARM_UP
+        waiting, all_reduce = sum(self.waiting[WARM_UP:]) / count, sum(self.all_reduce[WARM_UP:]) / count
+        return Exchange((self.at[-1] - self.at[WARM_UP - 1]) / count, waiting, all_reduce)
+
+
+def exchange(job: TrainingJob, updates: int, output: Path) -> None:
+    """Two processes, one thread each."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as meeting:
+        both = [
+            context.Process(target=exchange_rank, args=(rank, f"file://{meeting}/place", job, updates, output))
+            for rank in range(2)
+        ]
+        for process in both:
+            process.start()
+        for process in both:
+            process.join()
+
+
+def exchange_rank(rank: int, meeting: str, job: TrainingJob, updates: int, output: Path) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+    workers = TimedGroup(updates)
+    train(job, workers)
+    if rank == 0:
+        output.write_text(json.dumps(asdict(workers.seen())))
+    torch.distributed.destroy_process_group()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("how", choices=["bare", "ray", "ray+mlflow", "exchange"])
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--updates", type=int, default=80)
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        job = reference_job(asked.folder, Path(scratch) / "runs", asked.settings)
+        if asked.how == "exchange":
+            exchange(job, asked.updates, asked.output)
+            return
+        tracking = f"sqlite:///{scratch}/mlflow.db"
+        kept = keep_pace(job, asked.how, asked.workers, asked.updates, tracking)
+        asked.output.write_text(json.dumps(asdict(kept)))
+
+
+if __name__ == "__main__":
+    main()

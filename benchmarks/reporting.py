@@ -1,0 +1,174 @@
+"""What every benchmark says of itself: machine, date, commit; medians; a table; and where that is kept."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+CALM = 0.05  # share of the processor that others may use while something is measured
+PATIENCE = 120.0  # seconds to wait for that
+UNITS = ("avx512f", "avx512_bf16", "amx_bf16", "neon", "bf16")  # of a processor, that decide how fast products are
+
+
+def read(path: str) -> str:
+    """A file of the system's, or nothing where there is no such file."""
+    return Path(path).read_text() if Path(path).is_file() else ""
+
+
+def commit() -> str:
+    """The commit that was measured, and whether its files have been changed since."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "seq2seq", "training", "registry", "service")
+    return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (" with changes" if changed else "")
+
+
+def command() -> str:
+    """The command that was typed, without this machine's folders."""
+    words = ["FOLDER" if Path(word).is_absolute() else word for word in sys.argv[1:]]
+    return " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *words])
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the figures were measured on; AMX decides much of what bf16 gains."""
+
+    processor: str
+    cores: int
+    units: tuple[str, ...]  # of UNITS, those that it has
+    memory_gib: int
+    system: str
+    python: str
+    torch: str
+
+    @classmethod
+    def here(cls) -> "Machine":
+        facts = dict.fromkeys(("model name", "flags"), "")
+        for line in read("/proc/cpuinfo").splitlines():
+            name, _, value = line.partition(":")
+            if not facts.get(name.strip(), "?"):
+                facts[name.strip()] = value.strip()
+        flags = facts["flags"].split()
+        memory = next((line.split()[1] for line in read("/proc/meminfo").splitlines() if "MemTotal" in line), "0")
+        return cls(
+            processor=facts["model name"] or platform.processor(),
+            cores=len(os.sched_getaffinity(0)),
+            units=tuple(unit for unit in UNITS if unit in flags),
+            memory_gib=round(int(memory) / 2**20),
+            system=platform.platform(),
+            python=platform.python_version(),
+            torch=torch.__version__,
+        )
+
+    def __str__(self) -> str:
+        units = ", ".join(self.units) or f"none of {', '.join(UNITS)}"
+        return (
+            f"{self.cores} cores of {self.processor} ({units}), {self.memory_gib} GiB; "
+            f"Python {self.python}, torch {self.torch}"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """One benchmark's result. `measured` is every figure that the table's were made from."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]  # what was done, a sentence or two each
+    measured: Mapping[str, Any]
+    machine: Machine = field(default_factory=Machine.here)
+    date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    commit: str = field(default_factory=commit)
+    command: str = field(default_factory=command)
+
+    def markdown(self) -> str:
+        rows = [self.columns, ["---"] * len(self.columns), *self.rows]
+        table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+        about = f"{self.date}, commit {self.commit}, {self.machine}.\n\n    {self.command}"
+        return "\n\n".join([f"# {self.title}", about, table, *self.notes]) + "\n"
+
+    def publish(self, save: bool) -> None:
+        """Print the table; keep it in benchmarks/results/ where that was asked."""
+        print(self.markdown())
+        if save:
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / f"{self.name}.json").write_text(json.dumps(asdict(self), indent=1) + "\n")
+            (RESULTS / f"{self.name}.md").write_text(self.markdown())
+            say(f"kept as {RESULTS.relative_to(ROOT) / self.name}.json and .md")
+
+
+def say(message: str) -> None:
+    """Progress, to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def table_number(value: float) -> str:
+    """A figure as a table shows it: 2,684 or 12.3 or 0.95."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+@dataclass
+class Disturbance:
+    """The share of the processor that other programs used while something was measured."""
+
+    share: float = 0.0
+
+
+@contextmanager
+def alone(children: bool = True) -> Iterator[Disturbance]:
+    """Wait until the machine is calm, for two minutes at most, then see whether it stays so.
+
+    OpenMP's threads wait for one another by spinning, so that one busy neighbour can slow two threads down many times
+    over: a figure is worth something only beside the disturbance that it was measured under.
+    """
+    wait_until_calm()
+    disturbance = Disturbance()
+    wall, busy, own = time.monotonic(), busy_seconds(), own_seconds(children)
+    yield disturbance
+    others = (busy_seconds() - busy) - (own_seconds(children) - own)
+    disturbance.share = max(0.0, others / ((time.monotonic() - wall) * len(os.sched_getaffinity(0))))
+
+
+def wait_until_calm() -> None:
+    """Until three seconds passed in which hardly anything ran; says so where patience ends first."""
+    end, calm = time.monotonic() + PATIENCE, 0
+    while calm < 3:
+        if time.monotonic() > end:
+            say("the machine is not calm: figures are disturbed")
+            return
+        before = busy_seconds()
+        time.sleep(1)
+        calm = calm + 1 if busy_seconds() - before < CALM * len(os.sched_getaffinity(0)) else 0
+
+
+def busy_seconds() -> float:
+    """Processor time that all programs have used since the machine started."""
+    user, nice, system = (int(word) for word in read("/proc/stat").split(maxsplit=4)[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds(children: bool) -> float:
+    """Processor time that this process, and its children that have ended, have used."""
+    times = os.times()
+    return times.user + times.system + (times.children_user + times.children_system if children else 0.0)
