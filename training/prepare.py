@@ -12,17 +12,12 @@ Memory does not grow with the corpus: it is read in chunks, and what is made is 
 
 import hashlib
 import json
-import multiprocessing
 import os
 import shutil
-import signal
 import sys
-import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -43,7 +38,7 @@ FORMAT = 1
 SPLITS = ("train", "dev")
 VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, evenly spread over the corpus
 CHUNK_ROWS, CHUNK_CHARACTERS = 2_000, 1_000_000  # whichever is reached first
-FEW_ROWS = 200_000  # up to here, starting processes costs more than it saves
+THREADS = min(len(os.sched_getaffinity(0)), 8)
 TARGET = "target"
 
 
@@ -203,14 +198,13 @@ def prepare(
     joint: bool,
     max_length: int,
     folder: Path = Path("prepared"),
-    jobs: int | None = None,
     progress: bool = True,
 ) -> Prepared:
     """Make a data set's train and dev splits ready for training, unless that was done before.
 
     `joint`: one vocabulary, learned from all fields. `max_length`: pairs with more tokens on a side (end symbols not
-    counted) are left out, as are pairs with an empty side; both are counted, and told on stderr. `jobs`: processes, as
-    many as processors when None. The result appears under its name only when it is whole.
+    counted) are left out, as are pairs with an empty side; both are counted, and told on stderr. The result appears
+    under its name only when it is whole.
     Raises DataError, or RecipeError where a joint vocabulary is not possible.
     """
     fields = {**sources, TARGET: target}
@@ -235,7 +229,7 @@ def prepare(
     unfinished = folder / f".{final.name}.{uuid4().hex[:8]}"
     try:
         unfinished.mkdir(parents=True)
-        work = _Work(dataset, fields, joint, max_length, unfinished, jobs or len(os.sched_getaffinity(0)), progress)
+        work = _Work(dataset, fields, joint, max_length, unfinished, progress)
         splits = work.done()
         record = PreparedRecord(
             key=key,
@@ -351,7 +345,6 @@ class _Work:
         joint: bool,
         max_length: int,
         folder: Path,
-        jobs: int,
         progress: bool,
     ) -> None:
         self.dataset = dataset
@@ -359,7 +352,6 @@ class _Work:
         self.joint = joint
         self.max_length = max_length
         self.folder = folder
-        self.jobs = jobs
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -423,14 +415,13 @@ class _Work:
         ]
         ends = [_ArrayFile(self.folder / ends_file(split, name), np.int64) for name in self.fields]
         chunks = _chunks(read_rows(self.dataset, split, list(self.fields)))
-        with closing(self.encoded(chunks, encoder, lines)) as encoded:
-            for chunk in encoded:
-                for column in range(len(self.fields)):
-                    ends[column].append(ids[column].size + np.cumsum(chunk.lengths[column], dtype=np.int64))
-                    ids[column].append(chunk.ids[column])
-                rows += len(chunk.lengths[0])
-                empty, long = empty.also(chunk.empty), long.also(chunk.long)
-                self.bar.update(task, advance=chunk.read)
+        for chunk in self.encoded(chunks, encoder):
+            for column in range(len(self.fields)):
+                ends[column].append(ids[column].size + np.cumsum(chunk.lengths[column], dtype=np.int64))
+                ids[column].append(chunk.ids[column])
+            rows += len(chunk.lengths[0])
+            empty, long = empty.also(chunk.empty), long.also(chunk.long)
+            self.bar.update(task, advance=chunk.read)
         for file in (*ids, *ends):
             file.close()
         if not rows:
@@ -442,31 +433,19 @@ class _Work:
         tokens = {name: file.size for name, file in zip(self.fields, ids, strict=True)}
         return SplitRecord(lines=lines, rows=rows, tokens=tokens, empty=empty, long=long)
 
-    def encoded(self, chunks: Iterable[_Lines], encoder: _Encoder, rows: int) -> Generator[_Chunk, None, None]:
-        """The chunks' ids in order; by several processes where that pays, with few chunks at a time in memory."""
-        if self.jobs == 1 or rows <= FEW_ROWS:
-            yield from map(encoder, chunks)
-            return
-        pool = ProcessPoolExecutor(
-            self.jobs, multiprocessing.get_context("spawn"), initializer=_begin_worker, initargs=(encoder,)
-        )
+    def encoded(self, chunks: Iterable[_Lines], encoder: _Encoder) -> Iterator[_Chunk]:
+        """The chunks' ids in order, with few chunks at a time in memory.
+
+        By threads: nearly all of the work is the tokenizers', which lets other threads run.
+        """
         waiting: deque[Future[_Chunk]] = deque()
-        try:
+        with ThreadPoolExecutor(THREADS) as pool:
             for chunk in chunks:
-                with _uninterrupted():
-                    waiting.append(pool.submit(_encode_in_worker, chunk))
-                if len(waiting) > 2 * self.jobs:
+                waiting.append(pool.submit(encoder, chunk))
+                if len(waiting) > 2 * THREADS:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BrokenProcessPool:
-            raise DataError(
-                f"data set '{self.dataset.name}'",
-                "a process that encodes it was ended from outside, perhaps for want of memory",
-                "prepare with fewer --jobs",
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def _chunks(rows: Iterable[Row]) -> Iterator[_Lines]:
@@ -484,39 +463,6 @@ def _chunks(rows: Iterable[Row]) -> Iterator[_Lines]:
 
 def _lines(last: int, texts: list[tuple[str, ...]]) -> _Lines:
     return _Lines(last - len(texts) + 1, [list(column) for column in zip(*texts, strict=True)])
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """SIGINT waits. Processes that are started meanwhile never see it: to interrupt them is the parent's part."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_worker_encoder: _Encoder | None = None  # set once in each worker process
-
-
-def _begin_worker(encoder: _Encoder) -> None:
-    """One thread a process; and without the parent, no worker."""
-    global _worker_encoder  # noqa: PLW0603
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker_encoder = encoder
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _encode_in_worker(lines: _Lines) -> _Chunk:
-    assert _worker_encoder is not None
-    return _worker_encoder(lines)
 
 
 class _ArrayFile:
