@@ -166,16 +166,17 @@ def text_config(
 ) -> TextConfig:
     """A field's text settings: what a recipe makes of it, and how the data set says that it is written.
 
-    Raises DataError where the train and dev texts are written in different ways, or in an impossible one.
+    Raises DataError where that is impossible, or not the same in train and dev; RecipeError for too small a vocabulary.
     """
-    written = [dataset.field(split, field) for split in SPLITS if dataset.has(split)]
-    train = written[0]
-    for other in written[1:]:
+    where = f"data set '{dataset.name}', field '{field}'"
+    train = dataset.field("train", field)
+    if dataset.has("dev"):
+        dev = dataset.field("dev", field)
         for trait in ("tokenised", "lowercase", "unknown", "segmentation"):
-            if getattr(train, trait) != getattr(other, trait):
-                raise DataError(
-                    str(dataset.where), f"train and dev differ in '{trait}' of the field '{field}'", "write both alike"
-                )
+            if getattr(train, trait) != getattr(dev, trait):
+                raise DataError(where, f"train and dev differ in '{trait}'", "write both alike")
+    if train.segmentation is not None and not train.tokenised:
+        raise DataError(where, "segmented text must be tokenised", "add `tokenised: true`, or remove `segmentation`")
     try:
         return TextConfig(
             units=units,
@@ -187,8 +188,7 @@ def text_config(
             segmentation=train.segmentation,
         )
     except ValidationError as error:
-        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise DataError(f"data set '{dataset.name}', field '{field}'", problem) from None
+        raise RecipeError(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
 
 def prepare(

@@ -6,24 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.errors import CallError, DataError, TrainingError
-from seq2seq.text import TextConfig
-from training.dataset import Dataset, Field, open_dataset, read_rows
-from training.prepare import Prepared, prepare
-from training.recipe import Recipe, TextSettings, load_recipe
+from training.dataset import Dataset, open_dataset, read_rows
+from training.prepare import Prepared, prepare, text_config
+from training.recipe import Recipe, load_recipe
 from training.reports import DevSet, TrainingJob
-
-
-def text_config(settings: TextSettings, field: Field, language: str | None) -> TextConfig:
-    """How a field becomes ids: what the recipe wants, of text as the data set says it is."""
-    return TextConfig(
-        units=settings.units,
-        vocabulary=settings.vocabulary,
-        lowercase=settings.lowercase or field.lowercase,
-        tokenised=field.tokenised,
-        language=language,
-        unknown=field.unknown,
-        segmentation=field.segmentation,
-    )
 
 
 def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True) -> Prepared:
@@ -32,7 +18,7 @@ def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool =
         if not dataset.has(split):
             raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
     configs = {
-        name: text_config(settings, dataset.field("train", name), dataset.languages.get(name))
+        name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
         for name, settings in [*recipe.sources.items(), ("target", recipe.target)]
     }
     target = configs.pop("target")

@@ -316,6 +316,8 @@ def test_text_settings_come_from_the_description(tmp_path):
     plain = corpus(tmp_path, PAIRS)
     assert text_config(plain, "target", "bpe", 400, lowercase=True).lowercase
     assert not text_config(plain, "target", "bpe", 400).tokenised
+    with pytest.raises(RecipeError, match="target: vocabulary: bpe needs at least 261 entries"):
+        text_config(plain, "target", "bpe", 200)
 
 
 def test_train_and_dev_must_be_written_alike(tmp_path):
@@ -323,13 +325,13 @@ def test_train_and_dev_must_be_written_alike(tmp_path):
     description = (tmp_path / "small.yaml").read_text()
     (tmp_path / "small.yaml").write_text(description.replace("dev.source.gz", "dev.source.gz, tokenised: true"))
     dataset = open_dataset(str(tmp_path / "small.yaml"), tmp_path)
-    with pytest.raises(DataError, match=r"small\.yaml: train and dev differ in 'tokenised' of the field 'source'"):
+    with pytest.raises(DataError, match="data set 'small', field 'source': train and dev differ in 'tokenised'"):
         text_config(dataset, "source", "bpe", 400)
 
 
 def test_a_segmentation_of_raw_text_is_refused(tmp_path):
     dataset = corpus(tmp_path, PAIRS, extra=", segmentation: '@@'")
-    with pytest.raises(DataError, match="field 'source': segmentation: has no effect unless the text is tokenised"):
+    with pytest.raises(DataError, match="field 'source': segmented text must be tokenised"):
         text_config(dataset, "source", "bpe", 400)
 
 
