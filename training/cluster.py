@@ -70,7 +70,7 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
             return _train(job, group, observers, asked)
     except RayError as error:
         if asked.asked_to_stop():  # it was sent to the cluster's processes as well
-            signal.raise_signal(asked.asked_to_stop())
+            raise _ended_by(asked.asked_to_stop()) from None
         raise TrainingError(job.name, f"the Ray cluster failed: {_last_line(error)}", "go on with --resume") from error
 
 
@@ -93,7 +93,7 @@ def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked:
         if ended:
             return fit.outcome()
         if asked.asked_to_stop() and not heard:
-            signal.raise_signal(asked.asked_to_stop())
+            raise _ended_by(asked.asked_to_stop())
 
 
 class _Fit(threading.Thread):
@@ -309,6 +309,10 @@ def _check_resources(group: Group, where: str) -> None:
     )
     if group.gpu and not group.address and gpus < group.fewest:
         raise TrainingError(where, f"{group.fewest} workers need as many GPUs, and there are {gpus}", "ask for fewer")
+
+
+def _ended_by(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
 
 def _record(job: TrainingJob, failure: str) -> Path:

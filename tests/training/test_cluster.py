@@ -128,10 +128,10 @@ def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_signal_while_ray_starts_ends_at_once(tmp_path: Path):
+def test_a_signal_while_ray_starts_ends_the_command(tmp_path: Path):
+    job = toy_job(tmp_path, "early", settings=LONG)
     threading.Timer(8, os.kill, (os.getpid(), signal.SIGINT)).start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        train_on_ray(toy_job(tmp_path, "early"), Group(2, 2), [])
-    assert time.monotonic() - began < 20
+        train_on_ray(job, Group(2, 2), [])
+    assert not (job.run / "checkpoints").exists()
     assert rays_processes() == []
