@@ -201,6 +201,8 @@ class ModelDescription(Answered):
     languages: dict[str, str] = Field(examples=[{"source": "de", "target": "en"}])
     accepts: Accepts
     scores: dict[str, ModelScore]
+    recipe: str | None = Field(None, description="what it was trained by", examples=["rnnsearch"])
+    dataset: str | None = Field(None, description="what it was trained on", examples=["multi30k-de-en"])
 
 
 class Health(Answered):

@@ -33,6 +33,8 @@ async def list_models(service: Running) -> list[ModelDescription]:
                 languages=card.languages,
                 accepts=accepts,
                 scores={n: ModelScore(score=s.score, signature=s.signature) for n, s in card.metrics.items()},
+                recipe=card.recipe.get("name"),
+                dataset=card.data.get("name"),
             )
         )
     return descriptions

@@ -1,0 +1,136 @@
+"""The playground in a real browser, with real typing, against a real model."""
+
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """The playground, loaded; a message in the console or a request to elsewhere fails the test."""
+    page, said, elsewhere = browser.new_page(viewport={"width": 1280, "height": 900}), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(address) else elsewhere.append(request.url))
+    page.goto(address)
+    expect(page.locator("#status")).to_have_text("ready · 2 models")
+    yield page
+    page.close()
+    assert [line for line in said if "status of 400" not in line] == [], "the console has something to say"
+    assert elsewhere == []
+
+
+def type_in(page: Page, text: str) -> None:
+    page.locator("#text").press_sequentially(text)
+
+
+def test_typing_translates_and_draws_what_was_looked_at(page):
+    type_in(page, "Im Garten schläft eine Katze.")
+    expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
+    expect(page.locator("#detected")).to_have_text("German")
+    expect(page.locator("#pair-mark")).to_have_text("DE ⁄ EN")
+    expect(page.locator(".row.source .word")).to_have_text(["Im", "Garten", "schläft", "eine", "Katze", "."])
+    expect(page.locator(".row.target .word")).to_have_text(["A", "cat", "is", "sleeping", "in", "the", "garden", "."])
+    assert page.locator("#gloss path").count() >= 4
+    assert page.locator("#heat tbody td").count() == 6 * 8
+    expect(page.locator("#alternatives li")).to_have_count(4)
+    expect(page.locator("#answered-by")).to_contain_text("de-en")
+    expect(page.locator("#scores")).to_contain_text("BLEU 99.0")
+
+
+def test_pointing_at_a_word_lights_its_partners_and_arrows_walk(page):
+    type_in(page, "Ein Hund läuft.")
+    word = page.locator(".row.target .word").nth(1)
+    word.hover()
+    expect(word).to_have_class(re.compile("lit"))
+    lit = page.locator(".row.source .word.lit")
+    assert lit.count() >= 1
+    assert 0 < float(lit.first.locator("small").text_content() or 0) <= 1, "the weight stands at the partner"
+    page.mouse.move(1, 1)
+    expect(page.locator(".word.lit")).to_have_count(0)
+    page.locator(".row.source .word").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".row.source .word").nth(1)).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.locator(".row.source .word").last).to_be_focused()
+    page.locator(".row.target .word").nth(1).focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".row.source .word:focus")).to_have_count(1)
+
+
+def test_a_newer_text_wins_and_clear_clears(page):
+    type_in(page, "Ein Hund läuft.")
+    page.locator("#text").fill("Eine Frau sitzt.")
+    page.locator("#text").fill("Ein Kind spielt.")
+    expect(page.locator("#translation")).to_have_text("A child is playing.")
+    page.wait_for_timeout(700)
+    expect(page.locator("#translation")).to_have_text("A child is playing.")
+    page.locator("#clear").click()
+    expect(page.locator("#translation")).to_be_empty()
+    expect(page.locator("#looks")).to_be_hidden()
+
+
+def test_an_error_is_a_sentence_and_the_last_answer_stays(page):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    page.locator("#text").fill("Hund " * 200)
+    expect(page.locator("#problem")).to_contain_text("200 tokens")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#translation")).to_have_class("old")
+    page.locator("#text").fill("Eine Frau sitzt.")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_script_in_a_text_stays_text(page):
+    page.locator("#text").fill("<img src=x onerror=alert(1)> <b>Hund</b>")
+    expect(page.locator("#looks")).to_be_visible()
+    expect(page.locator(".row.source")).to_contain_text("onerror")
+    assert page.locator("#gloss img, #gloss b, #translation b").count() == 0
+
+
+def test_swap_and_link_and_theme(page, address, browser):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    page.locator("#swap").click()
+    expect(page.locator("#text")).to_have_value("A dog is running.")
+    expect(page.locator("#answered-by")).to_contain_text("en-de")
+    page.locator("#theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.goto(f"{address}/#q=Ein+Mann+spielt.&source=de&target=en")
+    expect(page.locator("#translation")).to_have_text("A man is playing.")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    type_in(page, "Auf der Straße schläft eine Katze.")
+    expect(page.locator("#translation")).to_have_text("A cat is sleeping on the street.")
+    assert page.locator(".system").count() > 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+    width = page.locator("#gloss").bounding_box()["width"]
+    for system in page.locator(".system").all():
+        assert system.bounding_box()["width"] <= width
+
+
+def test_the_apis_page_is_drawn_from_openapi(page, address):
+    page.goto(f"{address}/docs")
+    expect(page.locator("details code").filter(has_text=re.compile("^/translate$"))).to_have_count(1)
+    expect(page.locator("#api")).to_contain_text("length_penalty")
+    expect(page.locator("#api")).to_contain_text("curl http://127.0.0.1")

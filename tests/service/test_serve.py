@@ -1,0 +1,106 @@
+"""`interlinear serve` as a process, as people and orchestrators run it."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from interlinear.cli import run as interlinear
+from interlinear.serve import champion
+from registry.store import Store
+from service.app import create_app
+from service.settings import Settings
+
+
+@contextmanager
+def process(*arguments: str, folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "interlinear", "serve", "--port", "0", *arguments]
+    child = subprocess.Popen(command, cwd=folder, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def address(child: subprocess.Popen[str]) -> str:
+    """What the process says where it listens."""
+    said = []
+    for line in child.stderr:
+        said.append(line)
+        if match := re.search(r"playground (http://[^/]+)/", line):
+            return match[1]
+    raise AssertionError("".join(said))
+
+
+def ask(url: str, **request: object) -> dict:
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(request).encode(), headers)) as answer:
+        return json.load(answer)
+
+
+def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
+    with process("--model", f"mt={bundles.de_en}", folder=tmp_path, INTERLINEAR_SERVE_SLOTS="1") as child:
+        url, answers = address(child), []
+        texts = {"q": ["Ein Hund läuft im Park."] * 100, "source": "de", "target": "en"}
+        asking = threading.Thread(target=lambda: answers.append(ask(f"{url}/translate", **texts)))
+        asking.start()
+        while (
+            'interlinear_searching_texts{model="mt"} 1.0'
+            not in urllib.request.urlopen(f"{url}/metrics").read().decode()
+        ):
+            assert asking.is_alive()
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(30) == 0
+        asking.join(5)
+        assert len(answers[0]["translatedText"]) == 100
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(f"{url}/health/live")
+
+
+def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # so that what MLflow sets in this process is undone
+    tracking = f"sqlite:///{tmp_path}/mlflow.db"
+    store = Store(tracking, create=True)
+    run = store.client.create_run(store.experiment("test")).info.run_id
+    store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
+    with TestClient(create_app(Settings(models=(champion(tracking),), tracking=tracking))) as client:
+        (model,) = client.get("/models").json()
+        assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
+        request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "multi30k-de-en@champion"}
+        answer = client.post("/translate", json=request).json()
+        assert answer["translatedText"] == "A dog is running."
+        assert answer["model"] == {"name": "multi30k-de-en", "version": "1"}
+
+
+def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for arguments, code, sentence in (
+            ((f"--model=mt={bundles.de_en}", "--port", port), 1, f"127.0.0.1:{port}: the port is in use"),
+            ((), 2, "no model is given"),
+            (("--model=mt=nowhere",), 2, "there is no such folder"),
+            (("--model=mt=",), 2, "a name or a model is missing"),
+            ((f"--model=a@b={bundles.de_en}",), 2, "cannot be the name of a served model"),
+            ((f"--model=mt={bundles.de_en}", f"--model=mt={bundles.de_en}"), 2, "is served already"),
+            ((f"--model=mt={bundles.de_en}", "--device", "abacus"), 2, "cannot be used"),
+            ((f"--model=mt={bundles.de_en}", "--host", "no.such.host.invalid"), 1, "cannot listen there"),
+        ):
+            assert interlinear(["serve", "--port", "0", *arguments]) == code, arguments
+            said = capsys.readouterr().err
+            assert sentence in said
+            assert said.count("\n") == 1, said
