@@ -54,7 +54,7 @@ def demo(
     road.run("prepare", RECIPE, "--data", DATA)
     road.train(fresh)
     road.step("What is it worth, on sentences that it has not seen?")
-    road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA)
+    road.say(road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA))
     road.step("The registry's champion, behind a REST service")
     with road.service() as address:
         answer = road.ask(address, most_reordered(folder))
@@ -79,18 +79,20 @@ class Road:
         self.steps += 1
         self.console.print(f"\n[bold cyan]{self.steps}[/]  [bold]{title}[/]")
 
-    def run(self, *arguments: str, quiet: bool = False) -> str:
+    def say(self, lines: str) -> None:
+        """Lines as they are."""
+        for line in lines.splitlines():
+            self.console.print(f"   {line}", markup=False)
+
+    def run(self, *arguments: str, shown: bool = True) -> str:
         """Show and run a command, its progress passing through; returns what it printed. Ends the demo if it fails."""
-        if not quiet:
+        if shown:
             self.console.print(f"   [dim]$ interlinear {' '.join(arguments)}[/]")
         with self.child(arguments, stdout=subprocess.PIPE, text=True) as child:
             printed, _ = child.communicate()
         if child.returncode:
             say(f"demo: `interlinear {arguments[0]}` ended with exit code {child.returncode}; the reason stands above.")
             raise typer.Exit(child.returncode if child.returncode > 0 else 128 - child.returncode)
-        if not quiet:
-            for line in printed.splitlines():
-                self.console.print(f"   {line}", markup=False)
         return str(printed)
 
     @contextmanager
@@ -132,7 +134,7 @@ class Road:
         """The versions that the demo's registry has of its model."""
         if not (self.folder / "mlflow.db").exists():
             return []
-        listed = json.loads(self.run("models", "--json", quiet=True))
+        listed = json.loads(self.run("models", "--json", shown=False))
         return [model["version"] for model in listed if model["name"] == MODEL]
 
     @contextmanager
@@ -176,22 +178,18 @@ class Road:
         links = " ".join(f"{i}-{j}" for i, j in explanation.alignment)
         self.console.print(f"   [dim]alignment {links}[/]")
         picture = attention_matrix(explanation, self.folder / "attention.png")
-        self.console.print(f"   [dim]the weights behind it: {shown(picture)}[/]")
+        self.console.print(f"   [dim]the weights behind it: {from_here(picture)}[/]")
 
     def what_next(self) -> None:
         """Three lines: the playground, the registry's page, one's own text."""
-        store = f"sqlite:///{shown(self.folder / 'mlflow.db')}"
+        store = f"sqlite:///{from_here(self.folder / 'mlflow.db')}"
         ours, theirs = program("interlinear"), program("mlflow")
         for label, command, where in (
-            (
-                "play",
-                f"{ours} serve --model de-en=models:/{MODEL}@champion --tracking {store}",
-                "http://127.0.0.1:8000",
-            ),
-            ("look", f"{theirs} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
-            ("go on", f"{ours} train {RECIPE} --data mine.yaml --register mine", "docs/your-own-data.md"),
+            ("playground", f"{ours} serve --tracking {store}", "http://127.0.0.1:8000"),
+            ("registry", f"{theirs} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
+            ("your text", f"{ours} train {RECIPE} --data mine.yaml", "docs/your-own-data.md"),
         ):
-            self.console.print(f"   [bold]{label:5}[/]  {command}   [cyan]{where}[/]")
+            self.console.print(f"   [bold]{label:10}[/]  {command}  [cyan]{where}[/]")
 
 
 def wait_until_ready(address: str, child: "subprocess.Popen[Any]", log: Path) -> None:
@@ -245,10 +243,10 @@ def program(name: str) -> str:
     """How to call a program that is installed beside this Python: by its name where that finds it, else by its path."""
     beside = Path(sys.executable).with_name(name)
     found = shutil.which(name)
-    return name if found and Path(found).resolve() == beside.resolve() else shown(beside)
+    return name if found and Path(found).resolve() == beside.resolve() else from_here(beside)
 
 
-def shown(path: Path) -> str:
+def from_here(path: Path) -> str:
     """A path as short as it can be said from here."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,71 @@
+"""The demo's own parts; the whole of it, twice, is slow."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from interlinear.demo import Road, code_hash, crossings, most_reordered
+from seq2seq.errors import ServiceError
+
+
+def test_crossings_are_pairs_of_links_that_cross():
+    assert crossings("0-0 1-1 2-2") == 0
+    assert crossings("0-1 1-0") == 1
+    assert crossings("0-2 1-1 2-0") == 3
+    assert crossings("0-0 0-1 1-1") == 0
+    assert crossings("") == 0
+
+
+def test_the_sentence_that_is_shown_is_short_and_reordered(tmp_path):
+    sentence = most_reordered(tmp_path)
+    assert 5 < len(sentence.split()) <= 11
+    (folder,) = (tmp_path / "prepared" / "generated").iterdir()
+    row = (folder / "test.de").read_text(encoding="utf-8").splitlines().index(sentence)
+    assert crossings((folder / "test.align").read_text(encoding="utf-8").splitlines()[row]) > 5
+
+
+def test_the_code_has_one_hash():
+    assert code_hash() == code_hash() and len(code_hash()) == 64
+
+
+def test_a_service_that_does_not_come_up_is_a_sentence(tmp_path):
+    from rich.console import Console
+
+    road = Road(tmp_path, Console(quiet=True))
+    with pytest.raises(ServiceError, match=r"did not come up \(interlinear: .*service\.log"), road.service():
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_whole_demo_twice(tmp_path):
+    """From nothing to a gloss; the second time faster; nothing is left running."""
+    command = [sys.executable, "-m", "interlinear", "demo", "--folder", str(tmp_path / "demo")]
+    took = []
+    for _ in range(2):
+        begun = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        took.append(time.monotonic() - begun)
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout.partition("BLEU ")[2].split()[0]) > 50
+        assert "alignment 0-" in done.stdout and "http://127.0.0.1:8000" in done.stdout
+        assert (tmp_path / "demo" / "attention.png").read_bytes().startswith(b"\x89PNG")
+        assert still_in(tmp_path) == []
+    assert took[1] < took[0] / 2
+    assert json.loads((tmp_path / "demo" / "trained.json").read_text())["version"] == "1"
+
+
+def still_in(folder: Path) -> list[str]:
+    """Processes that work in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink().is_relative_to(folder):
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
