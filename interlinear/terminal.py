@@ -52,7 +52,8 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         remedy = f" See `{context.command_path} --help`." if context else ""
-        say(f"{error.format_message().rstrip('.')}.{remedy}")
+        if message := error.format_message():  # a group without a verb has printed its help instead
+            say(f"{message.rstrip('.')}.{remedy}")
         return error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
