@@ -7,12 +7,13 @@ that is finished, cancelled or out of time leaves its slot at the next step.
 import asyncio
 import logging
 import math
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 
@@ -26,6 +27,10 @@ from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
 
+T = TypeVar("T")
+
+SHORT = 1000  # characters that are encoded in less time than a thread takes to wake
+SWITCH_SECONDS = 0.0005
 LONGEST_WAIT = 60  # seconds that Retry-After says at most
 STOPPING = Problem.away("the service is being stopped")
 
@@ -96,10 +101,11 @@ class Engine:
         self._waiting_texts = self._waiting_tokens = 0
         self._seconds_per_text = 0.05
         self._stopping = False
-        self._texts = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
+        # The search holds the interpreter's lock nearly always; the event loop should not wait 5 ms for its turn.
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
@@ -111,7 +117,6 @@ class Engine:
         with self._wake:
             for table in self._tables.values():
                 self._fail(table, Problem.away("the service was stopped before this was answered"))
-        self._texts.shutdown(wait=False, cancel_futures=True)
 
     @property
     def ready(self) -> bool:
@@ -125,7 +130,8 @@ class Engine:
         if not self.ready:
             raise STOPPING
         loop = asyncio.get_running_loop()
-        rows = await loop.run_in_executor(self._texts, self._encode, wanted)
+        length = sum(len(text) for _, request in wanted for text in request.texts.values())
+        rows = await here_or_aside(length <= SHORT, self._encode, wanted)
         job = Job(loop, loop.create_future(), [None] * len(rows), len(rows))
         now = time.perf_counter()
         tickets = [Ticket(job, i, row, now) for i, row in enumerate(rows)]
@@ -253,6 +259,11 @@ class Engine:
     def _generation(self, model: Served) -> Generation:
         width = max(self.settings.beam, model.bundle.card.search.beam)
         return Generation(model.bundle, slots=self.settings.slots, width=width)
+
+
+async def here_or_aside(here: bool, work: Callable[..., T], *arguments: object) -> T:
+    """Do a little work at once, and much of it in a thread, so that the event loop never waits for long."""
+    return work(*arguments) if here else await asyncio.to_thread(work, *arguments)
 
 
 def _settle(job: Job, outcome: list[Answer] | Exception) -> None:

@@ -192,7 +192,7 @@ function scores() {
   const one = translators().find((m) => shown && identity(m) === identity(shown.model)) ?? translators()[0];
   const made = [one?.recipe, one?.dataset].filter(Boolean).join(" on ");
   const entries = Object.entries(one?.scores ?? {}).map(([name, { score, signature }]) =>
-    element("span", { textContent: `${name.toUpperCase()} ${score.toFixed(1)}`, title: signature ?? "" }),
+    element("span", { textContent: `${name.replaceAll("_", " ").replace("bleu", "BLEU")} ${score.toFixed(1)}`, title: signature ?? "" }),
   );
   if (made) entries.push(element("span", { textContent: made }));
   byId("scores").replaceChildren(...entries.flatMap((entry, i) => (i ? [" · ", entry] : [entry])));

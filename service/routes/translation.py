@@ -13,7 +13,7 @@ from seq2seq.looks import Explanation
 from seq2seq.search import SearchOptions
 from service.bodies import body, described
 from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
-from service.engine import RefusedError
+from service.engine import RefusedError, here_or_aside
 from service.models import Served
 from service.problems import Problem, invalid, problems
 from service.schemas import Detection, ModelIdentity, TranslateRequest, TranslateResponse, translate_request
@@ -62,7 +62,8 @@ async def answer(service: Service, request: TranslateRequest) -> Response:
         place = "q" if isinstance(request.q, str) else f"q[{asked[refused.index][0]}]"
         raise Problem.in_field(place, _because(refused)) from None
     answers = dict(zip((i for i, _, _ in asked), found, strict=True))
-    return await asyncio.to_thread(written, request, [answers.get(i) for i in range(len(texts))], models, detected)
+    small = len(texts) == 1 and not request.explain
+    return await here_or_aside(small, written, request, [answers.get(i) for i in range(len(texts))], models, detected)
 
 
 def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:
