@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.batch import END, PAD
-from training.batches import AHEAD, BatchLoader, BatchPlan
+from training.batches import AHEAD, ROWS, WIDTH, BatchLoader, BatchPlan
 from training.prepare import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
 
 
@@ -62,7 +62,8 @@ def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, 
     in_order = BatchPlan(lengths, tokens=tokens, shuffle=False)
     firsts = [int(lengths["target"][in_order.rows(update)[0][0]]) + 1 for update in range(in_order.updates)]
     batches = [in_order.target_tokens(update) for update in range(in_order.updates)]
-    assert all(batch + first > tokens for batch, first in zip(batches, firsts[1:], strict=False))  # none is cut early
+    spare = [tokens - batch for batch in batches[:-1]]  # at most what rounding to whole shapes leaves, and a row
+    assert all(left < ROWS * int(lengths["target"].max() + 1) for left in spare) and len(firsts) > 0
 
 
 @given(corpora(), SIZES, st.integers(0, 99))
@@ -90,13 +91,20 @@ def test_other_seeds_and_epochs_are_other_plans():
 def test_rows_of_a_batch_have_like_lengths():
     lengths = lengths_of_many()
     plan = BatchPlan(lengths, tokens=1000, seed=1)
-    for field, share in (("target", 0.03), ("source", 0.10)):
+    for field, share in (("target", 0.10), ("source", 0.20)):
         padded = real = 0
         for update in range(plan.updates):
             batch = lengths[field][plan.rows(update)[0]] + 1
             padded += len(batch) * int(batch.max())
             real += int(batch.sum())
         assert 1 - real / padded < share
+
+
+def test_few_shapes_are_made():
+    lengths = lengths_of_many()
+    plan = BatchPlan(lengths, tokens=1000, seed=1)
+    rows = [len(plan.rows(update)[0]) for update in range(plan.updates)]
+    assert sum(count % ROWS == 0 for count in rows) > 0.9 * len(rows)
 
 
 def test_workers_have_about_equal_work():
@@ -110,7 +118,7 @@ def test_workers_have_about_equal_work():
 def test_without_shuffling_lengths_rise():
     lengths = lengths_of_many()
     plan = BatchPlan(lengths, sentences=64, shuffle=False)
-    assert all(a <= b for a, b in pairwise(lengths["target"][every_row(plan)]))
+    assert all(a // WIDTH <= b // WIDTH for a, b in pairwise(lengths["target"][every_row(plan)]))
     assert every_row(plan) == every_row(BatchPlan(lengths, sentences=64, shuffle=False, seed=9, epoch=9))
 
 
