@@ -23,8 +23,8 @@ WIDTH, ROWS = 4, 8
 class BatchPlan:
     """The updates of one epoch. A pure function of its arguments; the same at every worker, however many there are.
 
-    The global batch of an update holds as many pairs as have `tokens` target tokens together (the end symbol counted;
-    a longer pair stands alone), or `sentences` pairs. Pairs of like target length, then of like source length, share a
+    The global batch of an update holds as many pairs as have `tokens` target tokens together (end symbols and padding
+    counted; a longer pair stands alone), or `sentences` pairs. Pairs of like target length, then of like source length, share a
     batch; the batches come in random order. Of the batch's rows in order of length, worker r of w takes every w-th
     from the r-th on, in `accumulation` parts: the union over the workers does not depend on w, the work of two differs
     by about one pair, and every worker has the same number of parts, some of them empty when rows are few.
@@ -58,7 +58,8 @@ class BatchPlan:
         if sentences is not None:
             self._starts = np.append(np.arange(0, len(target), sentences), len(target))
         else:
-            self._starts = _cut(ends, tokens or 1)
+            padded = np.cumsum((_width(target[self._order]) + 1) * WIDTH, dtype=np.int64)
+            self._starts = _cut(padded, tokens or 1)
         self._tokens = np.diff(ends[self._starts[1:] - 1], prepend=0)
         self._updates = np.arange(len(self._tokens))
         if shuffle:
@@ -100,9 +101,9 @@ def _width(lengths: np.ndarray) -> np.ndarray:
 
 
 def _cut(ends: np.ndarray, budget: int) -> np.ndarray:
-    """Where batches start, and where the last ends, so that each has at most `budget` tokens, or one row.
+    """Where batches start, and where the last ends, so that each has at most `budget` positions, or one row.
 
-    `ends`: tokens up to and with each row.
+    `ends`: positions up to and with each row.
     """
     starts = [0]
     before = 0
