@@ -23,27 +23,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ray
 import torch
-from ray.exceptions import RayError
 
 from seq2seq.errors import CallError, InterlinearError, TrainingError
 from training import loop, workers
 from training.mailbox import Mailbox
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 
+# Ray reads these when it is imported, in this process and in those that it starts. What the user has set stays.
+SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_TRAIN_V2_ENABLED": "1",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
+}
+for name, value in SETTINGS.items():
+    os.environ.setdefault(name, value)
+
+import ray  # noqa: E402
+from ray.exceptions import RayError  # noqa: E402
+
 POST = 0.25  # seconds between two letters, and between two looks into the mailbox
 MAX_FAILURES = 3  # times that a group of workers is started again
 OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
-
-# Read by Ray in this process and in those that it starts. What the user has set stays.
-SETTINGS = {
-    "RAY_TRAIN_V2_ENABLED": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
-}
-LOCAL_SETTINGS = {"RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0", "RAY_TRAIN_METRICS_ENABLED": "0"}
 
 
 @dataclass(frozen=True)
@@ -258,8 +261,9 @@ class EpochsToRay:
 @contextmanager
 def _ray(group: Group) -> Iterator[None]:
     """A connection to the cluster at the address, or a cluster of this process's own, which ends with it."""
-    for name, value in (SETTINGS if group.address else SETTINGS | LOCAL_SETTINGS).items():
-        os.environ.setdefault(name, value)
+    if not group.address:
+        for name in ("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "RAY_TRAIN_METRICS_ENABLED"):
+            os.environ.setdefault(name, "0")
     where = group.address or "Ray"
     scratch = None if group.address else tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets want a short path
     try:
@@ -278,7 +282,9 @@ def _ray(group: Group) -> Iterator[None]:
                     _temp_dir=scratch,
                 )
         except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-            raise TrainingError(where, f"no cluster: {_last_line(error)}", "train with --no-ray, or ask Ray") from error
+            raise TrainingError(
+                where, f"no cluster: {_last_line(error)}", "train with --no-ray, or look at Ray"
+            ) from error
         # Ray would print what it thinks of a dead worker to stdout, which is for results.
         ray._private.worker._worker_logs_enabled = False
         _check_resources(group, where)

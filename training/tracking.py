@@ -34,7 +34,7 @@ from training.reports import DevSet, EpochReport, Outcome, Started, StepReport, 
 SEND_SECONDS = 2.0  # between two batches of metrics
 RETRY_SECONDS = 15.0  # after one that MLflow did not take
 BATCH = 1000  # metrics that MLflow takes at once
-MACHINE_SECONDS, MACHINE_SAMPLES = 2.0, 3  # looks at the machine; so many make a point of its curves
+MACHINE_SECONDS, MACHINE_SAMPLES = 5.0, 2  # looks at the machine; so many make a point of its curves
 PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
 RECORD = "mlflow.json"
 
