@@ -15,8 +15,8 @@ Rows = np.ndarray  # of row numbers, int64
 
 AHEAD = 4  # updates whose batches wait, ready made
 
-# Widths are multiples of 4 and rows, where there are enough, of 8: kernels are compiled for every new shape, so that few
-# shapes are worth a little padding (1.06x in tokens a second at 1,500 tokens a batch, and a bounded cache of kernels).
+# Widths are multiples of 4 and rows, where there are enough, of 8: kernels are compiled for every new shape, so that
+# few shapes are worth a little padding.
 WIDTH, ROWS = 4, 8
 
 
@@ -24,8 +24,8 @@ class BatchPlan:
     """The updates of one epoch. A pure function of its arguments; the same at every worker, however many there are.
 
     The global batch of an update holds as many pairs as have `tokens` target tokens together (end symbols and padding
-    counted; a longer pair stands alone), or `sentences` pairs. Pairs of like target length, then of like source length, share a
-    batch; the batches come in random order. Of the batch's rows in order of length, worker r of w takes every w-th
+    counted; a longer pair stands alone), or `sentences` pairs. Pairs of like target length, then of like source
+    length, share a batch; the batches come in random order. Of the batch's rows in order of length, worker r of w takes every w-th
     from the r-th on, in `accumulation` parts: the union over the workers does not depend on w, the work of two differs
     by about one pair, and every worker has the same number of parts, some of them empty when rows are few.
     """

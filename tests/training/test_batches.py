@@ -66,35 +66,6 @@ def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, 
         assert batch.sum() + following[:ROWS].sum() > tokens or len(following) < ROWS
 
 
-@given(corpora(), SIZES, st.integers(0, 99), st.integers(1, 5), st.integers(1, 3), st.booleans())
-@settings(deadline=None)
-def test_every_row_comes_once_an_epoch_whoever_takes_it(lengths, size, seed, world, accumulation, shuffle):
-    plan = BatchPlan(lengths, **size, seed=seed, epoch=3, accumulation=accumulation, shuffle=shuffle)
-    assert sorted(every_row(plan, world)) == list(range(len(lengths["target"])))
-    for update in range(plan.updates):
-        whole = np.concatenate(plan.rows(update))
-        shares = [plan.rows(update, rank, world) for rank in range(world)]
-        assert all(len(share) == accumulation for share in shares)
-        assert set(np.concatenate([part for share in shares for part in share])) == set(whole)
-        held = [sum(map(len, share)) for share in shares]
-        assert max(held) - min(held) <= 1
-        assert plan.target_tokens(update) == (lengths["target"][whole] + 1).sum()
-        assert plan.sentences(update) == len(whole)
-
-
-@given(corpora(), st.integers(1, 300), st.integers(0, 99))
-@settings(deadline=None)
-def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, seed):
-    plan = BatchPlan(lengths, tokens=tokens, seed=seed)
-    sizes = [plan.target_tokens(update) for update in range(plan.updates)]
-    assert all(size <= tokens or plan.sentences(update) == 1 for update, size in enumerate(sizes))
-    in_order = BatchPlan(lengths, tokens=tokens, shuffle=False)
-    firsts = [int(lengths["target"][in_order.rows(update)[0][0]]) + 1 for update in range(in_order.updates)]
-    batches = [in_order.target_tokens(update) for update in range(in_order.updates)]
-    spare = [tokens - batch for batch in batches[:-1]]  # at most what rounding to whole shapes leaves, and a row
-    assert all(left < ROWS * int(lengths["target"].max() + 1) for left in spare) and len(firsts) > 0
-
-
 @given(corpora(), SIZES, st.integers(0, 99))
 @settings(deadline=None)
 def test_a_plan_is_a_function_of_its_arguments(lengths, size, seed):
