@@ -25,9 +25,9 @@ class BatchPlan:
 
     The global batch of an update holds as many pairs as have `tokens` target tokens together (end symbols and padding
     counted; a longer pair stands alone), or `sentences` pairs. Pairs of like target length, then of like source
-    length, share a batch; the batches come in random order. Of the batch's rows in order of length, worker r of w takes every w-th
-    from the r-th on, in `accumulation` parts: the union over the workers does not depend on w, the work of two differs
-    by about one pair, and every worker has the same number of parts, some of them empty when rows are few.
+    length, share a batch; the batches come in random order. Of a batch's rows worker r of w takes every w-th from the
+    r-th on, in `accumulation` parts: the union over the workers does not depend on w, the work of two differs by about
+    one pair, and every worker has the same number of parts, some of them empty when rows are few.
     """
 
     def __init__(
