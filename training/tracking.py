@@ -240,7 +240,9 @@ class Sender(threading.Thread):
         try:
             self.send()
             with self.store.errors():
-                self.store.client.log_batch(self.run_id, tags=[RunTag(key, value[:5000]) for key, value in tags.items()])
+                self.store.client.log_batch(
+                    self.run_id, tags=[RunTag(key, value[:5000]) for key, value in tags.items()]
+                )
         except RegistryError as error:
             self.say(f"MLflow did not take {len(self.waiting)} points of the curves: {error}")
 
