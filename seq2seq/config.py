@@ -1,4 +1,4 @@
-"""What a model is made of. A recipe's `model` section is an `Architecture`; with its vocabularies it is a `ModelConfig`.
+"""What a model is made of: a recipe's `model` section is an `Architecture`, and with vocabularies a `ModelConfig`.
 
 A field that is None takes the first of its choices; a field that is set where it has no effect is an error.
 """

@@ -92,12 +92,14 @@ class Decoder(nn.Module):
     def advance(self, memory: Memory, state: State, at: Moment) -> tuple[State, Seen]:
         """One step of the recurrence, and only it: the same in training and in search."""
         top = state.leaves[f"hidden.{len(self.cells) - 1}"]
-        weights, below = {}, []
+        weights: dict[tuple[str, str], Tensor] = {}
+        below = []
         for name, view in memory.views.items():
             context_BKD, weights[view.source, KINDS[name]] = self.attention(at, top, view)
             below.append(context_BKD)
         contexts_BKC = below[0] if len(below) == 1 else torch.cat(below, -1)
-        leaves, inputs = {}, contexts_BKC
+        leaves: dict[str, Tensor] = {}
+        inputs = contexts_BKC
         for i, layer in enumerate(self.layers):
             before = tuple(state.leaves[f"{leaf}.{i}"] for leaf in layer.leaves)
             after = layer(at, inputs, before)
@@ -132,7 +134,7 @@ class Decoder(nn.Module):
         return {part: share.to(dtype).expand(*axes, share.shape[-1]) for part, share in {**given, **nothing}.items()}
 
     def read(self, words: Tensor, hidden: Tensor, contexts: Tensor) -> Tensor:
-        """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C): equation 10's sum, then a map."""
+        """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C): equation 10's sum."""
         readout = self.readout(torch.cat([words, hidden.to(words.dtype), contexts.to(words.dtype)], -1))
         if self.config.readout == "maxout":
             return torch.amax(readout.unflatten(-1, (-1, 2)), -1)

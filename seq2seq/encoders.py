@@ -4,6 +4,7 @@ Axes: B sentences, T source positions, E embedding, H hidden, D annotation size 
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +67,7 @@ class PaperGRU(nn.Module):
 
     def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, None]:
         """States of the top layer (B, T, H), in the form in which torch's own networks answer."""
-        for i, layer in enumerate(self.layers):
+        for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
             given = layer.given(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
             nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
             hidden, states = inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden), []

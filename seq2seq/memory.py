@@ -22,13 +22,17 @@ class View:
     values_BTD: Tensor
     padding_BT: Tensor
 
-    def map(self, change: Callable[[Tensor, bool | float], Tensor]) -> "View":
-        """A view of changed tensors; `change` is told what fills a position that is added."""
-        return replace(
-            self,
-            keys_BTA=change(self.keys_BTA, 0.0),
-            values_BTD=change(self.values_BTD, 0.0),
-            padding_BT=change(self.padding_BT, True),
+    def map(self, change: Callable[[Tensor], Tensor]) -> "View":
+        """The same change to every tensor's rows."""
+        return View(self.source, change(self.keys_BTA), change(self.values_BTD), change(self.padding_BT))
+
+    def resize(self, width: int) -> "View":
+        """Room for so many positions."""
+        return View(
+            self.source,
+            fit(self.keys_BTA, 1, width, 0.0),
+            fit(self.values_BTD, 1, width, 0.0),
+            fit(self.padding_BT, 1, width, True),
         )
 
 
@@ -55,16 +59,11 @@ class Memory:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Memory":
         """The same change to every tensor's rows."""
-        views = {name: view.map(lambda tensor, _: change(tensor)) for name, view in self.views.items()}
-        return Memory(views, change(self.summary_BS))
+        return Memory({name: view.map(change) for name, view in self.views.items()}, change(self.summary_BS))
 
     def resize(self, capacity: dict[str, int]) -> "Memory":
         """Room for so many positions of each source: padding is added or cut at the end."""
-        views = {
-            name: view.map(lambda tensor, fill, width=capacity[view.source]: fit(tensor, 1, width, fill))
-            for name, view in self.views.items()
-        }
-        return replace(self, views=views)
+        return replace(self, views={name: view.resize(capacity[view.source]) for name, view in self.views.items()})
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Weights by `initialization`: Glorot's uniform, zero biases and an open forget gate; or one uniform for all."""
+        """Weights by `initialization`: Glorot's uniform, zero biases, open forget gates; or one uniform for all."""
         for parameter in self.parameters():
             if self.config.initialization == "uniform":
                 scale = self.config.initialization_scale or 0.05

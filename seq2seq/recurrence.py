@@ -58,7 +58,8 @@ class UnrolledMoment(Moment):
         given = self.unrolled.steps[part][self.step]
         rows_NI = x.flatten(0, -2).to(given.dtype)
         self.unrolled.seen[part].append(rows_NI.detach())
-        return torch.addmm(given.flatten(0, -2), rows_NI, self.unrolled.weights[part]).unflatten(0, x.shape[:-1])
+        product_NO = torch.addmm(given.flatten(0, -2), rows_NI, self.unrolled.weights[part])
+        return product_NO.view(*x.shape[:-1], -1)
 
 
 class _OneProduct(torch.autograd.Function):

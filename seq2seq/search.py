@@ -46,6 +46,13 @@ class SearchOptions(BaseModel):
             raise ValueError(f"min_length: {self.min_length} is more than max_length {self.max_length}")
         return self
 
+    @property
+    def penalty(self) -> tuple[float, float]:
+        """The length penalty's exponent, and what is added to a length."""
+        if isinstance(self.length_penalty, float):
+            return self.length_penalty, GNMT_OFFSET
+        return (1.0, 0.0) if self.length_penalty == "average" else (0.0, 0.0)
+
     def longest(self, source: int) -> int:
         """Words that an output may have for a source of so many."""
         return self.max_length if self.max_length is not None else 2 * source + 10
@@ -269,7 +276,7 @@ class SlotTable:
 
         empty = torch.full((n, k), -torch.inf, dtype=dtype, device=self.device)
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
-        exponents = {"none": 0.0, "average": 1.0}
+        penalties = [o.penalty for o in options]
         positions = next(iter(memory.capacity.values()))
         return Rows(
             state=state,
@@ -286,8 +293,8 @@ class SlotTable:
             coverage_NKT=empty.new_zeros(n, k, positions),
             beam_N=whole([o.beam for o in options]),
             n_best_N=whole([o.n_best for o in options]),
-            alpha_N=real([o.length_penalty if isinstance(o.length_penalty, float) else exponents[o.length_penalty] for o in options]),
-            offset_N=real([GNMT_OFFSET if isinstance(o.length_penalty, float) else 0 for o in options]),
+            alpha_N=real([alpha for alpha, _ in penalties]),
+            offset_N=real([offset for _, offset in penalties]),
             min_N=whole([min(one.options.min_length, one.longest) for one in waiting]),
             max_N=whole([one.longest for one in waiting]),
             beta_N=real([o.coverage_penalty for o in options]),
@@ -313,7 +320,7 @@ class SlotTable:
         return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | beaten_N
 
     def _looks(self, memory: Memory, found: Sequence[tuple[int, list[Hypothesis]]]) -> dict[int, Looks]:
-        """What the hypotheses of these rows looked at, by one batched forced pass over them; by row, each (1, n, L, T)."""
+        """What the hypotheses of these rows looked at, by one batched forced pass; by row, each (1, n, L, T)."""
         asked = [(i, hypotheses) for i, hypotheses in found if self.waiting[i].looks]
         if not asked:
             return {}

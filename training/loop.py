@@ -145,7 +145,7 @@ class Training:
                     self.report(plan, since, rate, norm, now - reported)
                     reported, since = now, Totals()
                 if stop:
-                    return max(workers.gather(workers.asked_to_stop()))
+                    return int(max(workers.gather(workers.asked_to_stop())))
                 if now - saved >= 60 * self.settings.save_minutes:
                     self.save()
                     saved = time.monotonic()
@@ -185,13 +185,13 @@ class Training:
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
         flat = torch.cat([gradient.flatten() for gradient in gradients] + [sums])
         self.workers.sum_(flat)
-        *parts, total = flat.split([p.numel() for p in self.parameters] + [len(sums)])
+        *parts, total = torch.split(flat, [p.numel() for p in self.parameters] + [len(sums)])
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.grad = part.view_as(parameter)
         sums.copy_(total)
 
     def seed(self) -> None:
-        """Dropout's random numbers depend on the seed, the update and the rank alone, so that a resumed run has them."""
+        """Dropout's random numbers come from the seed, the update and the rank alone: a resumed run has the same."""
         entropy = np.random.SeedSequence([self.settings.seed, self.progress.updates, self.workers.rank])
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
 
@@ -367,7 +367,7 @@ class Training:
         return TrainingError(
             f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
             f"the {what} is not finite (loss {objective}, gradient norm {norm})",
-            "lower training.learning_rate or training.clip, or set training.precision=fp32; the last checkpoint is kept",
+            "lower training.learning_rate or training.clip, or set training.precision=fp32; what was saved is kept",
         )
 
     def count(self) -> int:

@@ -181,8 +181,13 @@ def explained(name: str, error: ValidationError) -> RecipeError:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"] if part != "float" and not str(part).startswith("literal["))
     if first["type"] == "extra_forbidden":
-        models = {"model": Architecture, "training": TrainingSettings, "search": SearchOptions, "target": TextSettings}
-        section = Recipe if len(first["loc"]) == 1 else models.get(str(first["loc"][0]), TextSettings)
+        models: dict[str, type[BaseModel]] = {
+            "model": Architecture,
+            "training": TrainingSettings,
+            "search": SearchOptions,
+            "target": TextSettings,
+        }
+        section: type[BaseModel] = Recipe if len(first["loc"]) == 1 else models.get(str(first["loc"][0]), TextSettings)
         near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
         return RecipeError(f"{name}: {key}", "unknown key", known)

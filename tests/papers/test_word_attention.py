@@ -78,7 +78,7 @@ def annotations(w: Weights, config: ModelConfig, x: list[int]) -> tuple[list[Ten
     layers = config.encoder_layers or config.layers
     stacks, depth = (layers, 1) if config.encoder_stacks == "interleaved" else (1, layers)
     for stack in range(stacks):
-        forward = one_way(w, config, "forwards", stack, depth, h if stack or stacks > 1 else h)
+        forward = one_way(w, config, "forwards", stack, depth, h)
         backward = one_way(w, config, "backwards", stack, depth, h[::-1])[::-1]
         h = [torch.cat(pair) for pair in zip(forward, backward, strict=True)]
     return h, forward[-1], backward[0]

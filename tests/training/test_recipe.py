@@ -64,7 +64,7 @@ def test_a_recipe_that_is_not_there_brings_the_nearest_to_mind() -> None:
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: str) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text(content.format(path=mine))
-    with pytest.raises(RecipeError, match="mine.yaml"):
+    with pytest.raises(RecipeError, match=r"mine\.yaml"):
         load_recipe(str(mine))
 
 
