@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,7 +22,7 @@ from training.demo.sentences import PUNCTUATION, Pair, Speaker, written
 
 SMALL = Plan(seed=5, train=600, dev=10, test=20)
 # Changes whenever a word or a rule does; then the new one is written here, and old figures are no longer comparable.
-SMALL_SHA256 = "002bf9f181c0f234487ac268cbabb64310449817e738ca95e6ad3ba1d5decd9b"
+SMALL_SHA256 = "e59434e1ae10eec7888fe2be90da461e652767629f002792051c0c629e422a3e"
 
 
 def digest(folder: Path) -> str:
@@ -89,7 +90,8 @@ def test_sentences_have_four_to_sixteen_words(everything: list[Pair]):
 
 
 def test_heldout_words_are_known_but_half_of_the_sentences_combine_them_anew(corpus: dict[Split, list[Pair]]):
-    known = {word for pair in corpus["train"] for word in forms(pair)}
+    counts = Counter(word for pair in corpus["train"] for word in forms(pair))
+    known = {word for word, count in counts.items() if count >= 5}
     combined = {words for pair in corpus["train"] for words in pair.combinations}
     for split in ("dev", "test"):
         assert all(known.issuperset(forms(pair)) for pair in corpus[split])
@@ -244,7 +246,7 @@ def test_german_verbs(verb, form, person, expected):
         ("watch", "present", "watches"),
         ("go", "present", "goes"),
         ("cry", "past", "cried"),
-        ("hug", "past", "hugged"),
+        ("plan", "past", "planned"),
         ("buy", "past", "bought"),
         ("dance", "ing", "dancing"),
         ("see", "ing", "seeing"),

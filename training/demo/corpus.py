@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -26,6 +27,7 @@ class Plan:
     test: int = 1_000
     shortest: int = 4
     longest: int = 16
+    often: int = 5  # times that train has a word at least, before dev and test may use it
     novel: float = 0.06  # part of the combinations of words that only dev and test show
     novel_pairs: float = 0.5  # part of dev and of test that shows one of them
 
@@ -34,7 +36,7 @@ DEMO = Plan()
 
 
 def demo_corpus(plan: Plan = DEMO) -> dict[Split, list[Pair]]:
-    """The corpus of a plan: no sentence twice in either language, and no word in dev or test that train has not.
+    """The corpus of a plan: no sentence twice in either language, and no word in dev or test that is rare in train.
 
     A combination is an adjective with its noun or a verb with its object. Some combinations, chosen by a hash of the
     seed and their words, are kept from train; half of dev and of test have at least one of them.
@@ -45,7 +47,8 @@ def demo_corpus(plan: Plan = DEMO) -> dict[Split, list[Pair]]:
     while len(train) < plan.train:
         pair = next(pairs)
         (waiting if is_novel(pair, plan) else train).append(pair)
-    known = {word for pair in train for word in forms(pair)}
+    counts = Counter(word for pair in train for word in forms(pair))
+    known = {word for word, count in counts.items() if count >= plan.often}
     heldout: dict[Split, list[Pair]] = {}
     candidates = (pair for pair in chain(waiting, pairs) if known.issuperset(forms(pair)))
     sizes: dict[Split, int] = {"dev": plan.dev, "test": plan.test}

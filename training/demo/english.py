@@ -48,7 +48,7 @@ class English:
         raise ValueError(f"no form '{form}'")
 
     def longer(self, verb: str, ending: str) -> str:
-        """A verb with -ed or -ing: hugged, carried, dancing."""
+        """A verb with -ed or -ing: planned, carried, dancing."""
         if verb in self.lexicon.doubling:
             return verb + verb[-1] + ending
         if ending == "ed" and verb.endswith("y") and verb[-2] not in VOWELS:
