@@ -23,7 +23,7 @@ from seq2seq.errors import ServiceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-RECIPE, DATA, MODEL = "rnnsearch", "demo", "demo-de-en"
+RECIPE, DATA, MODEL = "rnnsearch_small", "demo", "demo-de-en"
 READY_WITHIN, ENDS_WITHIN = 60, 30  # seconds that the service may take to load, and a child to end
 MODEL_PACKAGES = ("seq2seq", "registry", "training")  # with the recipes, what a trained model depends on
 
@@ -187,7 +187,7 @@ class Road:
         for label, command, where in (
             ("playground", f"{ours} serve --tracking {store}", "http://127.0.0.1:8000"),
             ("registry", f"{theirs} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
-            ("your text", f"{ours} train {RECIPE} --data mine.yaml", "docs/your-own-data.md"),
+            ("your text", f"{ours} train rnnsearch --data mine.yaml", "docs/your-own-data.md"),
         ):
             self.console.print(f"   [bold]{label:10}[/]  {command}  [cyan]{where}[/]")
 
