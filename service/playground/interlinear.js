@@ -74,15 +74,17 @@ export class Interlinear {
 
   // Where to break both rows, so that each piece fits and the weight of the lines cut is least: shortest path over
   // pairs (s, t) of positions in the two rows. A system more costs as much as one whole line cut; so does an empty row.
+  // Beside that, both rows advance evenly, and room is left over at the end rather than before.
   wrap([above, below], room, gap) {
     const before = (widths) => widths.reduce((sums, width) => [...sums, sums.at(-1) + width + gap], [0]);
     const [up, down] = [before(above), before(below)];
     const [S, T] = [above.length, below.length];
     if (up[S] - gap <= room && down[T] - gap <= room) return [{ from: [0, 0], to: [S, T] }];
+    const drawn = (s, t) => (this.weight(s, t) < LEAST ? 0 : this.weight(s, t));
     // sum[s][t]: weight of lines from the first s source words to the first t target words
     const sum = Array.from({ length: S + 1 }, () => new Float64Array(T + 1));
     for (let s = 1; s <= S; s++)
-      for (let t = 1; t <= T; t++) sum[s][t] = this.weight(s - 1, t - 1) + sum[s - 1][t] + sum[s][t - 1] - sum[s - 1][t - 1];
+      for (let t = 1; t <= T; t++) sum[s][t] = drawn(s - 1, t - 1) + sum[s - 1][t] + sum[s][t - 1] - sum[s - 1][t - 1];
     const cut = (s, t) => sum[s][T] - sum[s][t] + (sum[S][t] - sum[s][t]);
     const cost = Array.from({ length: S + 1 }, () => new Float64Array(T + 1).fill(Infinity));
     const came = Array.from({ length: S + 1 }, () => new Array(T + 1));
@@ -93,7 +95,9 @@ export class Interlinear {
         for (let a = s; a <= S && (a <= s + 1 || up[a] - up[s] - gap <= room); a++)
           for (let b = t; b <= T && (b <= t + 1 || down[b] - down[t] - gap <= room); b++) {
             if (a === s && b === t) continue;
-            const total = cost[s][t] + 1 + cut(a, b) + (a === s || b === t ? 1 : 0);
+            const uneven = (a === s || b === t ? 1 : 0) + 0.5 * Math.abs(a / S - b / T);
+            const left = a === S && b === T ? 0 : 0.5 * (1 - Math.max(up[a] - up[s], down[b] - down[t]) / room);
+            const total = cost[s][t] + 1 + cut(a, b) + uneven + left;
             if (total < cost[a][b]) [cost[a][b], came[a][b]] = [total, [s, t]];
           }
       }

@@ -1,0 +1,54 @@
+"""The API's description is true: limits are in it, and what it says goes wrong is what does."""
+
+import re
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def description(client) -> dict:
+    return client.get("/openapi.json").json()
+
+
+def test_every_limit_is_declared(description):
+    body = description["paths"]["/translate"]["post"]["requestBody"]["content"]
+    assert set(body) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
+    fields = body["application/json"]["schema"]["properties"]
+    text, texts = fields["q"]["oneOf"]
+    assert (text["maxLength"], texts["maxItems"], texts["items"]["maxLength"]) == (5000, 100, 5000)
+    assert fields["beam_size"]["anyOf"][0]["maximum"] == 5
+    assert fields["max_length"]["anyOf"][0]["maximum"] > 0
+    assert body["application/json"]["schema"]["additionalProperties"] is False
+
+
+def test_every_problem_is_declared_as_one(description):
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            assert "422" not in operation["responses"], "a wrong request is a 400"
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    schema = response["content"]["application/problem+json"]["schema"]
+                    assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, (path, method, status)
+    assert "error" in description["components"]["schemas"]["ProblemDetails"]["properties"]
+    assert {"400", "413", "415", "429", "503", "504"} <= set(description["paths"]["/translate"]["post"]["responses"])
+
+
+def test_the_example_is_answered(client, description):
+    example = description["paths"]["/translate"]["post"]["requestBody"]["content"]["application/json"]["example"]
+    assert client.post("/translate", json=example).status_code == 200
+
+
+@pytest.mark.parametrize("page", ["/", "/docs"])
+def test_pages_load_nothing_from_elsewhere_and_have_nothing_inline(client, page):
+    html = client.get(page).text
+    parts = re.findall(r'(?:src|href)="([^"]+)"', html)
+    assert parts
+    assert all(part.startswith("/") and not part.startswith("//") for part in parts)
+    assert "style=" not in html
+    assert " onclick" not in html
+    for part in parts:
+        answer = client.get(part)
+        assert answer.status_code == 200, part
+        assert "http://" not in answer.text.replace("http://www.w3.org/", "")
+        assert "https://" not in answer.text
+    assert client.head(page).status_code == 200
