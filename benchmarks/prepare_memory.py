@@ -1,8 +1,8 @@
-"""Peak anonymous memory of `prepare` for a corpus and for one ten times as large.
+"""Peak anonymous memory of `interlinear prepare` for a corpus and for one ten times as large.
 
-    python benchmarks/prepare_memory.py [--lines 30000]
+    python -m benchmarks.prepare_memory [--lines 30000] [--save]
 
-Prints the peak RssAnon of the process for both, and the ratio, which is to be at most 1.1.
+The ratio of the two is to be at most 1.1.
 """
 
 import argparse
@@ -14,19 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq.text import TextConfig
-from training.dataset import open_dataset
-from training.prepare import prepare
+from benchmarks.reporting import Report, say
 
 WORDS = 50_000  # distinct ones, as frequent as words are
+DEV_LINES = 1000
+
+NOTES = (
+    "The peak of RssAnon, the command and its children together, looked at 50 times a second, of `interlinear prepare "
+    f"rnnsearch` (8,000 subwords a side) on generated text: {WORDS:,} words as frequent as words are, 4 to 30 a line.",
+    "What grows at all is the list of distinct words that a vocabulary is learned from.",
+)
 
 
 def write_corpus(folder: Path, lines: int) -> None:
-    """A data set of generated words, 4 to 30 in a line."""
+    """source.txt and target.txt of generated words, 4 to 30 in a line."""
     random = np.random.default_rng(1)
-    syllables = [
-        f"{a}{b}" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "ä", "ö", "ei", "au", "ing", "er")
-    ]
+    syllables = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "ä", "ö", "ei", "au", "ing")]
     forms = np.array(["".join(random.choice(syllables, random.integers(1, 5))) for _ in range(WORDS)])
     chances = 1 / np.arange(10, WORDS + 10)
     for field in ("source", "target"):
@@ -35,30 +38,45 @@ def write_corpus(folder: Path, lines: int) -> None:
                 lengths = random.integers(4, 31, min(1000, lines - start))
                 words = iter(random.choice(forms, lengths.sum(), p=chances / chances.sum()))
                 file.writelines(" ".join(next(words) for _ in range(length)) + ".\n" for length in lengths)
-    fields = "{source: source.txt, target: target.txt}"
-    (folder / "generated.yaml").write_text(
-        "task: translation\nabout: generated words\nlicence: none\nlanguages: {source: de, target: en}\n"
-        f"splits: {{train: {fields}, dev: {fields}}}\n"
+
+
+def prepare(folder: Path, lines: int) -> tuple[float, float]:
+    """MB at the peak of preparing so many lines, and the seconds that it took."""
+    for split, size in (("train", lines), ("dev", DEV_LINES)):
+        (folder / split).mkdir()
+        write_corpus(folder / split, size)
+    splits = "".join(
+        f"  {split}: {{source: {split}/source.txt, target: {split}/target.txt}}\n" for split in ("train", "dev")
     )
-
-
-def prepare_in(folder: Path) -> None:
-    config = TextConfig(units="bpe", vocabulary=8000)
-    dataset = open_dataset(str(folder / "generated.yaml"), folder)
-    prepare(dataset, {"source": config}, config, False, 100, folder / "prepared", progress=False)
+    description = folder / "generated.yaml"
+    description.write_text(
+        "task: translation\nabout: generated words\nlicence: none\nlanguages: {source: de, target: en}\n"
+        f"splits:\n{splits}"
+    )
+    words = ["rnnsearch", "--data", str(description), "--prepared", str(folder / "prepared")]
+    return peak_memory([sys.executable, "-m", "interlinear", "prepare", *words])
 
 
 def peak_memory(command: list[str]) -> tuple[float, float]:
-    """Run a command; the peak of its anonymous memory in MB, and the seconds it took."""
+    """Run a command; the peak of what it and its children hold, in MB, and the seconds it took."""
     begun = time.monotonic()
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     peak = 0.0
     while process.poll() is None:
-        peak = max(peak, anonymous(process.pid))
+        peak = max(peak, sum(map(anonymous, [process.pid, *children(process.pid)])))
         time.sleep(0.02)
     if process.returncode:
         sys.exit(process.returncode)
     return peak, time.monotonic() - begun
+
+
+def children(parent: int) -> list[int]:
+    """Processes below a process."""
+    try:
+        below = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    except OSError:
+        return []
+    return below + [pid for child in below for pid in children(child)]
 
 
 def anonymous(pid: int) -> float:
@@ -74,19 +92,25 @@ def anonymous(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=30_000)
-    parser.add_argument("--prepare", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.prepare:
-        prepare_in(arguments.prepare)
-        return
-    peaks = []
-    for lines in (arguments.lines, 10 * arguments.lines):
-        with tempfile.TemporaryDirectory() as folder:
-            write_corpus(Path(folder), lines)
-            peak, seconds = peak_memory([sys.executable, __file__, "--prepare", folder])
-        print(f"{lines:>10,} lines: peak RssAnon {peak:7.1f} MB, {seconds:6.1f} s")
-        peaks.append(peak)
-    print(f"ratio {peaks[1] / peaks[0]:.2f}")
+    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
+    asked = parser.parse_args()
+    peaks: dict[int, float] = {}
+    rows = []
+    for lines in (asked.lines, 10 * asked.lines):
+        with tempfile.TemporaryDirectory(prefix="memory-") as folder:
+            peaks[lines], seconds = prepare(Path(folder), lines)
+        say(f"{lines:,} pairs: {peaks[lines]:.1f} MB in {seconds:.0f} s")
+        rows.append([f"{lines:,}", f"{peaks[lines]:.1f}", f"{seconds:.0f}"])
+    small, large = peaks.values()
+    rows.append(["ratio", f"{large / small:.2f}", ""])
+    Report(
+        "prepare_memory",
+        "Memory of preparing as the corpus grows",
+        ["pairs", "peak RssAnon, MB", "seconds"],
+        rows,
+        NOTES,
+        {"megabytes": peaks, "ratio": large / small},
+    ).publish(asked.save)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ The key is a hash of the texts and of the settings that text depends on, so syst
 Memory does not grow with the corpus: it is read in chunks, and what is made is written as it comes.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -37,7 +38,7 @@ from training.dataset import Dataset, Row, read_lines, read_rows
 FORMAT = 1
 SPLITS = ("train", "dev")
 VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, evenly spread over the corpus
-CHUNK_ROWS, CHUNK_CHARACTERS = 2_000, 1_000_000  # whichever is reached first
+CHUNK_ROWS, CHUNK_CHARACTERS = 500, 250_000  # whichever is reached first
 THREADS = min(len(os.sched_getaffinity(0)), 8)
 TARGET = "target"
 
@@ -387,13 +388,20 @@ class _Work:
         """A tokenizer for every field, from the train split."""
         if not self.joint:
             return {
-                name: Tokenizer.train(self.spread(name, lines, VOCABULARY_LINES), config)
+                name: self.learned(self.spread(name, lines, VOCABULARY_LINES), config)
                 for name, config in self.fields.items()
             }
         share = VOCABULARY_LINES // len(self.fields)
         texts = chain.from_iterable(self.spread(name, lines, share) for name in self.fields)
-        tokenizer = Tokenizer.train(texts, self.fields[TARGET])
+        tokenizer = self.learned(texts, self.fields[TARGET])
         return {name: tokenizer.for_language(config.language) for name, config in self.fields.items()}
+
+    def learned(self, texts: Iterator[str], config: TextConfig) -> Tokenizer:
+        """A tokenizer; the memory that its words took goes back to the system before the next work begins."""
+        tokenizer = Tokenizer.train(texts, config)
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc keeps it otherwise
+            trim(0)
+        return tokenizer
 
     def spread(self, field: str, lines: int, at_most: int) -> Iterator[str]:
         """A field's train text: all of it, or so many lines, evenly spread."""

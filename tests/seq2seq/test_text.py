@@ -106,6 +106,13 @@ def test_any_text_comes_back_from_subwords_up_to_white_space(bpe, text):
     assert bpe.decode(bpe.encode(text).ids) == plain(text)
 
 
+@given(TEXTS)
+@settings(max_examples=100, deadline=None)
+def test_any_text_comes_back_from_words_that_are_known(text):
+    tokenizer = Tokenizer.train([text], TextConfig(units="words", vocabulary=100))
+    assert tokenizer.decode(tokenizer.encode(text).ids) == plain(text)
+
+
 def test_a_word_is_the_same_entry_whatever_stands_beside_it(whole_words):
     ids = {tuple(whole_words.encode(text).ids)[1] for text in ("(Hund)", "„Hund“", ", Hund ,", "(Hund (")}
     assert len(ids) == 1

@@ -187,7 +187,7 @@ def test_two_at_once_make_one(tmp_path):
         "prepare(dataset, {'source': config}, config, False, 50, here / 'prepared')"
     )
     both = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]
-    assert [process.wait(60) for process in both] == [0, 0]
+    assert [process.wait(100) for process in both] == [0, 0]
     assert [path.name for path in (tmp_path / "prepared").iterdir()] == [expected.folder.name]
     assert Prepared.load(tmp_path / "prepared" / expected.folder.name).record == expected.record
 
@@ -292,7 +292,7 @@ if __name__ == "__main__":
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     process = subprocess.Popen([sys.executable, str(tmp_path / "main.py")], env=environment, stderr=subprocess.PIPE)
     folder = tmp_path / "prepared"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     while not any(path.stat().st_size for path in folder.glob(".*/train.source.ids.npy")):
         assert process.poll() is None
         assert time.monotonic() < deadline
