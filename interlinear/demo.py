@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 RECIPE, DATA, MODEL = "rnnsearch_small", "demo", "demo-de-en"
-READY_WITHIN, ENDS_WITHIN = 60, 30  # seconds that the service may take to load, and a child to end
+READY_WITHIN, ENDS_WITHIN = 180, 30  # seconds that the service may take to load, and a child to end
 MODEL_PACKAGES = ("seq2seq", "registry", "training")  # with the recipes, what a trained model depends on
 
 
@@ -57,7 +57,7 @@ def demo(
     road.say(road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA))
     road.step("The registry's champion, behind a REST service")
     with road.service() as address:
-        answer = road.ask(address, most_reordered(folder))
+        answer = road.ask(address, most_reordered(test_sentences(folder)))
     road.show(answer)
     road.step(f"Done in {time.monotonic() - begun:.0f} seconds, and nothing is left running. What next?")
     road.what_next()
@@ -208,14 +208,19 @@ def wait_until_ready(address: str, child: "subprocess.Popen[Any]", log: Path) ->
     raise ServiceError("demo", f"the service did not come up ({said[-1] if said else 'it said nothing'})", f"see {log}")
 
 
-def most_reordered(folder: Path, most_words: int = 11) -> str:
-    """The short sentence of the test set whose gold alignment crosses most: the one to show what reordering is."""
+def most_reordered(pairs: Iterable[tuple[str, str]], most_words: int = 11) -> str:
+    """Of source sentences and their alignments, the short sentence whose links cross most: the one to show."""
+    return max((pair for pair in pairs if len(pair[0].split()) <= most_words), key=lambda pair: crossings(pair[1]))[0]
+
+
+def test_sentences(folder: Path) -> Iterator[tuple[str, str]]:
+    """The source sentences of the demo's test set, with their gold alignments."""
     from training.dataset import open_dataset, read_rows
 
     dataset = open_dataset(DATA, generated=folder / "prepared" / "generated")
-    rows = [row.texts for row in read_rows(dataset, "test", ("source", "alignment"))]
-    short = [(source, links) for source, links in rows if len(source.split()) <= most_words]
-    return max(short, key=lambda row: crossings(row[1]))[0]
+    for row in read_rows(dataset, "test", ("source", "alignment")):
+        sentence, alignment = row.texts
+        yield sentence, alignment
 
 
 def crossings(pharaoh: str) -> int:
