@@ -57,7 +57,7 @@ def demo(
     road.say(road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA))
     road.step("The registry's champion, behind a REST service")
     with road.service() as address:
-        answer = road.ask(address, most_reordered(test_sentences(folder)))
+        answer = road.ask(address, most_reordered(rows_of_test_set(folder)))
     road.show(answer)
     road.step(f"Done in {time.monotonic() - begun:.0f} seconds, and nothing is left running. What next?")
     road.what_next()
@@ -213,7 +213,7 @@ def most_reordered(pairs: Iterable[tuple[str, str]], most_words: int = 11) -> st
     return max((pair for pair in pairs if len(pair[0].split()) <= most_words), key=lambda pair: crossings(pair[1]))[0]
 
 
-def test_sentences(folder: Path) -> Iterator[tuple[str, str]]:
+def rows_of_test_set(folder: Path) -> Iterator[tuple[str, str]]:
     """The source sentences of the demo's test set, with their gold alignments."""
     from training.dataset import open_dataset, read_rows
 
