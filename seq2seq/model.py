@@ -107,9 +107,11 @@ class Model(nn.Module):
                 nn.init.xavier_uniform_(parameter)
             else:
                 nn.init.zeros_(parameter)
+        if self.config.initialization == "xavier":  # Glorot's fan of a table would be its vocabulary: far too small
+            nn.init.normal_(self.output.weight, std=1 / math.sqrt(self.config.embedding))
         for module in self.modules():
             if isinstance(module, nn.Embedding):
-                if self.config.initialization == "xavier":  # Glorot's fan of a table would be its vocabulary
+                if self.config.initialization == "xavier":
                     nn.init.normal_(module.weight, std=1 / math.sqrt(self.config.embedding))
                 module.weight[PAD] = 0
             elif isinstance(module, LSTMCell) and self.config.initialization == "xavier":

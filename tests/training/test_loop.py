@@ -167,29 +167,27 @@ def test_a_full_disk_ends_in_a_sentence_and_leaves_the_last_checkpoint(tmp_path:
     assert sorted(path.name for path in (job.run / "checkpoints").iterdir()) == before
 
 
-def worker(rank: int, world: int, port: int, folder: Path, answers: "multiprocessing.Queue[str | None]") -> None:
+def worker(rank: int, world: int, port: int, job: TrainingJob, answers: "multiprocessing.Queue[str | None]") -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=world, rank=rank)
-    job = toy_job(folder, f"of-{world}", settings=["model.dropout=0"])
     answers.put(train(job, Group()).weights_sha256)
     torch.distributed.destroy_process_group()
 
 
 def test_two_workers_make_the_updates_of_one(tmp_path: Path) -> None:
     alone = train(toy_job(tmp_path, "of-1", settings=["model.dropout=0"]))
-    jobs = [toy_job(tmp_path, "of-2", settings=["model.dropout=0"])]  # prepared before two would do it at once
-    jobs[0].run.rmdir() if not list(jobs[0].run.iterdir()) else None
+    shared = toy_job(tmp_path, "of-2", settings=["model.dropout=0"])
     context = multiprocessing.get_context("spawn")
     answers: multiprocessing.Queue[str | None] = context.Queue()
     port = 20000 + random.randrange(20000)
-    processes = [context.Process(target=worker, args=(rank, 2, port, tmp_path, answers)) for rank in range(2)]
+    processes = [context.Process(target=worker, args=(rank, 2, port, shared, answers)) for rank in range(2)]
     for process in processes:
         process.start()
     hashes = {answers.get(timeout=120) for _ in processes}
     for process in processes:
         process.join(30)
     assert len(hashes) == 1
-    ours, theirs = (seq2seq.load(alone.bundle), seq2seq.load(next((tmp_path / "runs").glob("of-2*/bundle"))))
+    ours, theirs = (seq2seq.load(alone.bundle), seq2seq.load(shared.run / "bundle"))
     for (name, one), (_, two) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=2e-3, msg=lambda m, n=name: f"{n}: {m}")
 
