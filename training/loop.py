@@ -240,6 +240,7 @@ class Training:
         if settings.patience is not None and self.progress.stale >= settings.patience:
             self.progress.done = True
         self.save()
+        self.workers.gather(None)  # what rank 0 has written is there when any other worker reads it
 
     @torch.inference_mode()
     def score(self) -> DevScore:

@@ -183,7 +183,7 @@ def test_two_workers_make_the_updates_of_one(tmp_path: Path) -> None:
     processes = [context.Process(target=worker, args=(rank, 2, port, shared, answers)) for rank in range(2)]
     for process in processes:
         process.start()
-    hashes = {answers.get(timeout=120) for _ in processes}
+    hashes = {answers.get(timeout=60) for _ in processes}
     for process in processes:
         process.join(30)
     assert len(hashes) == 1
