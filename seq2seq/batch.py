@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3  # the first entries of every vocabulary
+from seq2seq.text import END, PAD
 
 Ids = Sequence[int] | np.ndarray
 

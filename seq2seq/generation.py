@@ -11,12 +11,12 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from seq2seq.batch import UNKNOWN, collate
+from seq2seq.batch import collate
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError
 from seq2seq.looks import Explanation, Looks, Span, by_words, explain
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
-from seq2seq.text import Encoded
+from seq2seq.text import UNKNOWN, Encoded
 
 Item = TypeVar("Item")
 

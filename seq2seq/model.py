@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.batch import BEGIN, PAD, Batch
+from seq2seq.batch import Batch
 from seq2seq.cells import LSTMCell
 from seq2seq.config import ModelConfig
 from seq2seq.decoder import Decoder
@@ -19,6 +19,7 @@ from seq2seq.looks import Looks
 from seq2seq.losses import Loss, cross_entropy
 from seq2seq.memory import Memory, State
 from seq2seq.recurrence import Moment
+from seq2seq.text import BEGIN, PAD
 
 
 class Model(nn.Module):

@@ -14,10 +14,11 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from seq2seq.batch import BEGIN, END, PAD, Batch
+from seq2seq.batch import Batch
 from seq2seq.looks import Looks
 from seq2seq.memory import Memory, State, fit
 from seq2seq.model import Model
+from seq2seq.text import BEGIN, END, PAD
 
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
 

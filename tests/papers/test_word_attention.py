@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2seq.batch import BEGIN, END, collate
+from seq2seq.batch import collate
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.model import Model, build
+from seq2seq.text import BEGIN, END
 
 SOURCES = [[5, 9, 6, 11], [7, 8], [10]]
 TARGETS = [[6, 7], [8, 5, 9, 11], [10, 6, 5]]

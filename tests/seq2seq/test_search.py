@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from seq2seq.batch import END, collate
+from seq2seq.batch import collate
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.model import Model, build
 from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
+from seq2seq.text import END
 
 VOCABULARY = 9
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.batch import END, PAD
+from seq2seq.text import END, PAD
 from training.batches import AHEAD, ROWS, WIDTH, BatchLoader, BatchPlan
 from training.prepare import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
 
