@@ -108,7 +108,8 @@ class Model(nn.Module):
                 nn.init.xavier_uniform_(parameter)
             else:
                 nn.init.zeros_(parameter)
-        if self.config.initialization == "xavier":  # Glorot's fan of a table would be its vocabulary: far too small
+        own = self.output.weight is not self.target_words.weight
+        if own and self.config.initialization == "xavier":  # Glorot's fan would be the vocabulary: far too small
             nn.init.normal_(self.output.weight, std=1 / math.sqrt(self.config.embedding))
         for module in self.modules():
             if isinstance(module, nn.Embedding):
