@@ -64,7 +64,7 @@ class Arena:
             output = Path(scratch) / "record.json"
             words = [str(output) if word == "OUTPUT" else str(word) for word in command]
             with log.open("w") as file, alone() as disturbance:
-                subprocess.run(
+                ended = subprocess.run(
                     words,
                     cwd=scratch,
                     env={**os.environ, "OMP_NUM_THREADS": str(self.threads), **environment},
@@ -74,7 +74,7 @@ class Arena:
                 )
             record = json.loads(output.read_text()) if output.exists() else {"seconds": []}
         if not record["seconds"]:
-            sys.exit(f"{name} measured nothing; what it said is in {log}")
+            sys.exit(f"{name} ended with code {ended.returncode} and measured nothing; what it said is in {log}")
         return Result(**record, others=disturbance.share)
 
     def run_peer(self, name: str, what: str, arguments: Sequence[str | Path]) -> Result:

@@ -63,7 +63,7 @@ def main() -> None:
     columns = ["", "ms for 32, median", "best", "sentences/s", "each run", "x OpenNMT-py", "x JoeyNMT", "others"]
     Report(
         "search_throughput",
-        f"Beam search at the reference model, {asked.threads} threads",
+        f"Beam search at the reference model, {asked.threads} thread(s)",
         columns,
         rows,
         NOTES,

@@ -76,7 +76,7 @@ def main() -> None:
     columns = ["", "parameters", "tokens/s, median", "best", "each run", "x OpenNMT-py", "x JoeyNMT", "others"]
     Report(
         "training_throughput",
-        f"Training throughput at the reference model, {asked.threads} threads",
+        f"Training throughput at the reference model, {asked.threads} thread(s)",
         columns,
         sorted(rows, key=lambda row: [one.name for one in contestants].index(row[0])),
         NOTES,
