@@ -234,7 +234,7 @@ class SlotTable:
         chosen = torch.tensor(done, device=self.device)
         gone = self.rows.map(lambda tensor: tensor.index_select(0, chosen))
         hypotheses = read(gone, [self.waiting[i].options.n_best for i in done])
-        looks = self._looks(self.memory, [(i, found) for i, found in zip(done, hypotheses, strict=True)])
+        looks = self._looks(self.memory, list(zip(done, hypotheses, strict=True)))
         finished = [
             Finished(self.waiting[i].key, found, looks.get(i)) for i, found in zip(done, hypotheses, strict=True)
         ]
