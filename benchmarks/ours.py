@@ -24,6 +24,7 @@ import seq2seq
 from benchmarks.peers.stopwatch import Stopwatch
 from seq2seq.bundle import write_bundle
 from seq2seq.generation import Answer, Generation, Request
+from seq2seq.heap import keep_freed_memory
 from seq2seq.search import SearchOptions
 from training.loop import Training
 from training.reports import TrainingJob
@@ -105,6 +106,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=120)
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    keep_freed_memory()  # as the command does
     asked = parser.parse_args()
     if asked.verb == "search":
         record = search(asked.folder, asked.precision)

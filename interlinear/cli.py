@@ -21,6 +21,7 @@ from interlinear.prepare import prepare
 from interlinear.serve import serve
 from interlinear.train import train
 from interlinear.translate import translate
+from seq2seq.heap import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Make a model", "See what it is worth", "Keep it", "Use it"
 
@@ -78,4 +79,5 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """The console script."""
     terminal.end_on_sigterm()
+    keep_freed_memory()
     sys.exit(run(sys.argv[1:]))

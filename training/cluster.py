@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from seq2seq.errors import CallError, InterlinearError, TrainingError
+from seq2seq.heap import keep_freed_memory
 from training import loop, workers
 from training.mailbox import Mailbox
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
@@ -157,6 +158,7 @@ def _work(config: dict[str, Any]) -> Any:
     context = ray.train.get_context()
     share = (os.cpu_count() or 1) // context.get_local_world_size()
     torch.set_num_threads(int(config["threads"] or max(1, share)))
+    keep_freed_memory()
     colleagues = Colleagues(postman)
     observers: list[Observer] = [EpochsToRay()]
     if colleagues.rank == 0:

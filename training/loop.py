@@ -67,6 +67,7 @@ class Training:
         self.model = build(config).to(device)
         self.optimizer = optimizer(self.settings, self.model.parameters())
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
         self.checkpoints = Checkpoints(job.run, self.settings.keep_last)
         self.progress = Progress(recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name)
 
@@ -183,9 +184,11 @@ class Training:
         nothing to overlap. What took no part in a batch counts as zero.
         """
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
-        flat = torch.cat([gradient.flatten() for gradient in gradients] + [sums])
-        self.workers.sum_(flat)
-        *parts, total = torch.split(flat, [p.numel() for p in self.parameters] + [len(sums)])
+        if self.shared is None:
+            self.shared = torch.empty(self.count() + len(sums), device=self.device)
+        torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.shared)
+        self.workers.sum_(self.shared)
+        *parts, total = torch.split(self.shared, [p.numel() for p in self.parameters] + [len(sums)])
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.grad = part.view_as(parameter)
         sums.copy_(total)
