@@ -4,19 +4,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from interlinear.arguments import Device, ModelName, Tracking
 from interlinear.searching import Tokenised
 from interlinear.terminal import FAILED, say
-from seq2seq.errors import DataError
+from seq2seq.errors import CallError, DataError
 
 if TYPE_CHECKING:
     from seq2seq.generation import Generation
 
 GROUP = 512  # pairs read at a time
+
+By = Literal["attention", "words", "gated", "uam"]
+BY: dict[str, str] = {"attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam"}
 
 TextFile = Annotated[Path, typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)]
 
@@ -34,6 +37,9 @@ def align(
     model: ModelName,
     source: TextFile,
     target: TextFile,
+    by: Annotated[
+        By | None, typer.Option(show_default=False, help="What words are aligned by; else the best the model has.")
+    ] = None,
     tokenised: Tokenised = False,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -47,8 +53,13 @@ def align(
     from interlinear.loading import load_generation
 
     generation = load_generation(model, tracking, device)
+    kinds = generation.bundle.model.config.looks
+    kind = None if by is None else BY[by]
+    if kind and kind not in kinds:
+        have = ", ".join(name for name, known in BY.items() if known in kinds)
+        raise CallError(f"--by {by}", "the model does not look in that way", f"it can be aligned by {have}")
     failed = 0
-    for number, links, problem in alignments(generation, read_pairs(source, target), raw=not tokenised):
+    for number, links, problem in alignments(generation, read_pairs(source, target), raw=not tokenised, by=kind):
         if problem:
             failed += 1
             say(f"line {number}: {problem} The line stays empty.")
@@ -57,14 +68,14 @@ def align(
 
 
 def alignments(
-    generation: "Generation", pairs: Iterator[Pair], raw: bool
+    generation: "Generation", pairs: Iterator[Pair], raw: bool, by: str | None = None
 ) -> Iterator[tuple[int, list[tuple[int, int]], str]]:
     """For every pair in order: its number, its links (source word, target word), and its problem or nothing."""
     (name,) = generation.bundle.card.model.sources
     while group := list(islice(pairs, GROUP)):
         problems = {pair.number: too_long(generation, pair, raw) for pair in group}
         good = [p for p in group if not problems[p.number] and p.source.strip() and p.target.strip()]
-        explanations = generation.align((({name: pair.source}, pair.target) for pair in good), raw)
+        explanations = generation.align((({name: pair.source}, pair.target) for pair in good), raw, by)
         links = {pair.number: explanation.alignment for pair, explanation in zip(good, explanations, strict=True)}
         for pair in group:
             yield pair.number, links.get(pair.number, []), problems[pair.number]

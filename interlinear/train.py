@@ -61,7 +61,7 @@ def train(
 
             tracker = stack.enter_context(Tracker(tracking, register, experiment, say))
             observers.append(tracker)
-        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume)
+        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking)
         if no_ray:
             from training.loop import train as train_here
             from training.workers import Alone

@@ -1,13 +1,13 @@
 """Attention: how a decoder looks at one view of a source.
 
 A tensor's name ends in its axes. B sentences, K hypotheses of each, T source positions, A attention size,
-H query size, D value size: `keys_BTA` is (B, T, A).
+H query size, D value size: `keys_BTA` is (B, T, A). Keys and values that hypotheses write to are (B, K, T, A) and
+(B, K, T, D).
 """
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.memory import View
 from seq2seq.recurrence import Moment, Recurrent
 
 
@@ -17,25 +17,75 @@ class AdditiveAttention(nn.Module):
         e_ij = v . tanh(W s_i + U h_j)      alpha_i = softmax(e_i)      c_i = sum_j alpha_ij h_j
 
     U h_j does not change while a sentence is decoded: `keys` computes it once, and no hypothesis has a copy of its
-    own.
+    own. With coverage, V C_ij is added inside the tanh (Tu et al. 2016, section 3.1).
     """
 
-    def __init__(self, query_size: int, value_size: int, size: int) -> None:
+    def __init__(self, query_size: int, value_size: int, size: int, coverage_size: int = 0) -> None:
         super().__init__()
         self.query = Recurrent(query_size, size)
         self.key = nn.Linear(value_size, size)
         self.energy = nn.Linear(size, 1, bias=False)
+        self.covered = nn.Linear(coverage_size, size, bias=False) if coverage_size else None
 
-    def keys(self, values_BTD: Tensor) -> Tensor:
-        """U h_j for every source position, (B, T, A)."""
-        keys_BTA: Tensor = self.key(values_BTD)
-        return keys_BTA
+    def keys(self, values: Tensor) -> Tensor:
+        """U h_j for every source position, (B, [K,] T, A)."""
+        keys: Tensor = self.key(values)
+        return keys
 
-    def forward(self, at: Moment, query_BKH: Tensor, view: View) -> tuple[Tensor, Tensor]:
-        """Look once: contexts (B, K, D) and weights (B, K, T). Padding gets a weight of exactly 0."""
-        query_BK1A = at(self.query, query_BKH)[:, :, None]
-        energy_BKT = self.energy(torch.tanh(query_BK1A + view.keys_BTA[:, None])).squeeze(-1)
-        energy_BKT = energy_BKT.masked_fill(view.padding_BT[:, None], -torch.inf)
-        weights_BKT = torch.softmax(energy_BKT, dim=-1, dtype=torch.promote_types(energy_BKT.dtype, torch.float32))
-        weights_BKT = weights_BKT.to(view.values_BTD.dtype)
-        return weights_BKT @ view.values_BTD, weights_BKT
+    def weights(
+        self, at: Moment, query_BKH: Tensor, keys: Tensor, padding_BT: Tensor, coverage_BKTC: Tensor | None = None
+    ) -> Tensor:
+        """Where a query looks, (B, K, T). Padding gets a weight of exactly 0."""
+        inside_BKTA = at(self.query, query_BKH)[:, :, None] + per_hypothesis(keys)
+        if self.covered is not None and coverage_BKTC is not None:
+            inside_BKTA = inside_BKTA + self.covered(coverage_BKTC.to(inside_BKTA.dtype))
+        return normalized(self.energy(torch.tanh(inside_BKTA)).squeeze(-1), padding_BT)
+
+
+class BilinearAttention(nn.Module):
+    """Bilinear attention, Luong et al.'s "general" (Kiyono et al. 2018, equations 7 and 8).
+
+        e_ij = h_j . W s_i                  alpha_i = softmax(e_i)      c_i = sum_j alpha_ij h_j
+
+    The keys are W' h_j, so that a step has one product of a query with them.
+    """
+
+    def __init__(self, query_size: int, value_size: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(value_size, query_size, bias=False)
+
+    def keys(self, values: Tensor) -> Tensor:
+        """W' h_j for every source position, (B, [K,] T, H)."""
+        keys: Tensor = self.key(values)
+        return keys
+
+    def weights(
+        self, at: Moment, query_BKH: Tensor, keys: Tensor, padding_BT: Tensor, coverage_BKTC: Tensor | None = None
+    ) -> Tensor:
+        """Where a query looks, (B, K, T). Padding gets a weight of exactly 0."""
+        query_BKH = query_BKH.to(keys.dtype)
+        if keys.dim() == 3:
+            return normalized(query_BKH @ keys.mT, padding_BT)
+        return normalized((keys @ query_BKH[..., None]).squeeze(-1), padding_BT)
+
+
+Attention = AdditiveAttention | BilinearAttention
+
+
+def read(weights_BKT: Tensor, values: Tensor) -> Tensor:
+    """The context of each hypothesis, sum_j alpha_j h_j: (B, K, D)."""
+    weights_BKT = weights_BKT.to(values.dtype)
+    if values.dim() == 3:
+        return weights_BKT @ values
+    return (weights_BKT[:, :, None] @ values).squeeze(2)
+
+
+def normalized(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
+    """Softmax over real positions, in fp32 or better."""
+    energy_BKT = energy_BKT.masked_fill(padding_BT[:, None], -torch.inf)
+    return torch.softmax(energy_BKT, dim=-1, dtype=torch.promote_types(energy_BKT.dtype, torch.float32))
+
+
+def per_hypothesis(values: Tensor) -> Tensor:
+    """(B, T, D) as (B, 1, T, D), which every hypothesis shares."""
+    return values[:, None] if values.dim() == 3 else values

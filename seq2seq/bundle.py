@@ -148,6 +148,39 @@ def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf
     return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
 
 
+def begin_from(model: Model, folder: Path) -> str:
+    """Give a new model the weights of a trained one that it extends; says how many, and which it has of its own.
+
+    Every parameter of the trained model must have a place in the new one, by name and shape: a bundle of another
+    system or size is refused. Raises BundleError.
+    """
+    trained, own = own_weights(load(folder).model), own_weights(model)
+    if foreign := sorted(set(trained) - set(own)):
+        raise BundleError(
+            f"init_from {folder}",
+            f"the model is of another system: the recipe's model has no {_few(foreign)}",
+            "start from a model whose recipe this one extends",
+        )
+    for name, weight in trained.items():
+        if weight.shape != own[name].shape:
+            sizes = [" x ".join(map(str, shape)) for shape in (weight.shape, own[name].shape)]
+            raise BundleError(
+                f"init_from {folder}",
+                f"the model is of another size: {name} is {sizes[0]}, and the recipe's is {sizes[1]}",
+                "set the recipe's sizes to the model's (`interlinear info` shows them)",
+            )
+    with torch.no_grad():
+        for name, weight in trained.items():
+            own[name].copy_(weight)
+    fresh = sorted(set(own) - set(trained))
+    return f"started from {folder}: {len(trained)} parameters loaded; drawn anew: {', '.join(fresh) or 'none'}"
+
+
+def _few(names: list[str]) -> str:
+    """The first names of a list."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def read_card(folder: Path) -> Card:
     """The card alone: what a bundle is, without its weights."""
     path = folder / CARD

@@ -18,6 +18,7 @@ class LSTMCell(nn.Module):
     """
 
     leaves = ("hidden", "memory")
+    gates_count = 4
 
     def __init__(self, words: int, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -35,9 +36,11 @@ class LSTMCell(nn.Module):
         assert bias is not None
         bias[bias.shape[0] // 4 : bias.shape[0] // 2] = 1.0
 
-    def forward(self, at: Moment, inputs: Tensor, state: CellState) -> CellState:
+    def forward(self, at: Moment, inputs: Tensor, state: CellState, mixed: Tensor | None = None) -> CellState:
+        """The state after one step; `mixed` (..., 4H) is what gated contexts add to the gates."""
         hidden, memory = state
-        i, f, g, o = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1)).chunk(4, -1)
+        gates = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        i, f, g, o = (gates if mixed is None else gates + mixed).chunk(4, -1)
         # The memory's dtype is the state's: it is summed over all steps, and stays in fp32 under autocast.
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(memory), memory
@@ -51,6 +54,7 @@ class GRUCell(nn.Module):
     """
 
     leaves = ("hidden",)
+    gates_count = 3
 
     def __init__(self, words: int, inputs: int, hidden: int, form: str) -> None:
         super().__init__()
@@ -68,10 +72,15 @@ class GRUCell(nn.Module):
         bias = candidate.new_zeros(self.hidden) if self.candidate_bias is None else self.candidate_bias
         return {self.gates: gates, self.candidate_inputs: candidate, self.candidate_state: bias}
 
-    def forward(self, at: Moment, inputs: Tensor, state: CellState) -> CellState:
+    def forward(self, at: Moment, inputs: Tensor, state: CellState, mixed: Tensor | None = None) -> CellState:
+        """The state after one step; `mixed` (..., 3H) is what gated contexts add to r, z and the candidate."""
         (hidden,) = state
-        r, z = torch.sigmoid(at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))).chunk(2, -1)
+        gates = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
         candidate = at(self.candidate_inputs, inputs)
+        if mixed is not None:
+            to_gates, to_candidate = mixed.split([2 * self.hidden, self.hidden], -1)
+            gates, candidate = gates + to_gates, candidate + to_candidate
+        r, z = torch.sigmoid(gates).chunk(2, -1)
         if self.form == "paper":
             n = torch.tanh(candidate + at(self.candidate_state, r * hidden))
             return ((1 - z) * hidden + z * n,)

@@ -20,23 +20,64 @@ class Architecture(BaseModel):
     encoder_stacks: Literal["separate", "interleaved"] | None = Field(
         None, description="directions as separate stacks joined at the top, or joined after every layer"
     )
+    directions: Literal["concatenated", "summed"] = Field(
+        "concatenated", description="how the encoder's two directions become one annotation: 2 x hidden wide, or hidden"
+    )
+    selective_gate: Literal["none", "sum", "concatenation"] = Field(
+        "none",
+        description="annotations scaled by a gate that reads the whole sentence: the sum of both directions' last "
+        "states, or their concatenation",
+    )
     gru: Literal["cudnn", "paper"] | None = Field(
         None, description="reset after the product, z weighs the old state; or Wu et al. 2018, equation 10"
     )
     embedding: int = Field(256, ge=1)
     hidden: int = Field(256, ge=1)
-    attention: Literal["additive"] = "additive"
+    decoder: Literal["bahdanau", "conditional", "luong"] = Field(
+        "bahdanau",
+        description="order of a step: look, cell; cell, look, cell; or cell, look, mix, with the mixture fed back",
+    )
+    attention: Literal["additive", "bilinear"] = "additive"
     attention_size: int | None = Field(None, ge=1, description="size of the energy's hidden layer; default: hidden")
-    first_state: Literal["first_backward", "mean", "last", "zero"] = "first_backward"
+    word_attention: bool = Field(False, description="a second attention, over the source's embeddings")
+    contextual_gates: bool = Field(False, description="a gate in every cell weighs the two attentions' contexts")
+    writing: Literal["none", "shared", "separate"] = Field(
+        "none",
+        description="after each step the annotations are written (FORGET, UPDATE), with the weights of reading or "
+        "with weights of their own",
+    )
+    coverage: Literal["none", "neural", "linguistic"] = Field(
+        "none", description="what the attention has covered, read into its energy"
+    )
+    coverage_size: int | None = Field(None, ge=1, description="neural coverage's numbers a position; default: 10")
+    fertility: float | None = Field(
+        None, gt=0, description="linguistic coverage: target words that a source word makes at most; default: 2"
+    )
+    alignment_module: bool = Field(
+        False, description="UAM: a second softmax over the source vocabulary, trained on the source's bag of words"
+    )
+    alignment_weight: float | None = Field(None, gt=0, description="UAM: C, which its loss is divided by; default: 10")
+    alignment_longer: Literal["first", "all", "scaled"] | None = Field(
+        None,
+        description="UAM, targets longer than their source: sum over as many first steps as the source has tokens, "
+        "over all, or over all scaled to as many",
+    )
+    first_state: Literal["first_backward", "mean", "last", "zero", "sum"] = Field(
+        "first_backward",
+        description="the decoder's first state: tanh(W .) of a summary; zero; or, layer by layer, the sum of both "
+        "directions' last states and memories",
+    )
     first_word: Literal["symbol", "zero"] = "symbol"
-    readout: Literal["tanh", "linear", "maxout"] = "tanh"
+    readout: Literal["tanh", "linear", "maxout"] | None = Field(None, description="default: tanh")
     tie_embeddings: Literal["none", "output", "all"] = Field(
         "none", description="output: target words and output layer share one matrix; all: the source words too"
     )
     dropout: float = Field(0.0, ge=0, lt=1, description="on words and between layers")
     output_dropout: float | None = Field(None, ge=0, lt=1, description="before the softmax; default: dropout")
-    initialization: Literal["xavier", "uniform"] = "xavier"
-    initialization_scale: float | None = Field(None, gt=0, description="bound of the uniform; default: 0.05")
+    initialization: Literal["xavier", "uniform", "orthogonal"] = "xavier"
+    initialization_scale: float | None = Field(
+        None, gt=0, description="bound of the uniform, default 0.05; orthogonal: deviation of the rest, default 0.01"
+    )
 
     @property
     def layers_up(self) -> int:
@@ -46,16 +87,65 @@ class Architecture(BaseModel):
     def layers_down(self) -> int:
         return self.decoder_layers or self.layers
 
+    @property
+    def looks(self) -> list[str]:
+        """The kinds of looks that a model of this kind explains itself by."""
+        kinds = {
+            "attention": True,
+            "word_attention": self.word_attention,
+            "gated": self.contextual_gates,
+            "uam": self.alignment_module,
+        }
+        return [kind for kind, there in kinds.items() if there]
+
+    @property
+    def annotation(self) -> int:
+        """Numbers in an annotation."""
+        return self.hidden if self.directions == "summed" else 2 * self.hidden
+
+    @property
+    def readout_size(self) -> int:
+        """Numbers that the output layer reads."""
+        return self.hidden if self.decoder == "luong" else self.embedding
+
     @model_validator(mode="after")
     def _pointless(self) -> Self:
-        if self.gru and self.cell != "gru":
-            raise ValueError(f"gru: has no effect with cell: {self.cell}")
-        if self.encoder_stacks and self.layers_up == 1:
-            raise ValueError("encoder_stacks: has no effect with one encoder layer")
-        if self.initialization_scale and self.initialization != "uniform":
-            raise ValueError(f"initialization_scale: has no effect with initialization: {self.initialization}")
+        needs: dict[str, tuple[bool, str]] = {
+            "gru": (self.cell == "gru" or self.coverage == "neural", f"cell: {self.cell}"),
+            "encoder_stacks": (self.layers_up > 1, "one encoder layer"),
+            "initialization_scale": (self.initialization != "xavier", "initialization: xavier"),
+            "attention_size": (self.attention == "additive", f"attention: {self.attention}"),
+            "coverage_size": (self.coverage == "neural", f"coverage: {self.coverage}"),
+            "fertility": (self.coverage == "linguistic", f"coverage: {self.coverage}"),
+            "readout": (self.decoder != "luong", "decoder: luong, whose mixture is the readout"),
+            "alignment_weight": (self.alignment_module, "alignment_module: false"),
+            "alignment_longer": (self.alignment_module, "alignment_module: false"),
+        }
+        for key, (effective, other) in needs.items():
+            if getattr(self, key) is not None and not effective:
+                raise ValueError(f"{key}: has no effect with {other}")
         if self.encoder_layers and self.decoder_layers and "layers" in self.model_fields_set and self.layers != 1:
             raise ValueError("layers: has no effect where encoder_layers and decoder_layers are both set")
+        return self
+
+    @model_validator(mode="after")
+    def _meaningless(self) -> Self:
+        """Parts that cannot stand together, each with its reason."""
+        if self.contextual_gates and not self.word_attention:
+            raise ValueError("contextual_gates: weighs two contexts against each other, and needs word_attention: true")
+        if self.contextual_gates and self.decoder == "luong":
+            raise ValueError(
+                "contextual_gates: weighs contexts as they enter the cells, and with decoder: luong none enters them"
+            )
+        if self.coverage != "none" and self.attention == "bilinear":
+            raise ValueError("coverage: is read inside the additive energy, and attention: bilinear has no inside")
+        if self.first_state == "sum" and self.layers_up != self.layers_down:
+            raise ValueError("first_state: sum goes layer by layer, and needs as many layers up as down")
+        if self.tie_embeddings != "none" and self.readout_size != self.embedding:
+            raise ValueError(
+                f"tie_embeddings: the output layer reads {self.readout_size} numbers (hidden), and a word has "
+                f"{self.embedding} (embedding)"
+            )
         return self
 
 

@@ -1,6 +1,7 @@
 """Encoders: from words to what the decoder can look at.
 
-Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H).
+Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H, or H where
+directions are summed).
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.cells import GRUCell
 from seq2seq.config import Architecture
@@ -17,16 +19,19 @@ from seq2seq.recurrence import Moment
 
 @dataclass(frozen=True)
 class Encoded:
-    """Annotations (B, T, 2H), and of the top layer the forward state at the last word and the backward state at the
-    first, each (B, H)."""
+    """Annotations (B, T, D); of the top layer the forward state at the last word and the backward state at the first,
+    each (B, H); and where they are asked for the last states (and memories) of every layer, both directions summed,
+    side by side (B, S)."""
 
     states_BTD: Tensor
     last_forward_BH: Tensor
     first_backward_BH: Tensor
+    last_BS: Tensor | None
 
 
 class BidirectionalEncoder(nn.Module):
-    """Two directions over a sentence, h_j = [forward_j; backward_j] (Bahdanau et al. 2015, section 3.2).
+    """Two directions over a sentence, h_j = [forward_j; backward_j] (Bahdanau et al. 2015, section 3.2), or their sum
+    (Kiyono et al. 2018, equation 4).
 
     `separate`: each direction is its own stack of layers, joined at the top. `interleaved`: joined after every layer.
     Padding never enters a state that is read: the backward direction runs over each sentence reversed by its own
@@ -37,23 +42,31 @@ class BidirectionalEncoder(nn.Module):
         super().__init__()
         together = config.encoder_stacks != "interleaved"
         stacks, depth = (1, config.layers_up) if together else (config.layers_up, 1)
-        sizes = [config.embedding] + [2 * config.hidden] * (stacks - 1)
+        sizes = [config.embedding] + [config.annotation] * (stacks - 1)
         self.forwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
         self.backwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
         self.dropout = config.dropout
+        self.summed = config.directions == "summed"
+        self.every_last = config.first_state == "sum"
 
     def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> Encoded:
         """Annotations of every position; those of padding are finite and mean nothing."""
         position_T = torch.arange(words_BTE.shape[1], device=lengths_B.device)
         mirror_BT = lengths_B[:, None] - 1 - position_T
         mirror_BT = torch.where(mirror_BT >= 0, mirror_BT, position_T)
-        states, forward, backward = words_BTE, words_BTE, words_BTE
+        states, forward, backward, last = words_BTE, words_BTE, words_BTE, []
         for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             states = F.dropout(states, self.dropout, self.training and i > 0)
-            forward, backward = ahead(states)[0], take(back(take(states, mirror_BT))[0], mirror_BT)
-            states = torch.cat([forward, backward], -1)
+            if self.every_last:
+                forward, ends = run_to_ends(ahead, states, lengths_B)
+                mirrored, back_ends = run_to_ends(back, take(states, mirror_BT), lengths_B)
+                last += [one + other for one, other in zip(ends, back_ends, strict=True)]
+            else:
+                forward, mirrored = ahead(states)[0], back(take(states, mirror_BT))[0]
+            backward = take(mirrored, mirror_BT)
+            states = forward + backward if self.summed else torch.cat([forward, backward], -1)
         last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
-        return Encoded(states, take(forward, last_B1)[:, 0], backward[:, 0])
+        return Encoded(states, take(forward, last_B1)[:, 0], backward[:, 0], torch.cat(last, -1) if last else None)
 
 
 class PaperGRU(nn.Module):
@@ -65,8 +78,9 @@ class PaperGRU(nn.Module):
         self.hidden = hidden
         self.dropout = dropout
 
-    def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, None]:
-        """States of the top layer (B, T, H), in the form in which torch's own networks answer."""
+    def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """States of the top layer and of all layers, each (B, T, H)."""
+        layers = []
         for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
             given = layer.given(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
             nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
@@ -76,7 +90,23 @@ class PaperGRU(nn.Module):
                 (hidden,) = layer(at, nothing_B0, (hidden,))
                 states.append(hidden)
             inputs_BTI = torch.stack(states, 1)
-        return inputs_BTI, None
+            layers.append(inputs_BTI)
+        return inputs_BTI, layers
+
+
+def run_to_ends(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """States of the top layer (B, T, H), and each layer's state (and memory) at every sentence's own end, (B, H)."""
+    if isinstance(network, PaperGRU):
+        states_BTH, layers = network(inputs_BTI)
+        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        return states_BTH, [take(layer, last_B1)[:, 0] for layer in layers]
+    # The kernels tell the memory only at the end of the sequence: packed, that is the sentence's own.
+    packed = pack_padded_sequence(inputs_BTI, lengths_B.cpu(), batch_first=True, enforce_sorted=False)
+    output, ends = network(packed)
+    states_BTH, _ = pad_packed_sequence(output, batch_first=True, total_length=inputs_BTI.shape[1])
+    if isinstance(ends, Tensor):  # a GRU's
+        return states_BTH, list(ends)
+    return states_BTH, [leaf for layer in zip(*ends, strict=True) for leaf in layer]
 
 
 def direction(config: Architecture, inputs: int, layers: int) -> nn.Module:

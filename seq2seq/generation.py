@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError
-from seq2seq.looks import Explanation, Looks, Span, by_words, explain
+from seq2seq.looks import Explanation, Looks, Span, by_words, explain, means, sums
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
 from seq2seq.text import UNKNOWN, Encoded
 
@@ -172,8 +171,13 @@ class Generation:
             while unanswered and unanswered[0] in ready:
                 yield ready.pop(unanswered.popleft())
 
-    def align(self, pairs: Iterable[tuple[dict[str, str], str]], raw: bool = True) -> Iterator[Explanation]:
-        """What given outputs look at, by forced decoding: texts by source, and the output, in order."""
+    def align(
+        self, pairs: Iterable[tuple[dict[str, str], str]], raw: bool = True, by: str | None = None
+    ) -> Iterator[Explanation]:
+        """What given outputs look at, by forced decoding: texts by source, and the output, in order.
+
+        `by` is the kind of looks that words are aligned by (`kinds`); None: the best that the model has.
+        """
         for group in groups(pairs, self.slots):
             sources = {
                 name: self.bundle.tokenizers[name].encode_batch([texts[name] for texts, _ in group], raw)
@@ -185,11 +189,11 @@ class Generation:
             with torch.inference_mode():
                 device = self.table.device
                 memory = self.bundle.model.encode(batch.to(device))
-                _, looks = self.bundle.model.teacher_forced(memory, batch.target_BL.to(device)[:, None])
+                looks = self.bundle.model.looks(memory, batch.target_BL.to(device)[:, None])
             for i, (texts, target) in enumerate(group):
-                own = Looks({name: weights[i : i + 1] for name, weights in looks.weights.items()})
+                own = looks.pick(i, 1)
                 rows = {name: encoded[i] for name, encoded in sources.items()}
-                yield self._explain(texts, rows, target, targets[i].offsets, own, raw)
+                yield self._explain(texts, rows, target, targets[i].offsets, own, raw, by)
 
     def _answer(self, row: Row, done: Finished) -> Answer:
         """The text of every hypothesis, with its unknown words replaced where asked."""
@@ -201,7 +205,7 @@ class Generation:
             candidates.append(Candidate(text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
             if k == 0 and row.request.explain and done.looks is not None:
                 written = tokenizer.decode_with_offsets(hypothesis.ids, replaced, raw=raw)
-                best = Looks({name: weights[:, :1] for name, weights in done.looks.weights.items()})
+                best = done.looks.pick(0, 1)
                 explanation = self._explain(
                     row.request.texts, row.sources, written.text, written.offsets, best, row.request.raw
                 )
@@ -230,16 +234,24 @@ class Generation:
         offsets: Sequence[tuple[int, int]],
         looks: Looks,
         raw: bool,
+        by: str | None = None,
     ) -> Explanation:
         """The looks of one output, between words."""
         (name, encoded), *_ = sources.items()
         source_words = self.bundle.tokenizers[name].words(texts[name], raw)
         target_words = self.bundle.tokenizers["target"].words(output, raw)
-        matrices: dict[str, Tensor] = {
-            kind: by_words(weights[0, 0].cpu(), encoded.offsets, offsets, source_words, target_words)
-            for (_, kind), weights in looks.weights.items()
-        }
-        return explain(spans(texts[name], source_words), spans(output, target_words), matrices)
+        pieces = (encoded.offsets, offsets, source_words, target_words)
+        matrices = {kind: by_words(weights[0, 0].cpu(), *pieces) for kind, weights in looks.matrices().items()}
+        gate = None if looks.gate is None else means(looks.gate[0, 0].cpu(), offsets, target_words)
+        fertility = looks.fertility.get(name)
+        return explain(
+            spans(texts[name], source_words),
+            spans(output, target_words),
+            matrices,
+            gate,
+            None if fertility is None else sums(fertility[0].cpu(), encoded.offsets, source_words),
+            by,
+        )
 
 
 def spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:

@@ -1,7 +1,7 @@
 """What the decoder looked at, by name; and the explanation of an output, which people and programs read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from pydantic import BaseModel, Field
@@ -10,17 +10,53 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Looks:
-    """Weights over source positions by (source, kind), each (B, K, T), or (B, K, L, T) over L steps.
+    """What was looked at in a step, (B, K, ...), or in L steps, (B, K, L, ...). Never kept on a module.
 
-    Kinds: attention (later: word_attention, gated, ...). Returned by every step, never kept on a module.
+    weights: by (source, kind) over source positions, (..., T); a row sums to 1. Kinds: attention, word_attention.
+    gates: a contextual gate's vector o (..., H) for every decoder layer.
+    fertility: by source what linguistic coverage predicts of every position, (B, T): the same at every step.
     """
 
     weights: dict[tuple[str, str], Tensor]
+    gates: tuple[Tensor, ...] = ()
+    fertility: dict[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
     def stack(steps: Sequence["Looks"]) -> "Looks":
         """The looks of successive steps, with an axis for the steps after (B, K)."""
-        return Looks({name: torch.stack([look.weights[name] for look in steps], 2) for name in steps[0].weights})
+        first = steps[0]
+        return Looks(
+            {name: torch.stack([look.weights[name] for look in steps], 2) for name in first.weights},
+            tuple(torch.stack(layer, 2) for layer in zip(*(look.gates for look in steps), strict=True)),
+            first.fertility,
+        )
+
+    def pick(self, row: int, hypotheses: int) -> "Looks":
+        """The looks of one sentence's first hypotheses, (1, n, ...)."""
+        return Looks(
+            {name: weights[row : row + 1, :hypotheses] for name, weights in self.weights.items()},
+            tuple(gate[row : row + 1, :hypotheses] for gate in self.gates),
+            {source: fertility[row : row + 1] for source, fertility in self.fertility.items()},
+        )
+
+    @property
+    def attention(self) -> Tensor:
+        """The first source's attention, (..., T)."""
+        return next(weights for (_, kind), weights in self.weights.items() if kind == "attention")
+
+    @property
+    def gate(self) -> Tensor | None:
+        """The mean of the contextual gates' numbers, over all layers: how much the annotations count, (...)."""
+        return torch.stack([gate.mean(-1) for gate in self.gates]).mean(0) if self.gates else None
+
+    def matrices(self) -> dict[str, Tensor]:
+        """The first source's weights by kind; with gates also `gated`, o alpha + (1 - o) beta (Wu et al. 2018,
+        figure 2)."""
+        source = next(iter(self.weights))[0]
+        matrices = {kind: weights for (name, kind), weights in self.weights.items() if name == source}
+        if (gate := self.gate) is not None:
+            matrices["gated"] = torch.lerp(matrices["word_attention"], matrices["attention"], gate[..., None])
+        return matrices
 
 
 class Span(BaseModel):
@@ -37,15 +73,41 @@ class Explanation(BaseModel):
     source: list[Span] = Field(description="the words of the request")
     target: list[Span] = Field(description="the words of the answer")
     matrices: dict[str, list[list[float]]] = Field(description="weights by name; a row sums to at most 1")
+    gate: list[float] | None = Field(
+        None, description="with contextual gates: how much of what each target word took came from the annotations"
+    )
+    fertility: list[float] | None = Field(
+        None, description="with linguistic coverage: target words that each source word was expected to make"
+    )
     alignment: list[tuple[int, int]] = Field(description="pairs of a source word and a target word")
 
 
-def explain(source: Sequence[Span], target: Sequence[Span], matrices: dict[str, Tensor]) -> Explanation:
-    """An explanation from matrices (target words, source words); a target word is aligned to what it most looked at."""
-    attention = matrices["attention"]
-    links = [(int(row.argmax()), j) for j, row in enumerate(attention) if row.numel() and float(row.max()) > 0]
+ALIGNING = ("uam", "gated", "attention")  # kinds of looks that alignments are read from, the best first
+
+
+def explain(
+    source: Sequence[Span],
+    target: Sequence[Span],
+    matrices: dict[str, Tensor],
+    gate: Sequence[float] | None = None,
+    fertility: Sequence[float] | None = None,
+    by: str | None = None,
+) -> Explanation:
+    """An explanation from matrices (target words, source words).
+
+    A target word is aligned to the source word with the largest weight in `by`, or in the best matrix there is.
+    """
+    chosen = matrices[by or next(kind for kind in ALIGNING if kind in matrices)]
+    links = [(int(row.argmax()), j) for j, row in enumerate(chosen) if row.numel() and float(row.max()) > 0]
     rounded = {name: [[round(float(w), 4) for w in row] for row in matrix] for name, matrix in matrices.items()}
-    return Explanation(source=list(source), target=list(target), matrices=rounded, alignment=sorted(links))
+    return Explanation(
+        source=list(source),
+        target=list(target),
+        matrices=rounded,
+        gate=None if gate is None else [round(float(g), 4) for g in gate],
+        fertility=None if fertility is None else [round(float(f), 4) for f in fertility],
+        alignment=sorted(links),
+    )
 
 
 def by_words(
@@ -64,6 +126,19 @@ def by_words(
     rows_LW = membership(target, target_words, weights_LT)
     shares_LW = rows_LW / rows_LW.sum(0).clamp(min=1)
     return shares_LW.T @ weights_LT[: len(target), : len(source)] @ columns_TS
+
+
+def means(values_L: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
+    """A number for every target word from one for every subword: their mean."""
+    rows_LW = membership(target, words, values_L)
+    result: list[float] = ((rows_LW / rows_LW.sum(0).clamp(min=1)).T @ values_L[: len(target)]).tolist()
+    return result
+
+
+def sums(values_T: Tensor, source: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
+    """A number for every source word from one for every subword: their sum."""
+    result: list[float] = (membership(source, words, values_T).T @ values_T[: len(source)]).tolist()
+    return result
 
 
 def membership(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:

@@ -77,3 +77,55 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None
+
+
+def bag_of_words(
+    readouts_BLR: Tensor, weight_VR: Tensor, bias_V: Tensor, steps_BL: Tensor, words_BT: Tensor, c: float
+) -> Tensor:
+    """The alignment module's loss, sum over sentences of |q~ - x~|^2 / C (Kiyono et al. 2018, equations 13, 16, 18).
+
+    q~ = sum_j steps_j softmax(W z_j + b), x~ the number of times that each word is in the source; PAD in `words_BT`
+    is no word. As in cross_entropy no distribution is kept: each is used at once for the loss and the gradients.
+    """
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_BLR.device.type) else None
+    loss: Tensor = _BagOfWords.apply(
+        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, dtype or weight_VR.dtype, torch.is_grad_enabled()
+    )
+    return loss
+
+
+class _BagOfWords(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, steps: Tensor, words: Tensor, c: float,
+        dtype: torch.dtype, gradients: bool,
+    ) -> Tensor:  # fmt: skip
+        weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
+        full = torch.promote_types(dtype, torch.float32)
+        loss = readouts.new_zeros((), dtype=full)
+        d_readouts, d_weight, d_bias = torch.zeros_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
+        few = max(1, CHUNK // (size * steps.shape[1]))  # sentences at a time
+        for start in range(0, readouts.shape[0], few):
+            part = slice(start, start + few)
+            chosen = steps[part] > 0
+            rows, scale = readouts[part][chosen].to(dtype), steps[part][chosen, None].to(full)
+            sentence = chosen.nonzero()[:, 0]
+            q = torch.softmax(F.linear(rows, weight_cast, bias_cast).to(full), 1)
+            there = (words[part] != 0).to(full)
+            off = q.new_zeros(chosen.shape[0], size).scatter_add_(1, words[part], -there)  # q~ - x~
+            off.index_add_(0, sentence, q * scale)
+            loss += off.square().sum() / c
+            if gradients:
+                slope = off.index_select(0, sentence).mul_(scale * (2 / c))
+                slope -= (slope * q).sum(1, keepdim=True)
+                slope *= q
+                d_bias += slope.sum(0)
+                slope = slope.to(dtype)
+                d_readouts[part][chosen] = (slope @ weight_cast).to(d_readouts.dtype)
+                d_weight += slope.t() @ rows
+        ctx.save_for_backward(d_readouts, d_weight, d_bias)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None, None

@@ -4,27 +4,38 @@ Axes: B sentences, K hypotheses of each, T source positions, A attention size, D
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 from torch.nn import functional as F
 
+from seq2seq.text import PAD
+
 
 @dataclass(frozen=True)
 class View:
-    """One thing that the decoder attends to: a source's states (later: its embeddings, its regions).
+    """One thing that the decoder attends to: a source's states, its embeddings (later: its regions).
 
-    `keys_BTA` is the keys' projection, made once a sentence; `padding_BT` is True where there is nothing to see.
+    `keys_BTA` is the keys' projection, made once a sentence (A = 0 where the decoder writes to the values, and makes
+    keys at every step); `covered_BTC` what coverage takes of each value, C = 0 where there is none; `padding_BT` is
+    True where there is nothing to see.
     """
 
     source: str
     keys_BTA: Tensor
     values_BTD: Tensor
+    covered_BTC: Tensor
     padding_BT: Tensor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "View":
         """The same change to every tensor's rows."""
-        return View(self.source, change(self.keys_BTA), change(self.values_BTD), change(self.padding_BT))
+        return View(
+            self.source,
+            change(self.keys_BTA),
+            change(self.values_BTD),
+            change(self.covered_BTC),
+            change(self.padding_BT),
+        )
 
     def resize(self, width: int) -> "View":
         """Room for so many positions."""
@@ -32,16 +43,19 @@ class View:
             self.source,
             fit(self.keys_BTA, 1, width, 0.0),
             fit(self.values_BTD, 1, width, 0.0),
+            fit(self.covered_BTC, 1, width, 1.0),  # a fertility, which is divided by
             fit(self.padding_BT, 1, width, True),
         )
 
 
 @dataclass(frozen=True)
 class Memory:
-    """All views by name, and each sentence's summary, from which the decoder's first state is made."""
+    """All views by name; each sentence's summary, from which the decoder's first state is made; and by source its
+    token ids (B, T), PAD where there is none, for a model that aligns by tokens."""
 
     views: dict[str, View]
     summary_BS: Tensor
+    tokens: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -59,11 +73,19 @@ class Memory:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Memory":
         """The same change to every tensor's rows."""
-        return Memory({name: view.map(change) for name, view in self.views.items()}, change(self.summary_BS))
+        return Memory(
+            {name: view.map(change) for name, view in self.views.items()},
+            change(self.summary_BS),
+            {source: change(ids) for source, ids in self.tokens.items()},
+        )
 
     def resize(self, capacity: dict[str, int]) -> "Memory":
         """Room for so many positions of each source: padding is added or cut at the end."""
-        return replace(self, views={name: view.resize(capacity[view.source]) for name, view in self.views.items()})
+        return replace(
+            self,
+            views={name: view.resize(capacity[view.source]) for name, view in self.views.items()},
+            tokens={source: fit(ids, 1, capacity[source], PAD) for source, ids in self.tokens.items()},
+        )
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,21 @@ V target vocabulary.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2seq.batch import Batch
-from seq2seq.cells import LSTMCell
+from seq2seq.cells import GRUCell, LSTMCell
 from seq2seq.config import ModelConfig
-from seq2seq.decoder import Decoder
+from seq2seq.decoder import STATES, Decoder
 from seq2seq.encoders import BidirectionalEncoder, Encoded
+from seq2seq.gates import SelectiveGate
 from seq2seq.looks import Looks
-from seq2seq.losses import Loss, cross_entropy
-from seq2seq.memory import Memory, State
+from seq2seq.losses import Loss, bag_of_words, cross_entropy
+from seq2seq.memory import Memory, State, fit
 from seq2seq.recurrence import Moment
 from seq2seq.text import BEGIN, PAD
 
@@ -29,11 +31,17 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         (self.source,) = config.sources
-        self.source_words = nn.Embedding(config.sources[self.source].vocabulary, config.embedding, padding_idx=PAD)
+        words = config.sources[self.source].vocabulary
+        self.source_words = nn.Embedding(words, config.embedding, padding_idx=PAD)
         self.encoder = BidirectionalEncoder(config)
-        self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=PAD)
-        self.decoder = Decoder(config, summary=2 * config.hidden if config.first_state == "mean" else config.hidden)
-        self.output = nn.Linear(config.embedding, config.target.vocabulary)
+        gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
+        self.selective_gate = None if gated is None else SelectiveGate(config.annotation, gated)
+        # The alignment module's <null>, which a target is filled up with, is PAD: then a word that is learned.
+        null = None if config.alignment_module else PAD
+        self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
+        self.decoder = Decoder(config, config.annotation if config.first_state == "mean" else config.hidden)
+        self.output = nn.Linear(config.readout_size, config.target.vocabulary)
+        self.alignment = nn.Linear(config.readout_size, words) if config.alignment_module else None
         if config.tie_embeddings in ("output", "all"):
             self.output.weight = self.target_words.weight
         if config.tie_embeddings == "all":
@@ -46,11 +54,19 @@ class Model(nn.Module):
         text = batch.sources[self.source]
         words_BTE = F.dropout(self.source_words(text.ids_BT), self.config.dropout, self.training)
         encoded = self.encoder(words_BTE, text.lengths_B)
-        view = self.decoder.view(self.source, encoded.states_BTD, text.padding_BT)
-        return Memory({"states": view}, self.summary(encoded, text.padding_BT))
+        states_BTD = encoded.states_BTD
+        if self.selective_gate is not None:
+            ends = (encoded.last_forward_BH, encoded.first_backward_BH)
+            sentence_BS = torch.cat(ends, -1) if self.config.selective_gate == "concatenation" else sum(ends)
+            states_BTD = self.selective_gate(states_BTD, sentence_BS)
+        views = self.decoder.views(self.source, words_BTE, states_BTD, text.padding_BT)
+        tokens = {} if self.alignment is None else {self.source: text.ids_BT.masked_fill(text.padding_BT, PAD)}
+        return Memory(views, self.summary(encoded, text.padding_BT), tokens)
 
     def summary(self, encoded: Encoded, padding_BT: Tensor) -> Tensor:
-        """What the first decoder state is made from, by `first_state`."""
+        """What the first decoder state is made from, by `first_state`; a selective gate does not touch it."""
+        if encoded.last_BS is not None:
+            return encoded.last_BS
         if self.config.first_state == "mean":
             present_BT1 = (~padding_BT)[:, :, None]
             return (encoded.states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
@@ -68,9 +84,43 @@ class Model(nn.Module):
 
     def teacher_forced(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, Looks]:
         """Readouts (B, K, L, R) and looks at every position of K targets a sentence, given the words before it."""
+        readouts_BKLR, looks = self.unroll(memory, target_BKL)
+        stacked = Looks.stack(looks)
+        if self.config.coverage == "linguistic":
+            states = memory.views[STATES]
+            stacked = replace(stacked, fertility={states.source: states.covered_BTC[..., 0]})
+        return readouts_BKLR, stacked
+
+    def looks(self, memory: Memory, target_BKL: Tensor) -> Looks:
+        """What targets look at, by forced decoding; with the alignment module also kind `uam`: q_j of the source's own
+        tokens, a token's share divided among its places as the attention divides itself among them. A row sums to
+        what q_j gives to the source's tokens, at most 1.
+        """
+        readouts_BKLR, looks = self.teacher_forced(memory, target_BKL)
+        log_q = self.heads(readouts_BKLR)
+        if log_q is None:
+            return looks
+        tokens_BT = memory.tokens[self.source]
+        q_BKLT = log_q.gather(-1, tokens_BT[:, None, None].expand(*log_q.shape[:3], -1)).exp()
+        same_BTT = (tokens_BT[:, :, None] == tokens_BT[:, None]).to(q_BKLT.dtype)
+        attention_BKLT = looks.attention.to(q_BKLT.dtype)
+        together_BKLT = (attention_BKLT @ same_BTT[:, None]).clamp(min=torch.finfo(q_BKLT.dtype).tiny)
+        uam_BKLT = q_BKLT * attention_BKLT / together_BKLT
+        return replace(looks, weights=looks.weights | {(self.source, "uam"): uam_BKLT})
+
+    def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[Looks]]:
+        """Readouts (B, K, L, R), and the looks of each step."""
         before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
         words_BKLE = F.dropout(self.embed(before_BKL), self.config.dropout, self.training)
         return self.decoder.unroll(memory, words_BKLE)
+
+    def heads(self, readout: Tensor) -> Tensor | None:
+        """The alignment module's log q over the source vocabulary (..., V_x), or None without one: equation 13 of
+        Kiyono et al. 2018. For training, `align` and explanations only; search never calls it."""
+        if self.alignment is None:
+            return None
+        logits = self.alignment(readout)
+        return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def embed(self, token: Tensor) -> Tensor:
         """The words before; the first may be a zero vector by `first_word`."""
@@ -90,37 +140,63 @@ class Model(nn.Module):
         return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def loss(self, batch: Batch, smoothing: float = 0.0) -> Loss:
-        """The loss of a batch, summed over its target words (END counted)."""
+        """The loss of a batch, summed over its target words (END counted).
+
+        With the alignment module every target is filled up with <null> to its source's length, and the bag-of-words
+        loss is added (Kiyono et al. 2018, equation 19); the nats remain those of the real words.
+        """
         assert batch.target_BL is not None
-        readouts_BLR = self.teacher_forced(self.encode(batch), batch.target_BL[:, None])[0][:, 0]
-        real_BL = batch.target_BL != PAD
-        readouts_NR = F.dropout(readouts_BLR[real_BL], self.output_dropout, self.training)
-        return cross_entropy(readouts_NR, self.output.weight, self.output.bias, batch.target_BL[real_BL], smoothing)
+        target_BL = batch.target_BL
+        text = batch.sources[self.source]
+        if self.alignment is not None:
+            target_BL = fit(target_BL, 1, max(target_BL.shape[1], text.ids_BT.shape[1]), PAD)
+        readouts_BLR = self.unroll(self.encode(batch), target_BL[:, None])[0][:, 0]
+        readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
+        real_BL = target_BL != PAD
+        loss = self.cross_entropy(readouts_BLR, target_BL, real_BL, smoothing)
+        if self.alignment is None:
+            return loss
+        steps_BL = align_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
+        null_BL = ~real_BL & (torch.arange(target_BL.shape[1], device=real_BL.device) < text.lengths_B[:, None])
+        nulls = self.cross_entropy(readouts_BLR, target_BL, null_BL, smoothing)
+        words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
+        bags = bag_of_words(
+            readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
+            self.config.alignment_weight or 10.0,
+        )  # fmt: skip
+        return Loss(loss.objective + nulls.objective + bags, loss.nats)
+
+    def cross_entropy(self, readouts_BLR: Tensor, target_BL: Tensor, chosen_BL: Tensor, smoothing: float) -> Loss:
+        """The loss of the chosen positions."""
+        weight_VR, bias_V = self.output.weight, self.output.bias
+        return cross_entropy(readouts_BLR[chosen_BL], weight_VR, bias_V, target_BL[chosen_BL], smoothing)
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Weights by `initialization`: Glorot's uniform, zero biases, open forget gates; or one uniform for all."""
+        """Weights by `initialization`.
+
+        xavier: Glorot's uniform, zero biases, open forget gates. uniform: one for everything (Wu et al. 2018).
+        orthogonal: orthogonal recurrent weights, zero biases, a normal for the rest (Meng et al. 2016).
+        """
+        kind, scale = self.config.initialization, self.config.initialization_scale
         for parameter in self.parameters():
-            if self.config.initialization == "uniform":
-                scale = self.config.initialization_scale or 0.05
-                nn.init.uniform_(parameter, -scale, scale)
-            elif parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
-            else:
+            if kind == "uniform":
+                nn.init.uniform_(parameter, -(scale or 0.05), scale or 0.05)
+            elif parameter.dim() == 1:
                 nn.init.zeros_(parameter)
-        own = self.output.weight is not self.target_words.weight
-        if own and self.config.initialization == "xavier":  # Glorot's fan would be the vocabulary: far too small
-            nn.init.normal_(self.output.weight, std=1 / math.sqrt(self.config.embedding))
-        for module in self.modules():
-            if isinstance(module, nn.Embedding):
-                if self.config.initialization == "xavier":
-                    nn.init.normal_(module.weight, std=1 / math.sqrt(self.config.embedding))
-                module.weight[PAD] = 0
-            elif isinstance(module, LSTMCell) and self.config.initialization == "xavier":
-                module.open_forget_gate()
-            elif isinstance(module, nn.LSTM) and self.config.initialization == "xavier":
-                for layer in range(module.num_layers):
-                    getattr(module, f"bias_ih_l{layer}")[self.config.hidden : 2 * self.config.hidden] = 1.0
+            elif kind == "orthogonal":
+                nn.init.normal_(parameter, std=scale or 0.01)
+            else:
+                nn.init.xavier_uniform_(parameter)
+        if kind == "xavier":  # Glorot's fan would be the vocabulary: far too small
+            for weight in (self.output.weight, self.source_words.weight, self.target_words.weight):
+                nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
+            open_forget_gates(self)
+        elif kind == "orthogonal":
+            orthogonalize(self)
+        for words in (self.source_words, self.target_words):
+            if words.padding_idx is not None:
+                words.weight[PAD] = 0
 
     def parts(self) -> dict[str, int]:
         """Parameters by part; those that are shared count once."""
@@ -131,6 +207,46 @@ class Model(nn.Module):
             counts[part] = counts.get(part, 0) + (0 if id(parameter) in seen else parameter.numel())
             seen.add(id(parameter))
         return counts
+
+
+def open_forget_gates(model: Model) -> None:
+    """Forget biases of 1 in every LSTM."""
+    for module in model.modules():
+        if isinstance(module, LSTMCell):
+            module.open_forget_gate()
+        elif isinstance(module, nn.LSTM):
+            for layer in range(module.num_layers):
+                getattr(module, f"bias_ih_l{layer}")[module.hidden_size : 2 * module.hidden_size] = 1.0
+
+
+def orthogonalize(model: Model) -> None:
+    """An orthogonal matrix for every map from a cell's state to one of its gates."""
+    hidden = model.config.hidden
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            recurrent = [getattr(module, f"weight_hh_l{layer}") for layer in range(module.num_layers)]
+        elif isinstance(module, LSTMCell):
+            recurrent = [module.gates.weight[:, -hidden:]]
+        elif isinstance(module, GRUCell):
+            recurrent = [module.gates.weight[:, -hidden:], module.candidate_state.weight]
+        else:
+            continue
+        for weight in recurrent:
+            for gate in weight.split(hidden):
+                gate.copy_(nn.init.orthogonal_(torch.empty(hidden, hidden)))
+
+
+def align_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:
+    """How much each step counts in the sum over steps that is to match the source's bag of words, (B, L).
+
+    A source of I tokens has I steps (Kiyono et al. 2018, section 4.1). Where its target has more, J + 1 > I, there is
+    no <null>, and `longer` says which count: the first I, all, or all scaled by I / (J + 1).
+    """
+    all_B = torch.maximum(targets_B, sources_B)
+    counted_B = sources_B if longer in (None, "first") else all_B
+    position_L = torch.arange(steps, device=targets_B.device)
+    steps_BL = (position_L < counted_B[:, None]).to(torch.get_default_dtype())
+    return steps_BL * (sources_B.double() / all_B)[:, None] if longer == "scaled" else steps_BL
 
 
 def build(config: ModelConfig) -> Model:

@@ -36,6 +36,9 @@ class SearchOptions(BaseModel):
     n_best: int = Field(1, ge=1, le=64, description="outputs wanted, at most the beam")
     min_length: int = Field(0, ge=0, description="words at least, in the vocabulary's units")
     max_length: int | None = Field(None, ge=1, description="words at most; by default 2 x source + 10")
+    shrinking: bool = Field(
+        False, description="every output that ends takes its place in the beam with it, until none is left"
+    )
     coverage_penalty: float = Field(0.0, ge=0, description="GNMT's beta: a penalty on source words not looked at")
     replace_unknown: bool = Field(False, description="an unknown word becomes the source word most looked at")
 
@@ -104,6 +107,7 @@ class Rows:
     ended_N: Tensor  # how many have ended
     coverage_NKT: Tensor  # attention received so far by every source position
     beam_N: Tensor
+    shrink_N: Tensor  # 1 where an ended hypothesis takes its place in the beam with it
     n_best_N: Tensor
     alpha_N: Tensor  # exponent of the length penalty
     offset_N: Tensor  # 0 or GNMT's 5
@@ -187,7 +191,7 @@ class SlotTable:
         log_NKV[..., END] = -torch.inf
         coverage_NKT = rows.coverage_NKT
         if any(one.options.coverage_penalty for one in self.waiting):
-            coverage_NKT = coverage_NKT + sum(looks.weights.values())
+            coverage_NKT = coverage_NKT + looks.attention
 
         # Candidates that go on: the best K words of each hypothesis, of which the best K go on in all.
         last_N1 = (rows.length_N >= rows.max_N)[:, None]
@@ -201,14 +205,14 @@ class SlotTable:
         ending_NK = rows.score_NK + end_NK
         ending_NK = ending_NK.masked_fill((rows.length_N < rows.min_N)[:, None], -torch.inf)
         ranked_NK = torch.cat([score_NK, ending_NK], 1).topk(self.width, 1).values
-        worst_N1 = ranked_NK.gather(1, rows.beam_N[:, None] - 1)
+        worst_N1 = ranked_NK.gather(1, live_width(rows)[:, None] - 1)
         ends_NK = (ending_NK >= worst_N1) & (ending_NK > -torch.inf)
         final_NK = ending_NK / penalty(rows, rows.length_N[:, None] + 1) + self._coverage(coverage_NKT, rows)
         rows = rank(rows, final_NK.masked_fill(~ends_NK, -torch.inf), ending_NK, ends_NK)
 
         # Beams narrower than the table, then the survivors' states in their new order.
         score_NK = score_NK.masked_fill(
-            torch.arange(self.width, device=self.device) >= rows.beam_N[:, None], -torch.inf
+            torch.arange(self.width, device=self.device) >= live_width(rows)[:, None], -torch.inf
         )
         at_NK1 = rows.length_N[:, None, None].expand(-1, self.width, 1)
         flat_M = (torch.arange(self.live, device=self.device)[:, None] * self.width + parent_NK).flatten()
@@ -293,6 +297,7 @@ class SlotTable:
             ended_N=whole([0] * n),
             coverage_NKT=empty.new_zeros(n, k, positions),
             beam_N=whole([o.beam for o in options]),
+            shrink_N=whole([int(o.shrinking) for o in options]),
             n_best_N=whole([o.n_best for o in options]),
             alpha_N=real([alpha for alpha, _ in penalties]),
             offset_N=real([offset for _, offset in penalties]),
@@ -333,11 +338,8 @@ class SlotTable:
             for k, hypothesis in enumerate(hypotheses):
                 ids = torch.tensor([*hypothesis.ids, END], device=self.device)
                 target_BKL[row, k, : len(ids)] = ids
-        _, looks = self.model.teacher_forced(memory.map(lambda tensor: tensor.index_select(0, index)), target_BKL)
-        return {
-            i: Looks({name: weights[row : row + 1, : len(hypotheses)] for name, weights in looks.weights.items()})
-            for row, (i, hypotheses) in enumerate(asked)
-        }
+        looks = self.model.looks(memory.map(lambda tensor: tensor.index_select(0, index)), target_BKL)
+        return {i: looks.pick(row, len(hypotheses)) for row, (i, hypotheses) in enumerate(asked)}
 
 
 def bucket(positions: int) -> int:
@@ -353,11 +355,18 @@ def join(first: Memory, second: Memory) -> Memory:
             view,
             keys_BTA=torch.cat([view.keys_BTA, second.views[name].keys_BTA]),
             values_BTD=torch.cat([view.values_BTD, second.views[name].values_BTD]),
+            covered_BTC=torch.cat([view.covered_BTC, second.views[name].covered_BTC]),
             padding_BT=torch.cat([view.padding_BT, second.views[name].padding_BT]),
         )
         for name, view in first.views.items()
     }
-    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]))
+    tokens = {source: torch.cat([ids, second.tokens[source]]) for source, ids in first.tokens.items()}
+    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens)
+
+
+def live_width(rows: Rows) -> Tensor:
+    """Live hypotheses that each sentence may have, (N); a beam that has shrunk to nothing is done, and counts as 1."""
+    return (rows.beam_N - rows.shrink_N * rows.ended_N).clamp(min=1)
 
 
 def penalty(rows: Rows, length_NK: Tensor) -> Tensor:

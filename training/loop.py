@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Batch
-from seq2seq.bundle import Bundle, Card, Limits, hash_weights, own_weights, write_bundle
+from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Answer, Generation, Request
 from seq2seq.metrics.bleu import corpus_bleu
@@ -64,7 +64,9 @@ class Training:
         tokenizers = self.prepared.tokenizers
         torch.manual_seed(self.settings.seed)
         config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields})
-        self.model = build(config).to(device)
+        self.model = build(config)
+        self.begun_from = begin_from(self.model, job.init_from) if job.init_from else None
+        self.model.to(device)
         self.optimizer = optimizer(self.settings, self.model.parameters())
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
@@ -76,6 +78,8 @@ class Training:
             self.resume()
         updates = self.plan(self.progress.epoch).updates
         self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
+        if self.begun_from and not self.progress.updates:
+            self.tell("warned", self.begun_from)
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
@@ -131,7 +135,8 @@ class Training:
             for update, batches in loader:
                 tokens = plan.target_tokens(update)
                 rate = schedule.rate(progress.updates)
-                norm, sums = self.update(batches, tokens, rate)
+                share = plan.sentences(update) if self.settings.divide_by == "sentences" else tokens
+                norm, sums = self.update(batches, share, rate)
                 stop, objective, nats = sums.tolist()
                 if not math.isfinite(objective) or not math.isfinite(norm):
                     raise self.diverged(update, objective, norm)
@@ -152,8 +157,8 @@ class Training:
                     saved = time.monotonic()
         return 0
 
-    def update(self, batches: Sequence[Batch], tokens: int, rate: float) -> tuple[float, Tensor]:
-        """One step of the optimizer over this worker's part of a batch.
+    def update(self, batches: Sequence[Batch], share: int, rate: float) -> tuple[float, Tensor]:
+        """One step of the optimizer over this worker's part of a batch, whose loss is divided by `share`.
 
         Returns the gradient's norm and three sums over all workers: wishes to stop, the objective, and nats.
         """
@@ -167,7 +172,7 @@ class Training:
                 continue
             with self.precision():
                 loss = self.model.loss(batch.to(self.device), self.settings.label_smoothing)
-            (loss.objective / tokens).backward()  # type: ignore[no-untyped-call]
+            (loss.objective / share).backward()  # type: ignore[no-untyped-call]
             sums[1] += loss.objective.detach()
             sums[2] += loss.nats
         if self.workers.world > 1:

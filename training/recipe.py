@@ -47,6 +47,10 @@ class TrainingSettings(Section):
     )
     batch_sentences: int | None = Field(None, ge=1, description="the same in sentences; one of the two")
     accumulation: int = Field(1, ge=1, description="parts in which each worker takes its share of a batch")
+    divide_by: Literal["tokens", "sentences"] = Field(
+        "tokens", description="an update minimises the loss of its batch a target token, or a sentence"
+    )
+    init_from: str | None = Field(None, description="a trained model to start from: a bundle's folder, models:/...")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     precision: Literal["bf16", "fp32"] = "bf16"
     epochs: int = Field(20, ge=1)

@@ -31,6 +31,7 @@ class TrainingJob:
     run: Path
     dev: DevSet
     resume: bool = False
+    init_from: Path | None = None  # the bundle whose weights it starts from
     git_commit: str | None = None
 
     @property

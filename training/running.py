@@ -5,9 +5,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from seq2seq.bundle import checksum, read_card
 from seq2seq.errors import CallError, DataError, TrainingError
 from training.dataset import Dataset, open_dataset, read_rows
-from training.prepare import Prepared, prepare, text_config
+from training.prepare import Prepared, prepare, text_config, tokenizer_file
 from training.recipe import Recipe, load_recipe
 from training.reports import DevSet, TrainingJob
 
@@ -51,12 +52,14 @@ def job_for(
     runs: Path = Path("runs"),
     run: str | None = None,
     resume: bool = False,
+    tracking: str | None = None,
 ) -> TrainingJob:
     """Everything that a training needs, its data prepared where that is missing."""
     dataset = open_dataset(data, data_root)
     recipe = load_recipe(recipe_name, settings, dataset.defaults)
     folder = run_folder(runs, run or f"{Path(recipe_name).stem}-{dataset.name}", resume)
     ready = prepare_for(recipe, dataset, prepared)
+    start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(recipe.as_yaml(), encoding="utf-8")
     return TrainingJob(
@@ -69,8 +72,28 @@ def job_for(
         run=folder.resolve(),
         dev=dev_set(recipe, dataset),
         resume=resume,
+        init_from=start,
         git_commit=git_commit(),
     )
+
+
+def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> Path:
+    """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError."""
+    from registry.names import fetch
+
+    name = recipe.training.init_from
+    assert name is not None
+    folder = fetch(name, tracking).folder
+    card = read_card(folder)
+    ours = {tokenizer_file(field): prepared.folder / tokenizer_file(field) for field in [*recipe.sources, "target"]}
+    for file, path in ours.items():
+        if card.files.get(file) != checksum(path):
+            raise TrainingError(
+                f"training.init_from {name}",
+                f"its vocabulary is another than this data's ({file})",
+                "train both on the same data with the same text settings",
+            )
+    return folder.resolve()
 
 
 def run_folder(runs: Path, name: str, resume: bool) -> Path:

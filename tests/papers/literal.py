@@ -1,0 +1,146 @@
+"""What the papers take from others, as loops over words in float64: cells, encoders, a first state, a softmax.
+
+`w` holds a model's weights by the names of docs/parameters.md, `config` its sizes. Nothing here knows the package.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Weights = dict[str, Tensor]
+BEGIN, END = 2, 3  # the symbols that stand before the first word, and after the last one
+
+
+def sigma(x: Tensor) -> Tensor:
+    return 1 / (1 + torch.exp(-x))
+
+
+def softmax(e: Sequence[Tensor]) -> list[Tensor]:
+    total = sum(torch.exp(e_k) for e_k in e)
+    return [torch.exp(e_j) / total for e_j in e]
+
+
+def zeros(n: int) -> Tensor:
+    return torch.zeros(n, dtype=torch.float64)
+
+
+def lstm(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Hochreiter and Schmidhuber 1997, gates in the order i, f, g, o: the new state and memory."""
+    i, f, g, o = gates.chunk(4)
+    c = sigma(f) * c + sigma(i) * torch.tanh(g)
+    return sigma(o) * torch.tanh(c), c
+
+
+def kernel_cell(w: Weights, config: Any, name: str, layer: int, x: Tensor, s: Tensor, c: Tensor) -> Any:
+    """A layer of an encoder's stack in the form that kernels compute, with two biases."""
+    from_x = w[f"{name}.weight_ih_l{layer}"] @ x + w[f"{name}.bias_ih_l{layer}"]
+    from_s = w[f"{name}.weight_hh_l{layer}"] @ s + w[f"{name}.bias_hh_l{layer}"]
+    if config.cell == "lstm":
+        return lstm(from_x + from_s, c)
+    (rx, zx, nx), (rs, zs, ns) = from_x.chunk(3), from_s.chunk(3)
+    r, z = sigma(rx + rs), sigma(zx + zs)
+    return (1 - z) * torch.tanh(nx + r * ns) + z * s, c
+
+
+def cell(
+    w: Weights,
+    config: Any,
+    name: str,
+    y: Tensor | None,
+    enters: Tensor,
+    s: Tensor,
+    c: Tensor,
+    mixed: Tensor | float = 0,
+) -> tuple[Tensor, Tensor]:
+    """One step of a cell that is stepped by hand: `y` is the word before, where this cell takes it; `enters` is what
+    else enters it; `mixed` is what gated contexts add to its gates and its candidate, in their order."""
+    n = s.shape[0]
+    given = w[f"{name}.bias"] if y is None else w[f"{name}.words.weight"] @ y + w[f"{name}.words.bias"]
+    given = given + mixed
+    if config.cell == "lstm":
+        return lstm(given + w[f"{name}.gates.weight"] @ torch.cat([enters, s]), c)
+    r, z = sigma(given[: 2 * n] + w[f"{name}.gates.weight"] @ torch.cat([enters, s])).chunk(2)
+    candidate = given[2 * n :] + w[f"{name}.candidate_inputs.weight"] @ enters
+    U = w[f"{name}.candidate_state.weight"]
+    if config.gru == "paper":  # Wu et al. 2018, equation (10)
+        return (1 - z) * s + z * torch.tanh(candidate + U @ (r * s)), c
+    new = torch.tanh(candidate + r * (U @ s + w[f"{name}.candidate_bias"]))
+    return (1 - z) * new + z * s, c
+
+
+def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list[Tensor]) -> Any:
+    """A stack of layers over a sequence, in the order given: the top layer's states, and every layer's last state and
+    memory."""
+    ends = []
+    for layer in range(depth):
+        s = c = zeros(config.hidden)
+        states = []
+        for x in xs:
+            if config.cell == "gru" and config.gru == "paper":
+                s, c = cell(w, config, f"encoder.{side}.{stack}.layers.{layer}", x, zeros(0), s, c)
+            else:
+                s, c = kernel_cell(w, config, f"encoder.{side}.{stack}", layer, x, s, c)
+            states.append(s)
+        xs = states
+        ends.append((s, c))
+    return xs, ends
+
+
+def encode(w: Weights, config: Any, x: list[int]) -> tuple[list[Tensor], Tensor, Tensor, list[Any]]:
+    """h_j of every word; the top layer's last forward and first backward state; and for every layer both directions'
+    last states and memories, summed."""
+    h = [w["source_words.weight"][x_j] for x_j in x]
+    layers = config.encoder_layers or config.layers
+    stacks, depth = (layers, 1) if config.encoder_stacks == "interleaved" else (1, layers)
+    sums: list[Any] = []
+    for stack in range(stacks):
+        forward, ends = one_way(w, config, "forwards", stack, depth, h)
+        backward, back_ends = one_way(w, config, "backwards", stack, depth, h[::-1])
+        backward = backward[::-1]
+        pairs = zip(forward, backward, strict=True)
+        h = [a + b if config.directions == "summed" else torch.cat([a, b]) for a, b in pairs]
+        sums += [(s + t, c + d) for (s, c), (t, d) in zip(ends, back_ends, strict=True)]
+    return h, forward[-1], backward[0], sums
+
+
+def first_state(
+    w: Weights, config: Any, h: list[Tensor], last: Tensor, first: Tensor, sums: list[Any]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The decoder's states and memories before the first word, layer by layer."""
+    layers = config.decoder_layers or config.layers
+    if config.first_state == "sum":
+        return [s for s, _ in sums], [c for _, c in sums]
+    nothing = [zeros(config.hidden) for _ in range(layers)]
+    if config.first_state == "zero":
+        return nothing, list(nothing)
+    summary = {"first_backward": first, "last": last, "mean": sum(h) / len(h)}[config.first_state]
+    names = [f"decoder.first.{layer}" for layer in range(layers)]
+    return [torch.tanh(w[f"{name}.weight"] @ summary + w[f"{name}.bias"]) for name in names], nothing
+
+
+def word_before(w: Weights, config: Any, y: list[int], i: int) -> Tensor:
+    """The embedding of y_{i-1}."""
+    if i == 0 and config.first_word == "zero":
+        return zeros(config.embedding)
+    return w["target_words.weight"][BEGIN if i == 0 else y[i - 1]]
+
+
+def log_softmax_output(w: Weights, t: Tensor) -> Tensor:
+    scores = w["output.weight"] @ t + w["output.bias"]
+    return scores - torch.log(torch.exp(scores).sum())
+
+
+def additive_energy(
+    w: Weights, name: str, s: Tensor, h: list[Tensor], covered: list[Any] | None = None
+) -> list[Tensor]:
+    """v . tanh(W s + U h_j [+ V C_j])."""
+    W, U, b = w[f"{name}.query.weight"], w[f"{name}.key.weight"], w[f"{name}.key.bias"]
+    v = w[f"{name}.energy.weight"][0]
+    extra = [0] * len(h) if covered is None else [w[f"{name}.covered.weight"] @ C_j for C_j in covered]
+    return [v @ torch.tanh(W @ s + U @ h_j + b + e_j) for h_j, e_j in zip(h, extra, strict=True)]
+
+
+def weighted(weights: list[Tensor], values: list[Tensor]) -> Tensor:
+    return sum((a * v for a, v in zip(weights, values, strict=True)), zeros(values[0].shape[0]))
