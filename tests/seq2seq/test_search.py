@@ -9,22 +9,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.batch import collate
-from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
 from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
 from seq2seq.text import END
+from tests.seq2seq.systems import ALL, model_of
 
 VOCABULARY = 9
 
 
-def model(vocabulary: int = VOCABULARY, **variant: object) -> Model:
-    torch.manual_seed(5)
-    words = TextVocabulary(vocabulary=vocabulary)
-    sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
-    return build(ModelConfig(sources={"source": words}, target=words, **{**sizes, **variant})).double().eval()
-
-
-MODEL = model(layers=2)
+MODEL = model_of("rnnsearch")
 SENTENCE = st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=12)
 OPTIONS = st.builds(
     lambda beam, best, **others: SearchOptions(beam=beam, n_best=min(beam, best), **others),
@@ -34,6 +26,7 @@ OPTIONS = st.builds(
     min_length=st.integers(0, 4),
     max_length=st.integers(4, 9),
     coverage_penalty=st.sampled_from([0.0, 0.3]),
+    shrinking=st.booleans(),
 )
 
 
@@ -52,34 +45,41 @@ def run(table: SlotTable, waiting: list[tuple[list[int], SearchOptions, int]], l
     return sorted(done, key=lambda one: int(str(one.key)))
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
-def test_what_is_beside_a_sentence_changes_nothing(waiting: list[tuple[list[int], SearchOptions, int]]) -> None:
-    together = run(SlotTable(MODEL, 6), waiting, looks=True)
+@pytest.mark.parametrize("system", ALL)
+@settings(max_examples=5, deadline=None)
+@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+def test_what_is_beside_a_sentence_changes_nothing(
+    system: str, waiting: list[tuple[list[int], SearchOptions, int]]
+) -> None:
+    model = model_of(system)
+    together = run(SlotTable(model, 6), waiting, looks=True)
     for (ids, options, _), found in zip(waiting, together, strict=True):
-        (alone,) = run(SlotTable(MODEL, options.beam), [(ids, options, 0)], looks=True)
+        (alone,) = run(SlotTable(model, options.beam), [(ids, options, 0)], looks=True)
         assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
         for ours, theirs in zip(alone.hypotheses, found.hypotheses, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-9)
-        ours_looks = alone.looks.weights["source", "attention"]
-        for k, hypothesis in enumerate(found.hypotheses):
-            steps = len(hypothesis.ids) + 1
-            theirs_looks = found.looks.weights["source", "attention"][0, k, :steps]
-            torch.testing.assert_close(
-                theirs_looks[:, : len(ids) + 1], ours_looks[0, k, :steps, : len(ids) + 1], rtol=0, atol=1e-9
-            )
-            assert (theirs_looks[:, len(ids) + 1 :] == 0).all()
+        assert alone.looks.matrices().keys() == set(model.config.looks)
+        for kind, ours_looks in alone.looks.matrices().items():
+            for k, hypothesis in enumerate(found.hypotheses):
+                steps = len(hypothesis.ids) + 1
+                theirs_looks = found.looks.matrices()[kind][0, k, :steps]
+                torch.testing.assert_close(
+                    theirs_looks[:, : len(ids) + 1], ours_looks[0, k, :steps, : len(ids) + 1], rtol=0, atol=1e-9
+                )
+                assert (theirs_looks[:, len(ids) + 1 :] == 0).all()
 
 
-@settings(max_examples=20, deadline=None)
-@given(SENTENCE, OPTIONS)
-def test_scores_are_log_probabilities(ids: list[int], options: SearchOptions) -> None:
-    (found,) = run(SlotTable(MODEL, 6), [(ids, options, 0)])
+@pytest.mark.parametrize("system", ALL)
+@settings(max_examples=5, deadline=None)
+@given(ids=SENTENCE, options=OPTIONS)
+def test_scores_are_log_probabilities(system: str, ids: list[int], options: SearchOptions) -> None:
+    model = model_of(system)
+    (found,) = run(SlotTable(model, 6), [(ids, options, 0)])
     assert 1 <= len(found.hypotheses) <= options.n_best
     assert [h.score for h in found.hypotheses] == sorted((h.score for h in found.hypotheses), reverse=True)
     for hypothesis in found.hypotheses:
         assert options.min_length <= len(hypothesis.ids) <= (options.max_length or 0)
-        rescored = -MODEL.loss(collate({"source": [ids]}, [hypothesis.ids])).nats.item()
+        rescored = -model.loss(collate({"source": [ids]}, [hypothesis.ids])).nats.item()
         assert hypothesis.log_probability == pytest.approx(rescored, abs=1e-9)
         if not options.coverage_penalty:
             length = len(hypothesis.ids) + 1
@@ -87,9 +87,10 @@ def test_scores_are_log_probabilities(ids: list[int], options: SearchOptions) ->
             assert hypothesis.score == pytest.approx(rescored / divisor, abs=1e-9)
 
 
+@pytest.mark.parametrize("system", ALL)
 @pytest.mark.parametrize("penalty", ["none", "average", 0.6])
-def test_a_wide_beam_finds_the_best_of_all_outputs(penalty: str | float) -> None:
-    small = model(vocabulary=7)
+def test_a_wide_beam_finds_the_best_of_all_outputs(system: str, penalty: str | float) -> None:
+    small = model_of(system, vocabulary=7)
     words, longest, ids = range(4, 7), 3, [4, 6, 5, 4]
     outputs = [list(o) for n in range(longest + 1) for o in itertools.product([1, *words], repeat=n)]
     batch = collate({"source": [ids] * len(outputs)}, outputs)
@@ -122,6 +123,16 @@ def test_greedy_takes_the_likeliest_word_each_time() -> None:
         written.append(int(log_p.argmax()))
         token = torch.tensor([[written[-1]]])
     assert found.hypotheses[0].ids == written
+
+
+def test_a_shrinking_beam_ends_with_as_many_outputs_as_it_was_wide() -> None:
+    ids = [5, 6, 7, 8]
+    options = SearchOptions(beam=4, n_best=4, shrinking=True, max_length=30)
+    (found,) = run(SlotTable(MODEL, 4), [(ids, options, 0)])
+    assert len(found.hypotheses) == 4
+    (narrow,) = run(SlotTable(MODEL, 1), [(ids, options.model_copy(update={"beam": 1, "n_best": 1}), 0)])
+    (greedy,) = run(SlotTable(MODEL, 1), [(ids, SearchOptions(beam=1, max_length=30), 0)])
+    assert narrow.hypotheses[0].ids == greedy.hypotheses[0].ids
 
 
 def test_source_capacity_shrinks_when_the_long_ones_leave() -> None:

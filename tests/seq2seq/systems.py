@@ -1,0 +1,40 @@
+"""Every system that ships, and some that nobody published, as tiny models in float64."""
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.model import Model, build
+from training.recipe import load_recipe
+
+TRANSLATION = (
+    "rnnsearch", "word_attention", "contextual_gates", "rnnsearch_star", "interactive_attention", "coverage_neural",
+    "coverage_linguistic",
+)  # fmt: skip
+HEADLINES = ("luong", "selective_gate", "uam")
+SYSTEMS = (*TRANSLATION, *HEADLINES)
+COMBINED: dict[str, dict[str, Any]] = {
+    "gates, written memory, UAM": {
+        "word_attention": True, "contextual_gates": True, "writing": "separate", "alignment_module": True, "layers": 2,
+    },
+    "words and coverage under a selective gate": {
+        "word_attention": True, "coverage": "neural", "selective_gate": "sum", "decoder": "conditional", "layers": 2,
+    },
+    "luong's order, writing to what it reads": {"decoder": "luong", "attention": "bilinear", "writing": "shared"},
+}  # fmt: skip
+ALL = (*SYSTEMS, *COMBINED)
+
+
+@cache
+def model_of(system: str, vocabulary: int = 9) -> Model:
+    """A recipe's model, or a combination's, with weights far from zero."""
+    if system in COMBINED:
+        chosen = COMBINED[system]
+    else:
+        chosen = load_recipe(system).model.model_dump(exclude={"dropout"})
+    sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
+    torch.manual_seed(5)
+    words = TextVocabulary(vocabulary=vocabulary)
+    return build(ModelConfig(**{**chosen, **sizes}, sources={"source": words}, target=words)).double().eval()

@@ -1,0 +1,122 @@
+"""What every system has in common: sizes, looks that never see padding, and combinations that are refused."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from seq2seq.batch import collate
+from seq2seq.config import Architecture, ModelConfig, TextVocabulary
+from seq2seq.model import build
+from tests.seq2seq.systems import ALL, SYSTEMS, model_of
+from training.recipe import load_recipe
+
+WORDS = st.lists(st.integers(4, 8), min_size=0, max_size=9)
+
+
+@pytest.mark.parametrize("system", ALL)
+@settings(max_examples=8, deadline=None)
+@given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5), multiple=st.sampled_from([1, 4, 16]))
+def test_looks_are_on_words_and_sum_to_one(
+    system: str, pairs: list[tuple[list[int], list[int]]], multiple: int
+) -> None:
+    model = model_of(system)
+    batch = collate({"source": [source for source, _ in pairs]}, [target for _, target in pairs], multiple)
+    looks = model.looks(model.encode(batch), batch.target_BL[:, None])
+    padding = batch.sources["source"].padding_BT[:, None, None]
+    matrices = looks.matrices()
+    assert matrices.keys() == set(model.config.looks)
+    for kind, weights in matrices.items():
+        assert (weights >= 0).all()
+        assert (weights.masked_select(padding.expand_as(weights)) == 0).all(), kind
+        rows = weights.sum(-1)
+        if kind == "uam":  # a distribution over the vocabulary, of which the source's own tokens have a part
+            assert (rows <= 1 + 1e-9).all()
+        else:
+            torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=1e-9)
+    if (gate := looks.gate) is not None:
+        assert ((gate > 0) & (gate < 1)).all()
+    for fertility in looks.fertility.values():
+        real = fertility[~batch.sources["source"].padding_BT]
+        assert ((real > 0) & (real < (model.config.fertility or 2.0))).all()
+
+
+@pytest.mark.parametrize("system", ALL)
+def test_an_empty_row_has_no_part_in_the_loss_of_others(system: str) -> None:
+    model = model_of(system)
+    alone = model.loss(collate({"source": [[5, 6, 7]]}, [[6, 8]]))
+    empty = model.loss(collate({"source": [[]]}, [[]]))
+    both = model.loss(collate({"source": [[5, 6, 7], []]}, [[6, 8], []]))
+    torch.testing.assert_close(both.objective, alone.objective + empty.objective, rtol=0, atol=1e-9)
+    torch.testing.assert_close(both.nats, alone.nats + empty.nats, rtol=0, atol=1e-9)
+
+
+def millions(recipe: str) -> float:
+    """Parameters at the sizes of Wu et al. 2018, table 3: two layers a side, E = H = 256."""
+    vocabularies = {"source": 32009, "target": 22822}
+    config = load_recipe(recipe, ["model.layers=2"]).model_for(vocabularies)
+    with torch.device("meta"):
+        return sum(build(config).parts().values()) / 1e6
+
+
+def test_parameter_counts_are_the_papers() -> None:
+    plain, words, gates = (millions(name) for name in ("rnnsearch", "word_attention", "contextual_gates"))
+    assert (plain, words, gates) == pytest.approx((24.3, 24.9, 25.6), rel=0.03)
+    assert words - plain == pytest.approx(0.6, abs=0.15)
+    assert gates - words == pytest.approx(0.7, abs=0.15)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("paper", ["", "paper/"])
+def test_every_recipe_is_whole_and_builds(system: str, paper: str) -> None:
+    recipe = load_recipe(paper + system)
+    assert recipe.about
+    with torch.device("meta"):
+        build(recipe.model_for({"source": 50, "target": 50}))
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"contextual_gates": True}, "contextual_gates: weighs two contexts"),
+        ({"contextual_gates": True, "word_attention": True, "decoder": "luong"}, "none enters them"),
+        ({"coverage": "neural", "attention": "bilinear"}, "coverage: is read inside the additive energy"),
+        ({"coverage_size": 4}, "coverage_size: has no effect"),
+        ({"coverage": "neural", "fertility": 3.0}, "fertility: has no effect"),
+        ({"attention": "bilinear", "attention_size": 8}, "attention_size: has no effect"),
+        ({"decoder": "luong", "readout": "tanh"}, "readout: has no effect"),
+        ({"alignment_weight": 5.0}, "alignment_weight: has no effect"),
+        ({"alignment_longer": "all"}, "alignment_longer: has no effect"),
+        ({"first_state": "sum", "encoder_layers": 2}, "first_state: sum goes layer by layer"),
+        ({"decoder": "luong", "hidden": 8, "embedding": 4, "tie_embeddings": "output"}, "tie_embeddings"),
+        ({"initialization_scale": 0.1}, "initialization_scale: has no effect"),
+        ({"writing": "always"}, "writing"),
+    ],
+)
+def test_parts_without_meaning_together_are_refused_with_a_reason(keys: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        Architecture(**keys)
+
+
+def test_orthogonal_initialization_is_the_papers() -> None:
+    """Meng et al. 2016, section 4.2: orthogonal recurrent weights, zero biases, the rest normal(0, 0.01^2)."""
+    torch.manual_seed(1)
+    words = TextVocabulary(vocabulary=500)
+    config = ModelConfig(
+        cell="gru", decoder="conditional", initialization="orthogonal", embedding=60, hidden=40,
+        sources={"source": words}, target=words,
+    )  # fmt: skip
+    parameters = dict(build(config).named_parameters())
+    recurrent = [
+        *parameters["encoder.forwards.0.weight_hh_l0"].split(40),
+        *parameters["decoder.opening.gates.weight"][:, -40:].split(40),
+        parameters["decoder.cells.0.candidate_state.weight"],
+    ]
+    for weight in recurrent:
+        torch.testing.assert_close(weight @ weight.T, torch.eye(40), rtol=0, atol=1e-5)
+    for name, parameter in parameters.items():
+        if parameter.dim() == 1:
+            assert (parameter == 0).all(), name
+    assert float(parameters["output.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
+    assert float(parameters["source_words.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
