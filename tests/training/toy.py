@@ -11,7 +11,7 @@ WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do",
 SETTINGS = (
     "sources.source.units=words", "target.units=words", "model.embedding=32", "model.hidden=32", "model.dropout=0.1",
     "training.batch_tokens=300", "training.learning_rate=0.01", "training.epochs=3", "training.precision=fp32",
-    "training.label_smoothing=0", "training.average=2",
+    "training.label_smoothing=0", "training.average=2", "training.score=bleu",
 )  # fmt: skip
 
 
@@ -39,12 +39,14 @@ def write_corpus(folder: Path, pairs: int = 600) -> Path:
     return description
 
 
-def toy_job(folder: Path, run: str = "toy", resume: bool = False, settings: Sequence[str] = ()) -> TrainingJob:
+def toy_job(
+    folder: Path, run: str = "toy", resume: bool = False, settings: Sequence[str] = (), recipe: str = "rnnsearch"
+) -> TrainingJob:
     """A training on the toy corpus, everything under `folder`."""
     data = folder / "toy.yaml"
     if not data.exists():
         write_corpus(folder)
     return job_for(
-        "rnnsearch", str(data), [*SETTINGS, *settings],
+        recipe, str(data), [*SETTINGS, *settings],
         prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume,
     )  # fmt: skip
