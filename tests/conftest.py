@@ -1,6 +1,9 @@
 """What every test runs under: one thread, nothing sent to anybody, and its own folder for what it writes."""
 
 import os
+from pathlib import Path
+
+import pytest
 
 # Before torch, Ray and MLflow are imported anywhere: they read these once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -8,5 +11,14 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
-for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "INTERLINEAR_DATA", "RAY_ADDRESS"):
+for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS"):
     os.environ.pop(variable, None)
+CORPORA = os.environ.pop("INTERLINEAR_DATA", None)
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """Where real corpora lie, for the tests that look at them; they are skipped where INTERLINEAR_DATA is not set."""
+    if CORPORA is None:
+        pytest.skip("INTERLINEAR_DATA does not say where the corpora lie")
+    return Path(CORPORA)

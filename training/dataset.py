@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, cast
 
@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
 
 from seq2seq.errors import DataError, UnknownDataError
+from training.rewriting import WORDS, Step, rewriter
 from training.shipped import shipped
 
 GENERATED = Path("prepared/generated")
@@ -31,12 +32,25 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class TextFile(Record):
+    """A file, and the steps that write each of its lines as the other files of its field are written."""
+
+    file: str
+    steps: tuple[Step, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_form(cls, value: object) -> object:
+        """A path stands for a file that is read as it is."""
+        return {"file": value} if isinstance(value, str) else value
+
+
 def as_list(value: object) -> object:
     """One path may stand where a list of paths may."""
     return [value] if isinstance(value, str) else value
 
 
-Files = Annotated[tuple[str, ...], BeforeValidator(as_list), pydantic.Field(min_length=1)]
+Files = Annotated[tuple[TextFile, ...], BeforeValidator(as_list), pydantic.Field(min_length=1)]
 
 
 class FieldFiles(Record):
@@ -54,6 +68,20 @@ class FieldFiles(Record):
     def short_form(cls, value: object) -> object:
         """A path, or a list of paths, stands for a field without options."""
         return {"files": value} if isinstance(value, str | list) else value
+
+    @property
+    def every_file(self) -> tuple[TextFile, ...]:
+        """The files of the text and of its references."""
+        return tuple(chain(self.files, *self.references))
+
+    @model_validator(mode="after")
+    def steps_lead_to_the_form(self) -> "FieldFiles":
+        for file in self.every_file:
+            if not self.tokenised and WORDS.intersection(file.steps):
+                raise ValueError(f"{file.file} is cut into words, so its field must say `tokenised: true`")
+            if self.case != "lower" and "lower" in file.steps:
+                raise ValueError(f"{file.file} is put into lower case, so its field must say `case: lower`")
+        return self
 
 
 class Home(Record):
@@ -109,17 +137,17 @@ class Description(Record):
     def paths(self) -> tuple[str, ...]:
         """Every file that the splits name, once, as written."""
         fields = [field for split in self.splits.values() for field in split.values()]
-        return tuple(
-            dict.fromkeys(path for field in fields for files in (field.files, *field.references) for path in files)
-        )
+        return tuple(dict.fromkeys(file.file for field in fields for file in field.every_file))
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a split whose files have been found."""
+    """A field of a split whose files have been found. `steps`: what the lines of some of them go through."""
 
     name: str
     files: tuple[Path, ...]
+    steps: Mapping[Path, tuple[Step, ...]]
+    language: str | None
     tokenised: bool
     lowercase: bool
     unknown: str | None
@@ -172,6 +200,8 @@ class Dataset(Description):
         return Field(
             name=name,
             files=self.found(described.files),
+            steps={self.find(file.file): file.steps for file in described.every_file if file.steps},
+            language=self.languages.get(name),
             tokenised=described.tokenised,
             lowercase=described.case == "lower",
             unknown=described.unknown,
@@ -179,8 +209,8 @@ class Dataset(Description):
             references=tuple(self.found(files) for files in described.references),
         )
 
-    def found(self, paths: Sequence[str]) -> tuple[Path, ...]:
-        return tuple(self.find(path) for path in paths)
+    def found(self, files: Sequence[TextFile]) -> tuple[Path, ...]:
+        return tuple(self.find(file.file) for file in files)
 
     def find(self, path: str) -> Path:
         """Where a file lies: as it is when absolute, else in the first root that has it. Raises DataError."""
@@ -195,13 +225,15 @@ class Dataset(Description):
         )
 
     def fingerprint(self, split: str, names: Sequence[str]) -> str:
-        """SHA-256 (hex) over the contents of the named fields' files."""
+        """SHA-256 (hex) over the contents of the named fields' files, and the steps that their lines go through."""
         digest = hashlib.sha256()
         for name in names:
             digest.update(f"{name}\n".encode())
-            for path in self.field(split, name).files:
+            field = self.field(split, name)
+            for path in field.files:
                 facts = path.stat()
                 digest.update(contents_hash(path.resolve(), facts.st_size, facts.st_mtime_ns).encode())
+                digest.update(" ".join(field.steps.get(path, ())).encode())
         return digest.hexdigest()
 
 
@@ -303,13 +335,17 @@ def contents_hash(path: Path, size: int, modified_ns: int) -> str:
 
 
 def read_lines(field: Field) -> Iterator[str]:
-    """The lines of a field, without their line ends; its files follow each other. Plain or gzip, strict UTF-8.
+    """The lines of a field, without their line ends; its files follow each other, each rewritten by its steps.
 
-    Raises DataError: nothing in it, bytes that are not UTF-8 (file and line), a damaged or unreadable file.
+    Files are plain or gzip, strict UTF-8. Raises DataError: nothing in it, bytes that are not UTF-8 (file and line), a
+    damaged or unreadable file, a step whose program is not installed.
     """
     empty = True
     for path in field.files:
-        for line in read_file(path):
+        lines = read_file(path)
+        if steps := field.steps.get(path):
+            lines = map(rewriter(steps, field.language, field.unknown), lines)
+        for line in lines:
             empty = False
             yield line
     if empty:

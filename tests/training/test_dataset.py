@@ -1,6 +1,7 @@
 """Data sets are found, read and refused with a sentence that names the cause."""
 
 import gzip
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,18 @@ def test_an_unknown_name_lists_the_known_ones_and_the_close_ones():
             "unknown key 'splits.train.source.tokenized'",
         ),
         ({"splits": {"train": {"source": []}}}, "splits.train.source.files: "),
+        (
+            {"splits": {"train": {"source": [{"file": "a", "steps": ["stem"]}]}}},
+            "splits.train.source.files.0.steps.0: ",
+        ),
+        (
+            {"splits": {"train": {"source": [{"file": "a", "steps": ["moses"]}]}}},
+            "splits.train.source: a is cut into words, so its field must say `tokenised: true`",
+        ),
+        (
+            {"splits": {"train": {"source": {"files": "b", "references": [[{"file": "a", "steps": ["lower"]}]]}}}},
+            "splits.train.source: a is put into lower case, so its field must say `case: lower`",
+        ),
         ({"languages": {"sauce": "de"}}, "languages names the field 'sauce', which no split has"),
         ({"languages": {"source": False}}, "languages.source: "),  # what YAML makes of `no`, for Norwegian
         (
@@ -209,12 +222,74 @@ def test_a_fingerprint_is_of_the_contents(tmp_path: Path):
     assert first != corpus(tmp_path, en=b"one\ntwo\nThree\n").fingerprint("train", ("source", "target"))
 
 
+def rewritten(folder: Path, language: str, lines: list[str], steps: list[str], unknown: str | None = None) -> list[str]:
+    """What the lines of a file become, behind a file that is as it should be."""
+    (folder / "a").write_text("first\n", encoding="utf-8")
+    (folder / "b").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files = ["a", {"file": "b", "steps": steps}]
+    field = {"files": files, "tokenised": True, "case": "lower", "unknown": unknown}
+    path = described(folder, languages={"source": language}, splits={"train": {"source": field}})
+    first, *others = read_lines(open_dataset(str(path)).field("train", "source"))
+    assert first == "first"
+    return others
+
+
+def test_steps_write_one_file_as_the_others_are(tmp_path: Path):
+    lines = ["It's 1,250 Francs.", "<unk>!"]
+    assert rewritten(tmp_path, "en", lines, ["digits"]) == ["It's #,### Francs.", "<unk>!"]
+    assert rewritten(tmp_path, "en", lines[:1], ["moses", "lower", "digits"]) == ["it 's #,### francs ."]
+
+
+def test_chinese_has_one_segmentation(tmp_path: Path):
+    pytest.importorskip("rjieba")
+    lines = ["汤姆因为工作现在在波士顿。", "汤 姆 因 为 工作 现 在 在 波士顿 。", "在 <unk> 下 面 听 CD player 。"]
+    assert rewritten(tmp_path, "zh", lines, ["jieba"], unknown="<unk>") == [
+        "汤姆 因为 工作 现在 在 波士顿 。",
+        "汤姆 因为 工作 现在 在 波士顿 。",
+        "在 <unk> 下面 听 CD player 。",
+    ]
+
+
+def test_a_segmenter_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    with pytest.raises(DataError, match=r"rjieba, which is not installed. Pip install 'interlinear\[chinese\]'"):
+        rewritten(tmp_path, "zh", ["你好"], ["jieba"])
+
+
+def test_steps_belong_to_the_fingerprint(tmp_path: Path):
+    corpus(tmp_path)
+
+    def fingerprint(**steps: list[str]) -> str:
+        files = [{"file": "train.de", **steps}]
+        source = {"files": files, "tokenised": True, "case": "lower"}
+        dataset = open_dataset(str(described(tmp_path, splits={"train": {"source": source, "target": "train.en"}})))
+        return dataset.fingerprint("train", ("source", "target"))
+
+    assert fingerprint() == fingerprint(steps=[]) != fingerprint(steps=["moses"]) != fingerprint(steps=["lower"])
+
+
 def test_every_shipped_description_is_complete():
     assert {"demo", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr"} <= set(known_datasets())
     for name in known_datasets():
         dataset = locate(name)
-        assert {"train", "dev", "test"} <= set(dataset.splits)
+        assert "test" in dataset.splits, name
+        assert dataset.has("train") == dataset.has("dev") == bool(dataset.defaults) or dataset.generate, name
         assert {"source", "target"} <= set(dataset.languages)
+
+
+@pytest.mark.parametrize("name", [name for name in known_datasets() if locate(name).generate is None])
+def test_every_shipped_description_fits_its_files(name: str, corpora: Path):
+    dataset = open_dataset(name, corpora)
+    if not all((corpora / path).exists() for path in dataset.paths):
+        pytest.skip(f"the files of {name} are not here")
+    for split in dataset.splits:
+        if split == "train":
+            continue  # the longest, and like the others
+        for row in read_rows(dataset, split, dataset.fields(split)):
+            assert all(row.texts), f"{name}, {split}, line {row.number}"
+            for field, text in zip(dataset.fields(split), row.texts, strict=True):
+                described_field = dataset.splits[split][field]
+                assert described_field.case == "natural" or text == text.lower(), f"{name}, {split}, line {row.number}"
 
 
 def test_a_generated_set_is_read_from_where_it_was_made(tmp_path: Path):
