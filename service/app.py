@@ -16,10 +16,10 @@ from service.engine import Engine
 from service.metrics import Metrics
 from service.middleware import BodyLimit, Envelope
 from service.models import load_models
-from service.routes import languages, operations, pages, translation
+from service.routes import languages, operations, pages, summarization, translation
 from service.settings import Settings
 
-ABOUT = """Translation that shows what it looked at.
+ABOUT = """Translations and headlines that show what they looked at.
 
 `/translate`, `/detect`, `/languages` and `/frontend/settings` are LibreTranslate's: its clients work unchanged.
 POST routes take JSON, URL-encoded and multipart forms. Errors are problem details (RFC 9457).
@@ -60,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Envelope, metrics=metrics)  # the last one added is the outermost
     problems.install(app)
     app.include_router(translation.router(settings))
+    app.include_router(summarization.router(settings))
     app.include_router(languages.router(settings))
     app.include_router(operations.routes)
     app.include_router(pages.routes)

@@ -42,16 +42,18 @@ def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
             if media == JSON.encode():
                 return kind.model_validate(parse_json(content), strict=True)
             pairs = parse_multipart(content, options) if media == MULTIPART.encode() else parse_urlencoded(content)
-            return kind.model_validate(gather(pairs, repeated="q"))
+            return kind.model_validate(gather(pairs, repeated=kind.field))
         except ValidationError as error:
-            raise invalid(error, known=list(kind.model_fields)) from None
+            raise invalid(error, known=kind.names()) from None
 
     return read
 
 
 def described(kind: type[Asked]) -> dict[str, Any]:
     """The same body for OpenAPI; part of a route's `openapi_extra`."""
-    content = {"schema": kind.model_json_schema(), "example": kind.example}
+    schema = kind.model_json_schema()
+    schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
+    content = {"schema": schema, "example": kind.example}
     return {"requestBody": {"required": True, "content": dict.fromkeys((JSON, URLENCODED, MULTIPART), content)}}
 
 

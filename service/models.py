@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from registry.names import AliasName, fetch, parse
-from seq2seq.bundle import Bundle, load
+from seq2seq.bundle import Bundle, Task, load
 from seq2seq.errors import CallError, ServiceError
 from service.problems import Problem, shown
+from service.schemas import ModelIdentity
 from service.settings import ModelPlace, Settings
 
 
@@ -20,14 +21,23 @@ class Served:
     bundle: Bundle
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         return self.bundle.card.task
+
+    @property
+    def source(self) -> str:
+        """The name of its text source."""
+        return next(iter(self.bundle.card.model.sources))
 
     @property
     def pair(self) -> tuple[str, str]:
         """The languages that it reads and writes."""
         languages = self.bundle.card.languages
         return languages["source"], languages["target"]
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(name=self.name, version=self.version)
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
@@ -47,6 +57,10 @@ class Models:
     def translators(self) -> list[Served]:
         return [model for model in self.served if model.task == "translation"]
 
+    def summarizer(self, reference: str | None) -> Served:
+        """The model for headlines, by its name where one is given. Raises Problem."""
+        return self._named("summarization", reference)[0]
+
     def languages(self) -> dict[str, list[str]]:
         """Every language that is read or written, and what it is translated into."""
         pairs = [model.pair for model in self.translators()]
@@ -55,27 +69,33 @@ class Models:
 
     def sources(self, target: str, reference: str | None) -> set[str]:
         """The languages that can be translated into `target`, by the model that is named. Raises Problem."""
-        fitting = {m.pair[0] for m in self._named(reference) if m.pair[1] == target}
+        fitting = {m.pair[0] for m in self._named("translation", reference) if m.pair[1] == target}
         if not fitting:
             raise self._no_pair("auto", target, reference)
         return fitting
 
     def translator(self, source: str, target: str, reference: str | None) -> Served:
         """The model for a pair of languages, by its name where one is given. Raises Problem."""
-        for model in self._named(reference):
+        for model in self._named("translation", reference):
             if model.pair == (source, target):
                 return model
         raise self._no_pair(source, target, reference)
 
-    def _named(self, reference: str | None) -> list[Served]:
-        named = [model for model in self.translators() if reference is None or model.is_called(reference)]
-        if not named:
-            names = ", ".join(dict.fromkeys(str(model) for model in self.translators())) or "none that translates"
-            raise Problem.in_field("model", f"must be one that is served, {names}, not {shown(reference)!r}")
-        return named
+    def _named(self, task: Task, reference: str | None) -> list[Served]:
+        """The models for a task, of those that a request names. Raises Problem where there is none."""
+        fitting = [model for model in self.served if model.task == task]
+        called = [model for model in self.served if reference is None or model.is_called(reference)]
+        if named := [model for model in fitting if model in called]:
+            return named
+        if reference is None:
+            raise Problem(400, f"no model that is served is for {task}")
+        names = ", ".join(dict.fromkeys(map(str, fitting))) or "none"
+        if called:
+            raise Problem.in_field("model", f"must be one for {task}, {names}: {called[0]} is for {called[0].task}")
+        raise Problem.in_field("model", f"must be one that is served for {task}, {names}, not {shown(reference)!r}")
 
     def _no_pair(self, source: str, target: str, reference: str | None) -> Problem:
-        pairs = [model.pair for model in self._named(reference)]
+        pairs = [model.pair for model in self._named("translation", reference)]
         from_source = sorted({t for s, t in pairs if s == source})
         if from_source:
             return Problem.in_field("target", f"must be {' or '.join(from_source)} for {source}, not {shown(target)!r}")

@@ -1,11 +1,14 @@
 """Requests and answers as they travel: LibreTranslate's, and what we answer more."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
+from seq2seq.bundle import Task
 from seq2seq.looks import Explanation
 from service.settings import Settings
+
+S = TypeVar("S", bound="SearchRequest")
 
 Code = Annotated[str, Field(max_length=16, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
 
@@ -25,17 +28,56 @@ Penalty = Annotated[
 ]
 
 
+def _not_blank(text: str | list[str]) -> str | list[str]:
+    if not any(one.strip() for one in ([text] if isinstance(text, str) else text)):
+        raise ValueError("must not be blank")
+    return text
+
+
 class Asked(BaseModel):
     """What every request may carry."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     example: ClassVar[dict[str, str | int | bool]]
+    field: ClassVar[str] = "q"  # where the text is, or the texts
 
     api_key: str | None = Field(None, max_length=512, description="accepted and not needed: this service asks for none")
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """The fields, those that are required first."""
+        return sorted(cls.model_fields, key=lambda name: not cls.model_fields[name].is_required())
 
-class TranslateRequest(Asked):
+
+class SearchRequest(Asked):
+    """A text or a list of texts, and how to search for what is written of each."""
+
+    done: ClassVar[str]  # what is done to a text
+
+    alternatives: int | None = None
+    beam_size: int | None = None
+    length_penalty: Penalty | None = Field(
+        None, description="`none`, `average` (by length), or the exponent of GNMT's penalty; default: the model's"
+    )
+    max_length: int | None = Field(None, ge=1, le=10_000, description="most tokens of an answer; default: the model's")
+    model: str | None = Field(
+        None, min_length=1, max_length=200, description="`name`, `name@alias` or `name@version`; default: the first fit"
+    )
+    explain: bool | None = Field(None, description="answer with what every word looked at")
+
+    @property
+    def given(self) -> str | list[str]:
+        """The field that holds the text."""
+        text: str | list[str] = getattr(self, self.field)
+        return text
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.given] if isinstance(self.given, str) else self.given
+
+
+class TranslateRequest(SearchRequest):
     """A text or a list of texts, and how to translate them."""
 
     example: ClassVar[dict[str, str | int | bool]] = {
@@ -45,27 +87,26 @@ class TranslateRequest(Asked):
         "alternatives": 2,
         "explain": True,
     }
+    done: ClassVar[str] = "translated"
 
     q: str | list[str]
     source: Code = Field(description="the language of `q`, or `auto`")
     target: Code = Field(description="the language to translate into")
     format: Literal["text"] | None = Field(None, description="plain text; markup (`html`) is refused")
-    alternatives: int | None = None
-    beam_size: int | None = None
-    length_penalty: Penalty | None = Field(
-        None, description="`none`, `average` (by length), or the exponent of GNMT's penalty; default: the model's"
-    )
-    max_length: int | None = Field(
-        None, ge=1, le=10_000, description="most tokens of a translation; default: the model's"
-    )
-    model: str | None = Field(
-        None, min_length=1, max_length=200, description="`name`, `name@alias` or `name@version`; default: by languages"
-    )
-    explain: bool | None = Field(None, description="answer with what every word looked at")
 
-    @property
-    def texts(self) -> list[str]:
-        return [self.q] if isinstance(self.q, str) else self.q
+
+class SummarizeRequest(SearchRequest):
+    """A text or a list of texts, and how to summarize them."""
+
+    example: ClassVar[dict[str, str | int | bool]] = {
+        "text": "A dog is running in the park.",
+        "alternatives": 2,
+        "explain": True,
+    }
+    field: ClassVar[str] = "text"
+    done: ClassVar[str] = "summarized"
+
+    text: str | list[str]
 
 
 class DetectRequest(Asked):
@@ -76,33 +117,31 @@ class DetectRequest(Asked):
     q: str
 
 
-def translate_request(settings: Settings) -> type[TranslateRequest]:
-    """TranslateRequest with a service's own limits, so that OpenAPI says them."""
+def search_request(kind: type[S], settings: Settings) -> type[S]:
+    """A kind of request with a service's own limits, so that OpenAPI says them."""
     text = Annotated[str, Field(min_length=1, max_length=settings.characters), Tag("text")]
     item = Annotated[str, Field(max_length=settings.characters)]
     texts = Annotated[list[item], Field(min_length=1, max_length=settings.texts), Tag("texts")]
-    return create_model(
-        "TranslateRequest",
-        __base__=TranslateRequest,
-        __doc__=TranslateRequest.__doc__,
-        q=(
-            Annotated[text | texts, Discriminator(_is_list)],
+    limited: dict[str, Any] = {
+        kind.field: (
+            Annotated[Annotated[text | texts, Discriminator(_is_list)], AfterValidator(_not_blank)],
             Field(description="a text, or a list of texts; a blank one in a list is answered as it is"),
         ),
-        alternatives=(
+        "alternatives": (
             Annotated[int, Field(ge=0, lt=settings.beam)] | None,
-            Field(None, description="further translations of each text: fewer than `beam_size`"),
+            Field(None, description="further answers to each text: fewer than `beam_size`"),
         ),
-        beam_size=(
+        "beam_size": (
             Annotated[int, Field(ge=1, le=settings.beam)] | None,
             Field(None, description="hypotheses that the search keeps; default: the model's"),
         ),
-    )
+    }
+    return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **limited)
 
 
 def detect_request(settings: Settings) -> type[DetectRequest]:
     """DetectRequest with a service's own limits."""
-    text = Annotated[str, Field(min_length=1, max_length=settings.characters)]
+    text = Annotated[str, Field(min_length=1, max_length=settings.characters), AfterValidator(_not_blank)]
     return create_model("DetectRequest", __base__=DetectRequest, __doc__=DetectRequest.__doc__, q=(text, ...))
 
 
@@ -126,17 +165,35 @@ class Detection(Answered):
     language: str = Field(examples=["de"])
 
 
+Alternatives = Annotated[
+    list[str] | list[list[str]] | None, Field(description="when asked for: the next best, the best first")
+]
+Scores = Annotated[
+    list[float] | list[list[float]] | None,
+    Field(description="with `alternatives`: what ranked the answer and then each alternative"),
+]
+Explanations = Annotated[list[Explanation] | None, Field(description="with `explain`: one for every text")]
+
+
 class TranslateResponse(Answered):
     """What `/translate` answers. Where `q` was a list, everything that belongs to one text is a list in its order."""
 
     translatedText: str | list[str] = Field(examples=["A dog is running."])  # noqa: N815
-    alternatives: list[str] | list[list[str]] | None = Field(None, description="when asked for: the best first")
-    scores: list[float] | list[list[float]] | None = Field(
-        None, description="with `alternatives`: what ranked the translation and then each alternative"
-    )
+    alternatives: Alternatives = None
+    scores: Scores = None
     detectedLanguage: Detection | list[Detection] | None = Field(None, description="for source `auto`")  # noqa: N815
     model: ModelIdentity | list[ModelIdentity] = Field(description="a list only where the texts went to several models")
-    explanations: list[Explanation] | None = Field(None, description="with `explain`: one for every text")
+    explanations: Explanations = None
+
+
+class SummarizeResponse(Answered):
+    """What `/summarize` answers. Where `text` was a list, what belongs to one text is a list in its order."""
+
+    summaries: str | list[str] = Field(examples=["Dog runs"])
+    alternatives: Alternatives = None
+    scores: Scores = None
+    model: ModelIdentity
+    explanations: Explanations = None
 
 
 class Language(Answered):
@@ -169,7 +226,7 @@ class FrontendSettings(Answered):
     filesTranslation: bool = False  # noqa: N815
     frontendTimeout: int = Field(description="milliseconds of quiet before a page translates")  # noqa: N815
     keyRequired: bool = False  # noqa: N815
-    language: LanguagePair
+    language: LanguagePair | None = Field(None, description="absent where no model translates")
     suggestions: bool = False
     supportedFilesFormat: list[str] = []  # noqa: N815
 
@@ -197,7 +254,7 @@ class ModelDescription(Answered):
     name: str = Field(examples=["de-en"])
     version: str = Field(examples=["3"])
     aliases: list[str] = Field(examples=[["champion"]])
-    task: str = Field(examples=["translation"])
+    task: Task = Field(description="which route it answers", examples=["translation"])
     languages: dict[str, str] = Field(examples=[{"source": "de", "target": "en"}])
     accepts: Accepts
     scores: dict[str, ModelScore]

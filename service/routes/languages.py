@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from service import languages
 from service.bodies import body, described
 from service.dependencies import TIMEOUT_PARAMETER, Asking, Running
-from service.problems import Problem, problems
+from service.problems import problems
 from service.schemas import (
     Detection,
     DetectRequest,
@@ -44,22 +44,18 @@ def router(settings: Settings) -> APIRouter:
         caller: Asking, service: Running, request: Annotated[DetectRequest, Depends(body(kind))]
     ) -> list[Detection]:
         """The languages served that a text may be in, the likeliest first."""
-        if not request.q.strip():
-            raise Problem.in_field("q", "has nothing to detect")
         guesses = await caller.wait_for(asyncio.to_thread(service.detector.guesses, request.q))
         return [Detection(confidence=round(100 * guess.probability, 1), language=guess.language) for guess in guesses]
 
-    @routes.get("/frontend/settings", response_model=FrontendSettings, responses=problems(503))
+    @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
     async def frontend_settings(service: Running) -> FrontendSettings:
         """What a page needs to know before it translates."""
-        translators = service.models.translators()
-        if not translators:
-            raise Problem.away("no model that translates is served")
-        source, target = (NamedLanguage(code=code, name=languages.name(code)) for code in translators[0].pair)
+        first = next(iter(service.models.translators()), None)
+        pair = [NamedLanguage(code=code, name=languages.name(code)) for code in first.pair] if first else None
         return FrontendSettings(
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
-            language=LanguagePair(source=source, target=target),
+            language=LanguagePair(source=pair[0], target=pair[1]) if pair else None,
         )
 
     return routes

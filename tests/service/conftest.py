@@ -1,4 +1,4 @@
-"""Two small models that were really trained, German to English and back, and services that serve them."""
+"""Small models that were really trained, German to English and back and to headlines, and services of them."""
 
 import itertools
 import random
@@ -16,10 +16,11 @@ import torch
 import uvicorn
 
 from seq2seq.batch import collate
-from seq2seq.bundle import Card, Limits, write_bundle
+from seq2seq.bundle import Card, Limits, Task, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.metrics.score import Score
 from seq2seq.model import build
+from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
 from service.settings import ModelPlace, Settings
@@ -56,7 +57,25 @@ def sentences() -> list[tuple[str, str]]:
     return pairs
 
 
-def train(folder: Path, source: str, target: str, pairs: list[tuple[str, str]], learnt: float) -> Path:
+def headlines() -> list[tuple[str, str]]:
+    """A sentence, and a headline: who does what."""
+    words = {"is running": "runs", "is sleeping": "sleeps", "is playing": "plays", "is sitting": "sits"}
+    return [
+        (capital(f"{who} {does} {where}."), capital(f"{who.split()[-1]} {words[does]}"))
+        for (_, who), (_, does), (_, where) in itertools.product(WHO, DOES, WHERE)
+    ]
+
+
+def train(
+    folder: Path,
+    source: str,
+    target: str,
+    pairs: list[tuple[str, str]],
+    learnt: float,
+    task: Task = "translation",
+    search: SearchOptions = SearchOptions(),
+    **architecture: bool,
+) -> Path:
     """A bundle that has learnt the pairs, to so many nats a sentence."""
     torch.manual_seed(3)
     tokenizers = {
@@ -70,6 +89,7 @@ def train(folder: Path, source: str, target: str, pairs: list[tuple[str, str]], 
         tie_embeddings="output",
         sources={"source": vocabularies["source"]},
         target=vocabularies["target"],
+        **architecture,
     )
     model = build(config).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.015)
@@ -88,8 +108,10 @@ def train(folder: Path, source: str, target: str, pairs: list[tuple[str, str]], 
         if float(loss.nats.detach()) / 24 < learnt:
             break
     card = Card(
+        task=task,
         languages={"source": source, "target": target},
         model=config,
+        search=search,
         limits=Limits(source_length=150),
         metrics={"bleu": Score(score=99.0, signature="a test's")},
     )
@@ -101,6 +123,7 @@ def train(folder: Path, source: str, target: str, pairs: list[tuple[str, str]], 
 class Bundles:
     de_en: Path
     en_de: Path
+    headlines: Path
 
 
 @pytest.fixture(scope="session")
@@ -112,6 +135,18 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
         return Bundles(
             train(folder / "de-en", "de", "en", pairs, learnt=0.1),
             train(folder / "en-de", "en", "de", [(t, s) for s, t in pairs], learnt=4.0),
+            train(
+                folder / "headlines",
+                "en",
+                "en",
+                headlines(),
+                learnt=0.1,
+                task="summarization",
+                search=SearchOptions(min_length=2),
+                word_attention=True,
+                contextual_gates=True,
+                alignment_module=True,
+            ),
         )
     finally:
         torch.set_num_threads(threads)
@@ -119,8 +154,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    places = (ModelPlace(name="de-en", place=str(bundles.de_en)), ModelPlace(name="en-de", place=str(bundles.en_de)))
-    return Settings(models=places, threads=1)
+    places = {"de-en": bundles.de_en, "en-de": bundles.en_de, "headlines": bundles.headlines}
+    return Settings(models=tuple(ModelPlace(name=name, place=str(place)) for name, place in places.items()), threads=1)
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 """Whatever is sent: a problem that names the cause, no traceback, and a service that goes on answering."""
 
 import json
+import re
 import urllib.request
 
 import httpx
 import pytest
 
 GOOD = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
+STORY = {"text": "A dog is running in the park."}
+ROUTES = {"/translate": GOOD, "/summarize": STORY}
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 PARTS = {"Content-Type": "multipart/form-data; boundary=x"}
@@ -17,6 +20,7 @@ PARTS = {"Content-Type": "multipart/form-data; boundary=x"}
 def goes_on_answering(client):
     yield
     assert client.post("/translate", json=GOOD).json()["translatedText"] == "A dog is running in the park."
+    assert client.post("/summarize", json=STORY).json()["summaries"] == "Dog runs"
 
 
 def refused(answer: httpx.Response, status: int = 400) -> dict:
@@ -31,31 +35,26 @@ def refused(answer: httpx.Response, status: int = 400) -> dict:
     return problem
 
 
+TEXT = "the text"  # the name of the field is the route's own
+
 FIELDS = {
-    "q missing": ({"q": ...}, "q", "missing"),
-    "q null": ({"q": None}, "q", "must be a valid string"),
-    "q empty": ({"q": ""}, "q", "must not be empty"),
-    "q blank": ({"q": " \n"}, "q", "nothing to translate"),
-    "q an empty list": ({"q": []}, "q", "must not be empty"),
-    "q a list of nothing": ({"q": ["", " "]}, "q", "nothing to translate"),
-    "q a number": ({"q": 7}, "q", "string"),
-    "q an object": ({"q": {"text": "Ein Hund"}}, "q", "string"),
-    "q with null in it": ({"q": ["Ein Hund", None]}, "q[1]", "string"),
-    "q with a list in it": ({"q": ["Ein Hund", ["läuft"]]}, "q[1]", "string"),
-    "q of 1,000 items": ({"q": ["Ein Hund."] * 1000}, "q", "more than 100 items"),
-    "q of too many characters": ({"q": "x" * 5001}, "q", "longer than 5000 characters"),
-    "q of too many tokens": ({"q": "Hund " * 200}, "q", "200 tokens, and the model reads at most 150"),
-    "an item of too many tokens": ({"q": ["Ein Hund.", "", "Hund " * 200]}, "q[2]", "200 tokens"),
-    "source missing": ({"source": ...}, "source", "missing"),
-    "source null": ({"source": None}, "source", "string"),
-    "source no code": ({"source": "../../etc"}, "source", "pattern"),
-    "a language that is not served": ({"source": "fr"}, "source", "must be de for en, not 'fr'"),
-    "a pair that is not served": ({"target": "fr"}, "target", "must be en for de, not 'fr'"),
-    "auto into what is not served": ({"source": "auto", "target": "fr"}, "target", "de to en"),
+    "text missing": ({TEXT: ...}, TEXT, "missing"),
+    "text null": ({TEXT: None}, TEXT, "must be a valid string"),
+    "text empty": ({TEXT: ""}, TEXT, "must not be empty"),
+    "text blank": ({TEXT: " \n"}, TEXT, "must not be blank"),
+    "text an empty list": ({TEXT: []}, TEXT, "must not be empty"),
+    "text a list of nothing": ({TEXT: ["", " "]}, TEXT, "must not be blank"),
+    "text a number": ({TEXT: 7}, TEXT, "string"),
+    "text an object": ({TEXT: {"text": "Ein Hund"}}, TEXT, "string"),
+    "text with null in it": ({TEXT: ["Ein Hund", None]}, TEXT + "[1]", "string"),
+    "text with a list in it": ({TEXT: ["Ein Hund", ["läuft"]]}, TEXT + "[1]", "string"),
+    "text of 1,000 items": ({TEXT: ["Ein Hund."] * 1000}, TEXT, "more than 100 items"),
+    "text of too many characters": ({TEXT: "x" * 5001}, TEXT, "longer than 5000 characters"),
+    "text of too many tokens": ({TEXT: ". " * 200}, TEXT, "400 tokens, and the model reads at most 150"),
+    "an item of too many tokens": ({TEXT: ["Ein Hund.", "", ". " * 200]}, TEXT + "[2]", "400 tokens"),
     "an unknown field": ({"quality": 11}, "quality", "the fields are"),
     "an unknown field of odd name": ({"<b>\0" * 900: 1}, "<b>", "the fields are"),
     "a field's name a surrogate": ({"\ud800": 1}, "the request", "must be valid Unicode"),
-    "html": ({"format": "html"}, "format", "'text'"),
     "alternatives a string": ({"alternatives": "3"}, "alternatives", "integer"),
     "alternatives true": ({"alternatives": True}, "alternatives", "integer"),
     "alternatives too many": ({"alternatives": 5}, "alternatives", "less than 5"),
@@ -68,16 +67,43 @@ FIELDS = {
     "length_penalty a word": ({"length_penalty": "long"}, "length_penalty", "'none' or 'average'"),
     "length_penalty negative": ({"length_penalty": -1}, "length_penalty", "greater than or equal to 0"),
     "explain a word": ({"explain": "yes"}, "explain", "boolean"),
-    "an unknown model": ({"model": "../secret"}, "model", "must be one that is served"),
-    "an unknown version": ({"model": "de-en@99"}, "model", "must be one that is served"),
-    "another pair's model": ({"model": "en-de"}, "target", "there is en to de"),
+    "an unknown model": ({"model": "../secret"}, "model", "served for"),
+    "an unknown version": ({"model": "de-en@99"}, "model", "served for"),
 }  # fmt: skip
 
+TRANSLATE_FIELDS = {
+    "source missing": ({"source": ...}, "source", "missing"),
+    "source null": ({"source": None}, "source", "string"),
+    "source no code": ({"source": "../../etc"}, "source", "pattern"),
+    "a language that is not served": ({"source": "fr"}, "source", "must be de for en, not 'fr'"),
+    "a pair that is not served": ({"target": "fr"}, "target", "must be en for de, not 'fr'"),
+    "auto into what is not served": ({"source": "auto", "target": "fr"}, "target", "de to en"),
+    "html": ({"format": "html"}, "format", "'text'"),
+    "another pair's model": ({"model": "en-de"}, "target", "there is en to de"),
+    "a model of another task": ({"model": "headlines"}, "model", "must be one for translation, de-en@"),
+}  # fmt: skip
 
-@pytest.mark.parametrize(("changes", "field", "cause"), FIELDS.values(), ids=FIELDS)
-def test_a_field_at_fault_is_named(client, changes, field, cause):
-    request = {name: value for name, value in (GOOD | changes).items() if value is not ...}
-    problem = refused(client.post("/translate", content=json.dumps(request), headers=JSON))
+SUMMARIZE_FIELDS = {
+    "a field of the other route": ({"q": "A dog."}, "q", "the fields are text, "),
+    "max_length under the model's": ({"max_length": 1}, "max_length", "must be at least 2"),
+    "languages": ({"source": "en"}, "source", "is not a field"),
+    "a model of another task": ({"model": "de-en"}, "model", "is for translation"),
+    "a model of another task by its alias": ({"model": "en-de@champion"}, "model", "served for summarization, headlines@"),
+}  # fmt: skip
+
+FAULTS = [
+    *(pytest.param(route, *fault, id=f"{route[1:]}: {name}") for route in ROUTES for name, fault in FIELDS.items()),
+    *(pytest.param("/translate", *fault, id=f"translate: {name}") for name, fault in TRANSLATE_FIELDS.items()),
+    *(pytest.param("/summarize", *fault, id=f"summarize: {name}") for name, fault in SUMMARIZE_FIELDS.items()),
+]
+
+
+@pytest.mark.parametrize(("route", "changes", "field", "cause"), FAULTS)
+def test_a_field_at_fault_is_named(client, route, changes, field, cause):
+    own = next(iter(ROUTES[route]))
+    field, changes = field.replace(TEXT, own), {name.replace(TEXT, own): value for name, value in changes.items()}
+    request = {name: value for name, value in (ROUTES[route] | changes).items() if value is not ...}
+    problem = refused(client.post(route, content=json.dumps(request), headers=JSON))
     (named,) = (one for one in problem["errors"] if one["field"].startswith(field))
     assert cause in named["problem"] or cause in problem["detail"]
     assert field in problem["detail"]
@@ -111,12 +137,16 @@ BODIES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("body", "headers", "cause"), BODIES.values(), ids=BODIES)
-def test_a_malformed_body_is_refused(client, body, headers, cause):
-    problem = refused(client.post("/translate", content=body, headers=headers))
+def test_a_malformed_body_is_refused(client, route, body, headers, cause):
+    if route == "/summarize":
+        body, cause = body.replace(b'"q"', b'"text"').replace(b"q=", b"text="), re.sub(r"^q\b", "text", cause)
+    problem = refused(client.post(route, content=body, headers=headers))
     assert cause in problem["detail"]
 
 
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(
     "text",
     [
@@ -124,9 +154,10 @@ def test_a_malformed_body_is_refused(client, body, headers, cause):
         "a\tb\nc\r\n\u2028d", "\ufdd0▁<unk></s>", "\U0010ffff\uffff", "𝕰𝖎𝖓 𝕳𝖚𝖓𝖉", "e\u0301" * 40, "<script>alert(1)</script>", "%s %(q)s {q}",
     ],
 )  # fmt: skip
-def test_any_unicode_is_a_text(client, text):
-    """Right to left, emoji, control characters, what programs use as marks: translated and explained like any text."""
-    answer = client.post("/translate", json=GOOD | {"q": text, "explain": True})
+def test_any_unicode_is_a_text(client, route, text):
+    """Right to left, emoji, control characters, what programs use as marks: read and explained like any text."""
+    request = ROUTES[route] | {next(iter(ROUTES[route])): text, "explain": True}
+    answer = client.post(route, json=request)
     assert answer.status_code == 200, answer.text
     for span in answer.json()["explanations"][0]["source"]:
         assert text[span["start"] : span["end"]] == span["text"]
@@ -139,6 +170,7 @@ def test_ten_megabytes_are_refused_while_they_arrive(client):
     chunks = (huge[i : i + 50_000] for i in range(0, len(huge), 50_000))  # no Content-Length
     refused(client.post("/translate", content=chunks, headers=JSON), 413)
     refused(client.post("/detect", data={"q": "x" * 2_000_000}), 413)
+    refused(client.post("/summarize", data={"text": "x" * 10_000_000}), 413)
     with pytest.raises(urllib.error.HTTPError) as error:  # a client that reads only once it has written all
         urllib.request.urlopen(f"{client.base_url}/translate", data=huge)
     assert error.value.code == 413
@@ -152,7 +184,8 @@ def test_ten_megabytes_are_refused_while_they_arrive(client):
     ],
 )  # fmt: skip
 def test_other_media_are_refused(client, headers):
-    refused(client.post("/translate", content=json.dumps(GOOD), headers=headers), 415)
+    for route, request in ROUTES.items():
+        refused(client.post(route, content=json.dumps(request), headers=headers), 415)
 
 
 @pytest.mark.parametrize(
@@ -163,16 +196,18 @@ def test_what_is_not_there_is_404(client, path):
 
 
 def test_a_wrong_method_is_405(client):
-    answer = client.get("/translate")
-    refused(answer, 405)
-    assert answer.headers["allow"] == "POST"
+    for route in ROUTES:
+        answer = client.get(route)
+        refused(answer, 405)
+        assert answer.headers["allow"] == "POST"
     refused(client.delete("/models"), 405)
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "soon", "1e"])
 def test_a_deadline_must_be_seconds(client, seconds):
-    problem = refused(client.post("/translate", json=GOOD, headers={"X-Request-Timeout": seconds}))
-    assert "X-Request-Timeout" in problem["detail"]
+    for route, request in ROUTES.items():
+        problem = refused(client.post(route, json=request, headers={"X-Request-Timeout": seconds}))
+        assert "X-Request-Timeout" in problem["detail"]
 
 
 @pytest.mark.parametrize(
@@ -182,9 +217,9 @@ def test_detect_refuses_alike(client, request_):
     refused(client.post("/detect", json=request_))
 
 
-def test_optional_fields_may_be_null_or_left_empty(client):
-    empty = dict.fromkeys(
-        ("format", "alternatives", "api_key", "beam_size", "length_penalty", "max_length", "model", "explain")
-    )
-    assert client.post("/translate", json=GOOD | empty).status_code == 200
-    assert client.post("/translate", data=GOOD | dict.fromkeys(empty, "")).status_code == 200
+@pytest.mark.parametrize("route", ROUTES)
+def test_optional_fields_may_be_null_or_left_empty(client, route):
+    names = ["alternatives", "api_key", "beam_size", "length_penalty", "max_length", "model", "explain"]
+    empty = dict.fromkeys([*names, "format"] if route == "/translate" else names)
+    assert client.post(route, json=ROUTES[route] | empty).status_code == 200
+    assert client.post(route, data=ROUTES[route] | dict.fromkeys(empty, "")).status_code == 200

@@ -88,7 +88,7 @@ def test_the_services_own_limit_ends_in_504(settings):
 def test_a_search_that_breaks_is_500_once_without_the_text_in_the_log(settings, caplog):
     app = create_app(settings)
     with TestClient(app) as client:
-        (table, _) = app.state.service.engine._tables.values()
+        (table, *_) = app.state.service.engine._tables.values()
         table.generation.table.model = None  # as if a fault were in the model itself
         with caplog.at_level(logging.INFO):
             answer = client.post("/translate", json=DOG)

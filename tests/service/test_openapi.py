@@ -10,11 +10,16 @@ def description(client) -> dict:
     return client.get("/openapi.json").json()
 
 
-def test_every_limit_is_declared(description):
-    body = description["paths"]["/translate"]["post"]["requestBody"]["content"]
+ROUTES = {"/translate": "q", "/summarize": "text"}
+
+
+@pytest.mark.parametrize(("route", "field"), ROUTES.items())
+def test_every_limit_is_declared(description, route, field):
+    body = description["paths"][route]["post"]["requestBody"]["content"]
     assert set(body) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
     fields = body["application/json"]["schema"]["properties"]
-    text, texts = fields["q"]["oneOf"]
+    assert next(iter(fields)) == field, "what is required comes first"
+    text, texts = fields[field]["oneOf"]
     assert (text["maxLength"], texts["maxItems"], texts["items"]["maxLength"]) == (5000, 100, 5000)
     assert fields["beam_size"]["anyOf"][0]["maximum"] == 5
     assert fields["max_length"]["anyOf"][0]["maximum"] > 0
@@ -30,12 +35,14 @@ def test_every_problem_is_declared_as_one(description):
                     schema = response["content"]["application/problem+json"]["schema"]
                     assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, (path, method, status)
     assert "error" in description["components"]["schemas"]["ProblemDetails"]["properties"]
-    assert {"400", "413", "415", "429", "503", "504"} <= set(description["paths"]["/translate"]["post"]["responses"])
+    for route in ROUTES:
+        assert {"400", "413", "415", "429", "503", "504"} <= set(description["paths"][route]["post"]["responses"])
 
 
-def test_the_example_is_answered(client, description):
-    example = description["paths"]["/translate"]["post"]["requestBody"]["content"]["application/json"]["example"]
-    assert client.post("/translate", json=example).status_code == 200
+@pytest.mark.parametrize("route", ["/translate", "/summarize", "/detect"])
+def test_the_example_is_answered(client, description, route):
+    example = description["paths"][route]["post"]["requestBody"]["content"]["application/json"]["example"]
+    assert client.post(route, json=example).status_code == 200
 
 
 @pytest.mark.parametrize("page", ["/", "/docs"])

@@ -32,7 +32,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(address) else elsewhere.append(request.url))
     page.goto(address)
-    expect(page.locator("#status")).to_have_text("ready · 2 models")
+    expect(page.locator("#status")).to_have_text("ready · 3 models")
     yield page
     page.close()
     assert [line for line in said if "status of 400" not in line] == [], "the console has something to say"

@@ -68,7 +68,7 @@ def test_an_explanation_names_the_words_of_both_texts(client):
 
 
 def test_options_reach_the_search(client):
-    assert translate(client, max_length=2).json()["translatedText"] == "A dog"
+    assert len(translate(client, max_length=2).json()["translatedText"].split()) <= 2
     scores = [translate(client, alternatives=1, length_penalty=p).json()["scores"][0] for p in ("none", "average", 0.6)]
     assert len(set(scores)) == 3
     assert "alternatives" not in translate(client, beam_size=1, alternatives=0).json()
@@ -97,7 +97,7 @@ def test_languages_models_and_settings_are_described(client):
         {"code": "de", "name": "German", "targets": ["en"]},
         {"code": "en", "name": "English", "targets": ["de"]},
     ]
-    first, second = client.get("/models").json()
+    first, second, third = client.get("/models").json()
     assert (first["name"], first["task"], first["languages"]) == (
         "de-en",
         "translation",
@@ -107,6 +107,8 @@ def test_languages_models_and_settings_are_described(client):
     assert first["accepts"] == accepts
     assert first["scores"] == {"bleu": {"score": 99.0, "signature": "a test's"}}
     assert second["languages"] == {"source": "en", "target": "de"}
+    assert (third["name"], third["task"]) == ("headlines", "summarization")
+    assert third["accepts"] == accepts | {"explain": ["attention", "word_attention", "uam", "gated"]}
     settings = client.get("/frontend/settings").json()
     assert settings["charLimit"] == 5000
     assert settings["keyRequired"] is False

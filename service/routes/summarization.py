@@ -1,0 +1,49 @@
+"""`POST /summarize`: headlines, and what every word of them looked at."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from service.answering import Found, answer
+from service.bodies import body, described
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.problems import problems
+from service.schemas import SummarizeRequest, SummarizeResponse, search_request
+from service.settings import Settings
+
+
+def router(settings: Settings) -> APIRouter:
+    """The route, with the limits of these settings."""
+    routes = APIRouter(tags=["summarization"])
+    kind = search_request(SummarizeRequest, settings)
+
+    @routes.post(
+        "/summarize",
+        response_model=SummarizeResponse,
+        responses=problems(400, 413, 415, 429, 503, 504),
+        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    async def summarize(
+        caller: Asking, service: Running, request: Annotated[SummarizeRequest, Depends(body(kind))]
+    ) -> Response:
+        """Summarize a text or a list of texts."""
+        return await caller.wait_for(summarized(service, request))
+
+    return routes
+
+
+async def summarized(service: Service, request: SummarizeRequest) -> Response:
+    """Choose the model by its task, and answer. Raises Problem."""
+    model = service.models.summarizer(request.model)
+
+    def respond(found: Found) -> SummarizeResponse:
+        return SummarizeResponse(
+            summaries=found.texts,
+            alternatives=found.alternatives,
+            scores=found.scores,
+            model=model.identity,
+            explanations=found.explanations,
+        )
+
+    return await answer(service, request, [model] * len(request.texts), respond)
