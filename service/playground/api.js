@@ -31,3 +31,4 @@ const post = (path, request, signal) =>
 
 export const detect = (q, signal) => post("/detect", { q }, signal);
 export const translate = (request, signal) => post("/translate", request, signal);
+export const summarize = (request, signal) => post("/summarize", request, signal);

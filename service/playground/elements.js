@@ -7,3 +7,16 @@ export function element(tag, properties = {}, ...children) {
 }
 
 export const byId = (id) => document.getElementById(id);
+
+// A group of buttons of which one is pressed, by `titles` of values; empty where there is no choice.
+export function segments(group, titles, chosen, choose) {
+  const buttons = Object.entries(titles).map(([value, textContent]) => {
+    const button = element("button", { type: "button", textContent, ariaPressed: String(value === chosen) });
+    button.onclick = () => {
+      for (const other of buttons) other.ariaPressed = String(other === button);
+      choose(value);
+    };
+    return button;
+  });
+  group.replaceChildren(...(buttons.length > 1 ? buttons : []));
+}

@@ -1,19 +1,21 @@
 // A matrix of weights: a row for every target word, a column for every source word, darker where more was looked at.
+// With contextual gates a strip beside it: how much of what a target word took came from the words, not the annotations.
 
 import { element } from "./elements.js";
 
 export function drawHeatmap(table, explanation, matrix, readout) {
-  const { source, target } = explanation;
+  const { source, target, gate } = explanation;
   const weights = explanation.matrices[matrix] ?? [];
   const heads = source.map(({ text }) => element("th", { scope: "col" }, element("div", { textContent: text })));
+  if (gate) heads.push(element("th", { scope: "col", className: "gate" }, element("div", { textContent: "1 − gate" })));
+  const shade = (weight, colour, className = "") => {
+    const cell = element("td", { className, ariaLabel: weight.toFixed(2) });
+    cell.style.backgroundColor = `rgb(var(${colour}) / ${(0.04 + 0.96 * Math.min(weight, 1)).toFixed(3)})`;
+    return cell;
+  };
   const rows = target.map(({ text }, t) => {
-    const cells = source.map((_, s) => {
-      const weight = weights[t]?.[s] ?? 0;
-      const cell = element("td");
-      cell.style.background = `rgb(var(--hot) / ${(0.04 + 0.96 * Math.min(weight, 1)).toFixed(3)})`;
-      cell.ariaLabel = weight.toFixed(2);
-      return cell;
-    });
+    const cells = source.map((_, s) => shade(weights[t]?.[s] ?? 0, "--hot"));
+    if (gate) cells.push(shade(1 - gate[t], "--warm", "gate"));
     return element("tr", {}, element("th", { textContent: text, scope: "row" }), ...cells);
   });
   table.classList.toggle("many", source.length > 18 || target.length > 24);
@@ -24,7 +26,9 @@ export function drawHeatmap(table, explanation, matrix, readout) {
     const t = rows.indexOf(cell.parentElement), s = cell.cellIndex - 1;
     const lit = t >= 0 && s >= 0;
     table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
-    readout.textContent = lit ? `${target[t].text} ← ${source[s].text}  ${(weights[t]?.[s] ?? 0).toFixed(2)}` : "";
+    readout.textContent = !lit ? "" : s < source.length
+      ? `${target[t].text} ← ${source[s].text}  ${(weights[t]?.[s] ?? 0).toFixed(2)}`
+      : `${target[t].text} ← words  ${(1 - gate[t]).toFixed(2)}`;
     if (lit) for (const head of [heads[s], rows[t].firstChild]) head.classList.add("lit");
   };
   table.onpointerleave = () => {

@@ -73,7 +73,7 @@ def train(
     pairs: list[tuple[str, str]],
     learnt: float,
     task: Task = "translation",
-    search: SearchOptions = SearchOptions(),
+    min_length: int = 0,
     **architecture: bool,
 ) -> Path:
     """A bundle that has learnt the pairs, to so many nats a sentence."""
@@ -111,7 +111,7 @@ def train(
         task=task,
         languages={"source": source, "target": target},
         model=config,
-        search=search,
+        search=SearchOptions(min_length=min_length),
         limits=Limits(source_length=150),
         metrics={"bleu": Score(score=99.0, signature="a test's")},
     )
@@ -142,7 +142,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
                 headlines(),
                 learnt=0.1,
                 task="summarization",
-                search=SearchOptions(min_length=2),
+                min_length=2,
                 word_attention=True,
                 contextual_gates=True,
                 alignment_module=True,

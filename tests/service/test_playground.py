@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from service.settings import ModelPlace
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
 
@@ -59,7 +61,7 @@ def test_typing_translates_and_draws_what_was_looked_at(page):
 
 def test_pointing_at_a_word_lights_its_partners_and_arrows_walk(page):
     type_in(page, "Ein Hund läuft.")
-    word = page.locator(".row.target .word").nth(1)
+    word = page.locator(".row.target .word:not([aria-label*='no weight'])").first
     word.hover()
     expect(word).to_have_class(re.compile("lit"))
     lit = page.locator(".row.source .word.lit")
@@ -72,7 +74,7 @@ def test_pointing_at_a_word_lights_its_partners_and_arrows_walk(page):
     expect(page.locator(".row.source .word").nth(1)).to_be_focused()
     page.keyboard.press("End")
     expect(page.locator(".row.source .word").last).to_be_focused()
-    page.locator(".row.target .word").nth(1).focus()
+    word.focus()
     page.keyboard.press("ArrowUp")
     expect(page.locator(".row.source .word:focus")).to_have_count(1)
 
@@ -118,6 +120,46 @@ def test_swap_and_link_and_theme(page, address, browser):
     page.goto(f"{address}/#q=Ein+Mann+spielt.&source=de&target=en")
     expect(page.locator("#translation")).to_have_text("A man is playing.")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_the_task_is_chosen_and_headlines_show_every_matrix_and_the_gate(page, address):
+    expect(page.locator("#tasks button")).to_have_text(["Translate", "Summarize"])
+    page.locator("#tasks button", has_text="Summarize").click()
+    expect(page.locator("#source, #target, #swap").filter(visible=True)).to_have_count(0)
+    expect(page.locator("#model option")).to_have_text([re.compile("^headlines")])
+    type_in(page, "A cat is sleeping in the garden.")
+    expect(page.locator("#translation")).to_have_text("Cat sleeps")
+    expect(page.locator("#pair-mark")).to_have_text("EN")
+    expect(page.locator("#answered-by")).to_contain_text("headlines")
+    expect(page.locator(".row.target .word")).to_have_text(["Cat", "sleeps"])
+    expect(page.locator("#matrices button")).to_have_text(["Attention", "Words", "UAM", "Gated"])
+    page.locator("#matrices button", has_text="Words").click()
+    expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Words"])
+    page.locator("#heat tbody tr").nth(1).locator("td").nth(3).hover()
+    expect(page.locator("#readout")).to_contain_text("sleeps ← sleeping")
+    expect(page.locator("#heat td.gate")).to_have_count(2)
+    page.locator("#heat td.gate").first.hover()
+    expect(page.locator("#readout")).to_contain_text(re.compile(r"Cat ← words  0\.\d\d"))
+    page.locator("#tasks button", has_text="Translate").click()
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#heat td.gate")).to_have_count(0)
+    page.goto(f"{address}/#q=A+dog+is+sitting+in+the+park.&task=summarization")
+    expect(page.locator("#translation")).to_have_text("Dog sits")
+    page.goto(f"{address}/#q=Ein+Mann+spielt.&source=de&target=en")
+    expect(page.locator("#translation")).to_have_text("A man is playing.")
+
+
+def test_where_nothing_translates_the_page_summarizes(settings, bundles, serving, browser):
+    places = (ModelPlace(name="headlines", place=str(bundles.headlines)),)
+    with serving(settings.model_copy(update={"models": places})) as address:
+        page = browser.new_page()
+        page.goto(address)
+        expect(page.locator("#status")).to_have_text("ready · 1 model")
+        expect(page.locator("#tasks button")).to_have_count(0)
+        type_in(page, "A dog is running in the park.")
+        expect(page.locator("#translation")).to_have_text("Dog runs")
+        page.close()
 
 
 def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
