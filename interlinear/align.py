@@ -58,22 +58,42 @@ def align(
     if kind and kind not in kinds:
         have = ", ".join(name for name, known in BY.items() if known in kinds)
         raise CallError(f"--by {by}", "the model does not look in that way", f"it can be aligned by {have}")
-    failed = 0
-    for number, links, problem in alignments(generation, read_pairs(source, target), raw=not tokenised, by=kind):
+    failed, unknown = 0, Unknown()
+    for number, links, problem in alignments(generation, read_pairs(source, target), not tokenised, unknown, kind):
         if problem:
             failed += 1
             say(f"line {number}: {problem} The line stays empty.")
         print(" ".join(f"{i}-{j}" for i, j in links))
+    if unknown.words:
+        say(
+            f"{unknown.words} target words are unknown to the model, the first in line {unknown.first}: "
+            "they are aligned as the unknown word."
+        )
     return FAILED if failed else 0
 
 
+@dataclass
+class Unknown:
+    """Target words that the model's vocabulary does not have, and the first line with one."""
+
+    words: int = 0
+    first: int = 0
+
+    def add(self, pair: Pair, ids: list[int]) -> None:
+        from seq2seq.text import UNKNOWN
+
+        if found := ids.count(UNKNOWN):
+            self.first = self.first or pair.number
+            self.words += found
+
+
 def alignments(
-    generation: "Generation", pairs: Iterator[Pair], raw: bool, by: str | None = None
+    generation: "Generation", pairs: Iterator[Pair], raw: bool, unknown: "Unknown", by: str | None = None
 ) -> Iterator[tuple[int, list[tuple[int, int]], str]]:
     """For every pair in order: its number, its links (source word, target word), and its problem or nothing."""
     (name,) = generation.bundle.card.model.sources
     while group := list(islice(pairs, GROUP)):
-        problems = {pair.number: too_long(generation, pair, raw) for pair in group}
+        problems = {pair.number: too_long(generation, pair, raw, unknown) for pair in group}
         good = [p for p in group if not problems[p.number] and p.source.strip() and p.target.strip()]
         explanations = generation.align((({name: pair.source}, pair.target) for pair in good), raw, by)
         links = {pair.number: explanation.alignment for pair, explanation in zip(good, explanations, strict=True)}
@@ -81,15 +101,16 @@ def alignments(
             yield pair.number, links.get(pair.number, []), problems[pair.number]
 
 
-def too_long(generation: "Generation", pair: Pair, raw: bool) -> str:
-    """What is too long about a pair, as a sentence; or nothing."""
+def too_long(generation: "Generation", pair: Pair, raw: bool, unknown: Unknown) -> str:
+    """What is too long about a pair, as a sentence; or nothing. Counts the target's unknown words."""
     (name,) = generation.bundle.card.model.sources
     limits = generation.bundle.card.limits
     sides = [(name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)]
     for side, text, limit in sides:
-        tokens = len(generation.bundle.tokenizers[side].encode(text, raw).ids)
-        if tokens > limit:
-            return f"the {side} has {tokens} tokens, and the model takes at most {limit}."
+        ids = list(generation.bundle.tokenizers[side].encode(text, raw).ids)
+        if len(ids) > limit:
+            return f"the {side} has {len(ids)} tokens, and the model takes at most {limit}."
+    unknown.add(pair, ids)  # the target's
     return ""
 
 

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,8 +17,8 @@ GERMAN = "ein hund läuft . die katze schläft im garten und der mann liest das 
 ENGLISH = "a dog runs . the cat sleeps in garden and man reads book".split()
 
 
-def write_toy(folder: Path, seed: int) -> Path:
-    """A bundle from German to English, with words as units; reads at most 12 of them."""
+def write_toy(folder: Path, seed: int, **keys: Any) -> Path:
+    """A bundle from German to English, with words as units; reads at most 12 of them. `keys` are the model's."""
     draw = random.Random(seed)
     languages = {"source": ("de", GERMAN), "target": ("en", ENGLISH)}
     tokenizers = {
@@ -29,8 +30,7 @@ def write_toy(folder: Path, seed: int) -> Path:
     }
     torch.manual_seed(seed)
     config = ModelConfig(
-        embedding=16,
-        hidden=16,
+        **keys | {"embedding": 16, "hidden": 16},
         sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size)},
         target=TextVocabulary(vocabulary=tokenizers["target"].size),
     )

@@ -1,0 +1,78 @@
+"""Every system, as a bundle: translated with, explained, aligned, each way that it looks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interlinear import cli
+from interlinear.align import BY
+from tests.interlinear.conftest import write_toy
+from tests.seq2seq.systems import SYSTEMS
+from training.recipe import load_recipe
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request, tmp_path) -> Path:
+    """A bundle of that system, with weights that were drawn."""
+    keys = load_recipe(request.param).model.model_dump(exclude={"dropout", "embedding", "hidden"})
+    return write_toy(tmp_path / request.param, seed=1, **keys)
+
+
+def test_it_translates_and_explains_itself(system, parallel, capsys):
+    source, _ = parallel
+    assert cli.run(["translate", str(system), "--explain", str(source)]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    config = load_recipe(system.name).model
+    assert len(answers) == 10
+    for answer in answers:
+        explanation = answer["explanation"]
+        assert set(explanation["matrices"]) == set(config.looks)
+        for matrix in explanation["matrices"].values():
+            assert len(matrix) == len(explanation["target"])
+            for row in matrix:
+                assert len(row) == len(explanation["source"]) and 0 <= sum(row) <= 1.001
+        gate, fertility = explanation.get("gate"), explanation.get("fertility")
+        assert (gate is not None) == config.contextual_gates
+        assert gate is None or (len(gate) == len(explanation["target"]) and all(0 < o < 1 for o in gate))
+        assert (fertility is not None) == (config.coverage == "linguistic")
+        assert fertility is None or len(fertility) == len(explanation["source"])
+
+
+def test_it_aligns_in_every_way_that_it_looks(system, parallel, capsys):
+    source, target = parallel
+    files = ["--source", str(source), "--target", str(target)]
+    looks = load_recipe(system.name).model.looks
+    best = next(kind for kind in ("uam", "gated", "attention") if kind in looks)
+    printed = {}
+    for by, kind in BY.items():
+        code = cli.run(["align", str(system), *files, "--by", by])
+        shown = capsys.readouterr()
+        if kind not in looks:
+            assert code == 2
+            assert f"--by {by}: the model does not look in that way" in shown.err
+            continue
+        assert code == 0
+        printed[kind] = shown.out
+        for line in shown.out.splitlines():
+            links = [tuple(map(int, link.split("-"))) for link in line.split()]
+            assert [j for _, j in sorted(links, key=lambda link: link[1])] == list(range(6))
+    assert cli.run(["align", str(system), *files]) == 0
+    assert capsys.readouterr().out == printed[best]
+
+
+def test_unknown_target_words_are_said_and_aligned(toy, tmp_path, capsys):
+    (tmp_path / "s").write_text("ein hund läuft\nder mann\n")
+    (tmp_path / "t").write_text("a dog runs\na zebra quietly\n")
+    assert cli.run(["align", str(toy), "--source", str(tmp_path / "s"), "--target", str(tmp_path / "t")]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()[1].split()) == 3
+    assert "2 target words are unknown to the model, the first in line 2" in shown.err
+
+
+def test_a_source_longer_than_the_model_reads_is_one_sentence(system, tmp_path, capsys):
+    (tmp_path / "long").write_text("ein hund läuft . " * 5 + "\n")
+    assert cli.run(["translate", str(system), str(tmp_path / "long")]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "\n"
+    assert "20 tokens, and the model reads at most 12" in shown.err and "Traceback" not in shown.err
