@@ -69,12 +69,12 @@ class Caller:
 
 async def _caller(request: Request, service: Running) -> Caller:
     seconds = service.settings.seconds
-    if given := request.headers.get(TIMEOUT_HEADER):
+    if (given := request.headers.get(TIMEOUT_HEADER)) is not None:
         try:
             asked = float(given)
         except ValueError:
             asked = math.nan
-        if not asked > 0:
+        if not 0 < asked < math.inf:
             raise Problem.in_field(TIMEOUT_HEADER, f"must be seconds, more than 0, not {shown(given)!r}")
         seconds = min(seconds, asked)
     return Caller(request, seconds, asyncio.get_running_loop().time() + seconds)
