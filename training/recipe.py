@@ -117,11 +117,13 @@ class Recipe(Section):
 def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe by name or path, changed by a data set's defaults, then by `key=value` overrides (dotted keys).
 
+    A default gives way to a recipe that unsets its key (`null`): one that counts a batch in sentences, not in tokens.
     Raises RecipeError that names the file or the key.
     """
     content = read(name, ())
     for key, value in (defaults or {}).items():
-        put(content, key, value, name)
+        if not unset(content, key):
+            put(content, key, value, name)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
@@ -178,6 +180,16 @@ def put(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
         if not isinstance(content, dict):
             raise RecipeError(f"{recipe}: {key}", f"'{section}' holds a value, and no keys")
     content[last] = value
+
+
+def unset(content: Mapping[str, Any], key: str) -> bool:
+    """Whether a recipe says `null` at a dotted key."""
+    *sections, last = key.split(".")
+    for section in sections:
+        content = content.get(section, {})
+        if not isinstance(content, Mapping):
+            return False
+    return last in content and content[last] is None
 
 
 def explained(name: str, error: ValidationError) -> RecipeError:

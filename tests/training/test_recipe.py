@@ -27,6 +27,13 @@ def test_settings_win_over_the_data_sets_defaults_and_these_over_the_recipe() ->
     assert (recipe.training.epochs, recipe.target.vocabulary, recipe.sources["source"].vocabulary) == (3, 500, 8000)
 
 
+def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
+    defaults = {"training.batch_tokens": 500}
+    assert load_recipe("rnnsearch", defaults=defaults).training.batch_tokens == 500
+    paper = load_recipe("paper/rnnsearch", defaults=defaults).training
+    assert (paper.batch_tokens, paper.batch_sentences) == (None, 32)
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
