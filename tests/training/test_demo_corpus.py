@@ -14,11 +14,12 @@ import pytest
 
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
-from training.demo.corpus import Plan, Split, demo_corpus, forms, generate, words_of, write
+from training.demo.corpus import Plan, Split, demo_corpus, forms, made_once, make_demo, words_of, write
 from training.demo.english import English
 from training.demo.german import German
 from training.demo.lexicon import Determiner, Number, grammar, lexicon
-from training.demo.sentences import PUNCTUATION, Pair, Speaker, written
+from training.demo.pairs import Pair
+from training.demo.sentences import PUNCTUATION, Speaker, written
 
 SMALL = Plan(seed=5, train=600, dev=10, test=20)
 # Changes whenever a word or a rule does; then the new one is written here, and old figures are no longer comparable.
@@ -294,21 +295,21 @@ def test_a_german_word_has_one_english_word():
 
 def test_it_is_made_once_by_whoever_comes_first(tmp_path: Path):
     with ThreadPoolExecutor(2) as pool:
-        folders = set(pool.map(lambda _: generate("demo", tmp_path, SMALL), range(2)))
+        folders = set(pool.map(lambda _: made_once("demo", tmp_path, SMALL, make_demo), range(2)))
     (folder,) = folders
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]  # and nothing unfinished is left
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         f"{split}.{suffix}" for split in ("train", "dev", "test") for suffix in ("de", "en", "align")
     )
     before = (folder / "train.de").stat().st_mtime_ns
-    assert generate("demo", tmp_path, SMALL) == folder
+    assert made_once("demo", tmp_path, SMALL, make_demo) == folder
     assert (folder / "train.de").stat().st_mtime_ns == before
 
 
 def test_no_place_to_write_is_a_sentence(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
-        generate("demo", tmp_path / "file" / "below")
+        made_once("demo", tmp_path / "file" / "below", SMALL, make_demo)
 
 
 def test_files_have_a_line_for_each_pair(tmp_path: Path):

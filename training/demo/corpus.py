@@ -1,60 +1,75 @@
-"""The demo corpus: sentences dealt out to train, dev and test, and written as parallel files with gold alignments."""
+"""Generated corpora: pairs dealt out to train, dev and test, and written as parallel files with gold alignments."""
 
 import hashlib
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from seq2seq.errors import DataError
 from training.demo.lexicon import FOLDER, grammar, lexicon
-from training.demo.sentences import PUNCTUATION, Pair, Speaker, written
+from training.demo.pairs import Pair, Said, pharaoh
+from training.demo.sentences import PUNCTUATION, Speaker, written
 
+P = TypeVar("P", bound=Said)
 Split = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many pairs a corpus has, how long they may be (words a side, no marks), and what is kept from train."""
+    """How many pairs a corpus has, and what is kept from train."""
 
     seed: int = 1
     train: int = 12_000
     dev: int = 500
     test: int = 1_000
-    shortest: int = 4
-    longest: int = 16
     often: int = 5  # times that train has a word at least, before dev and test may use it
     novel: float = 0.06  # part of the combinations of words that only dev and test show
     novel_pairs: float = 0.5  # part of dev and of test that shows one of them
 
 
 DEMO = Plan()
+SHORTEST, LONGEST = 4, 16  # words a side of the demo corpus, no marks
 
 
 def demo_corpus(plan: Plan = DEMO) -> dict[Split, list[Pair]]:
-    """The corpus of a plan: no sentence twice in either language, and no word in dev or test that is rare in train.
+    """The demo corpus of a plan. A combination is an adjective with its noun or a verb with its object."""
+    return dealt(sentences(plan), plan)
 
-    A combination is an adjective with its noun or a verb with its object. Some combinations, chosen by a hash of the
-    seed and their words, are kept from train; half of dev and of test have at least one of them.
+
+def sentences(plan: Plan) -> Iterator[Pair]:
+    """The world's sentences of the right length."""
+    speaker = Speaker(lexicon(), grammar(), plan.seed)
+    while True:
+        pair = speaker.sentence()
+        if all(SHORTEST <= words_of(side) <= LONGEST for side in pair.sides):
+            yield pair
+
+
+def dealt(said: Iterator[P], plan: Plan) -> dict[Split, list[P]]:
+    """The corpus of a plan: neither side of a pair comes twice, and no word in dev or test is rare in train.
+
+    Some combinations, chosen by a hash of the seed and their words, are kept from train; half of dev and of test have
+    at least one of them.
     """
-    pairs = distinct(plan)
-    train: list[Pair] = []
-    waiting: list[Pair] = []
+    pairs = distinct(said)
+    train: list[P] = []
+    waiting: list[P] = []
     while len(train) < plan.train:
         pair = next(pairs)
         (waiting if is_novel(pair, plan) else train).append(pair)
     counts = Counter(word for pair in train for word in forms(pair))
     known = {word for word, count in counts.items() if count >= plan.often}
-    heldout: dict[Split, list[Pair]] = {}
+    heldout: dict[Split, list[P]] = {}
     candidates = (pair for pair in chain(waiting, pairs) if known.issuperset(forms(pair)))
     sizes: dict[Split, int] = {"dev": plan.dev, "test": plan.test}
     for split, size in sizes.items():
         wanted = {True: round(size * plan.novel_pairs), False: size - round(size * plan.novel_pairs)}
-        chosen: dict[bool, list[Pair]] = {True: [], False: []}
+        chosen: dict[bool, list[P]] = {True: [], False: []}
         while any(len(chosen[novel]) < wanted[novel] for novel in wanted):
             pair = next(candidates)
             novel = is_novel(pair, plan)
@@ -64,24 +79,21 @@ def demo_corpus(plan: Plan = DEMO) -> dict[Split, list[Pair]]:
     return {"train": train, **heldout}
 
 
-def distinct(plan: Plan) -> Iterator[Pair]:
-    """The world's sentences of the right length, each German and each English one once."""
-    speaker = Speaker(lexicon(), grammar(), plan.seed)
+def distinct(said: Iterator[P]) -> Iterator[P]:
+    """Each pair of which neither side was there before."""
     seen: set[tuple[str, ...]] = set()
-    while True:
-        pair = speaker.sentence()
-        fits = all(plan.shortest <= words_of(side) <= plan.longest for side in (pair.de, pair.en))
-        if fits and pair.de not in seen and pair.en not in seen:
-            seen.update((pair.de, pair.en))
+    for pair in said:
+        if seen.isdisjoint(pair.sides):
+            seen.update(pair.sides)
             yield pair
 
 
-def shuffled(pairs: list[Pair], plan: Plan) -> list[Pair]:
+def shuffled(pairs: list[P], plan: Plan) -> list[P]:
     """The same pairs in an order that does not depend on when they were said."""
-    return sorted(pairs, key=lambda pair: hashlib.sha256(f"{plan.seed} {pair.de}".encode()).digest())
+    return sorted(pairs, key=lambda pair: hashlib.sha256(f"{plan.seed} {pair.sides[0]}".encode()).digest())
 
 
-def is_novel(pair: Pair, plan: Plan) -> bool:
+def is_novel(pair: Said, plan: Plan) -> bool:
     """Whether a sentence shows a combination of words that is kept from train."""
     hashes = (hashlib.sha256(f"{plan.seed} {first} {second}".encode()).digest() for first, second in pair.combinations)
     return any(int.from_bytes(digest[:4], "big") < plan.novel * 2**32 for digest in hashes)
@@ -91,25 +103,35 @@ def words_of(side: Iterable[str]) -> int:
     return sum(word not in PUNCTUATION for word in side)
 
 
-def forms(pair: Pair) -> Iterable[str]:
+def forms(pair: Said) -> Iterable[str]:
     """Every word of both sides, in lower case: a sentence's first word is no other word."""
-    return (word.lower() for side in (pair.de, pair.en) for word in side)
+    return (word.lower() for side in pair.sides for word in side)
 
 
-def write(corpus: Mapping[Split, list[Pair]], folder: Path) -> None:
-    """SPLIT.de, SPLIT.en and SPLIT.align (Pharaoh: `i-j`, source-target, from 0; punctuation marks count as words)."""
+def write(
+    corpus: Mapping[Split, Sequence[Said]],
+    folder: Path,
+    suffixes: tuple[str, str] = ("de", "en"),
+    text: Callable[[Sequence[str]], str] = written,
+) -> None:
+    """For each side SPLIT.SUFFIX, and SPLIT.align (Pharaoh: `i-j`, source-target, from 0; marks count as words)."""
     for split, pairs in corpus.items():
         for suffix, lines in (
-            ("de", [written(pair.de) for pair in pairs]),
-            ("en", [written(pair.en) for pair in pairs]),
-            ("align", [" ".join(f"{i}-{j}" for i, j in pair.links) for pair in pairs]),
+            (suffixes[0], [text(pair.sides[0]) for pair in pairs]),
+            (suffixes[1], [text(pair.sides[1]) for pair in pairs]),
+            ("align", [pharaoh(pair.links) for pair in pairs]),
         ):
-            text = "".join(f"{line}\n" for line in lines)
-            (folder / f"{split}.{suffix}").write_bytes(text.encode("utf-8"))
+            content = "".join(f"{line}\n" for line in lines)
+            (folder / f"{split}.{suffix}").write_bytes(content.encode("utf-8"))
+
+
+def make_demo(plan: Plan, folder: Path) -> None:
+    """Write the demo corpus of a plan: SPLIT.de, SPLIT.en, SPLIT.align."""
+    write(demo_corpus(plan), folder)
 
 
 def identity(plan: Plan) -> str:
-    """SHA-256 (hex) of all that decides the corpus: the generator's code, its words and rules, and the plan."""
+    """SHA-256 (hex) of all that decides a corpus: the generator's code, its words and rules, and the plan."""
     digest = hashlib.sha256(repr(plan).encode())
     for path in sorted(FOLDER.iterdir()):
         if path.suffix in {".py", ".yaml"}:
@@ -117,7 +139,7 @@ def identity(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def generate(name: str, generated: Path, plan: Plan = DEMO) -> Path:
+def made_once(name: str, generated: Path, plan: Plan, make: Callable[[Plan, Path], None]) -> Path:
     """The folder that holds a generated data set, made below `generated` if it is not there; whole or not at all."""
     folder = generated / f"{name}-{identity(plan)[:16]}"
     if folder.is_dir():
@@ -126,7 +148,7 @@ def generate(name: str, generated: Path, plan: Plan = DEMO) -> Path:
     try:
         generated.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=generated))
-        write(demo_corpus(plan), unfinished)
+        make(plan, unfinished)
         unfinished.chmod(0o755)
         unfinished.rename(folder)
     except OSError as error:

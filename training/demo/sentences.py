@@ -24,22 +24,10 @@ from training.demo.lexicon import (
     Pronoun,
     Verb,
 )
+from training.demo.pairs import UNMARKED, Marks, Pair, Word, Words, links_between
 
 T = TypeVar("T")
-Marks = frozenset[int]
-UNMARKED: Marks = frozenset()
 PUNCTUATION = ".,?!"
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word or a punctuation mark, and the things that it stands for."""
-
-    text: str
-    marks: Marks = UNMARKED
-
-
-Words = tuple[Word, ...]
 
 
 @dataclass(frozen=True)
@@ -57,16 +45,6 @@ class Phrase:
     visible: bool = False
     head: str | None = None
     gender: str = "n"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A German sentence, its English, the links between their words, and the combinations of words that it shows."""
-
-    de: tuple[str, ...]
-    en: tuple[str, ...]
-    links: tuple[tuple[int, int], ...]
-    combinations: frozenset[tuple[str, str]]
 
 
 @dataclass
@@ -181,8 +159,7 @@ class Speaker:
     def pair(self, de: Words, en: Words) -> Pair:
         """Two finished sentences: commas settled, `a` or `an`, a capital first letter, and the links."""
         de, en = one_comma(de), one_comma(self.articles(en))
-        links = tuple((i, j) for i, word in enumerate(de) for j, other in enumerate(en) if word.marks & other.marks)
-        return Pair(capitalised(de), capitalised(en), links, frozenset(self.combinations))
+        return Pair(capitalised(de), capitalised(en), links_between(de, en), frozenset(self.combinations))
 
     def articles(self, words: Words) -> Words:
         following = [word.text for word in words[1:]] + [""]
