@@ -61,6 +61,7 @@ def write(folder: Path, task: str) -> Path:
         for task in TASKS
     ],
 )
+@pytest.mark.timeout(600)
 def test_it_learns(tmp_path: Path, system: str, task: str) -> None:
     job = job_for(
         system, str(write(tmp_path, task)), SETTINGS, prepared=tmp_path / "prepared", runs=tmp_path / "runs", run="run"
