@@ -36,6 +36,7 @@ SETTINGS = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_worker_niceness": "0",  # training is the work, not what is left over beside it
     "RAY_TRAIN_V2_ENABLED": "1",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
 }
