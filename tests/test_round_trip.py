@@ -1,6 +1,5 @@
 """The whole road for every system: trained on Ray, registered, loaded by its alias, aligned with, served, explained."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -51,7 +50,8 @@ def test_every_system_goes_the_whole_road(system: str, tmp_path: Path) -> None:
     sources = (tmp_path / "test.source").read_text().splitlines()
     assert [len(line.split()) for line in links] == [len(line.split()) for line in sources]
 
-    with contextlib.chdir(tmp_path), process("--model", f"toy={model}", folder=tmp_path) as child:
+    registry = f"sqlite:///{tmp_path}/mlflow.db"
+    with process("--model", f"toy={model}", folder=tmp_path, MLFLOW_TRACKING_URI=registry) as child:
         url = address(child)
         if headlines:
             answer = ask(f"{url}/summarize", text=sources[:2], explain=True)
