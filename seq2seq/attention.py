@@ -29,7 +29,7 @@ class AdditiveAttention(nn.Module):
 
     def keys(self, values: Tensor) -> Tensor:
         """U h_j for every source position, (B, [K,] T, A)."""
-        keys: Tensor = self.key(values)
+        keys: Tensor = self.key(values.to(self.key.weight.dtype))
         return keys
 
     def weights(
@@ -56,7 +56,7 @@ class BilinearAttention(nn.Module):
 
     def keys(self, values: Tensor) -> Tensor:
         """W' h_j for every source position, (B, [K,] T, H)."""
-        keys: Tensor = self.key(values)
+        keys: Tensor = self.key(values.to(self.key.weight.dtype))
         return keys
 
     def weights(
@@ -72,7 +72,7 @@ class BilinearAttention(nn.Module):
 Attention = AdditiveAttention | BilinearAttention
 
 
-def read(weights_BKT: Tensor, values: Tensor) -> Tensor:
+def context(weights_BKT: Tensor, values: Tensor) -> Tensor:
     """The context of each hypothesis, sum_j alpha_j h_j: (B, K, D)."""
     weights_BKT = weights_BKT.to(values.dtype)
     if values.dim() == 3:

@@ -32,13 +32,17 @@ class NeuralCoverage(nn.Module):
 
     def forward(self, coverage_BKTC: Tensor, weights_BKT: Tensor, share_BKT3: Tensor, before_BKH: Tensor) -> Tensor:
         """The coverage after this look, (B, K, T, C)."""
-        known = share_BKT3 + self.weight(weights_BKT[..., None]) + self.state(before_BKH)[:, :, None]
+        dtype = self.weight.weight.dtype  # half in a model of half the bytes; what is summed up stays in fp32
+        known = (
+            share_BKT3 + self.weight(weights_BKT[..., None].to(dtype)) + self.state(before_BKH.to(dtype))[:, :, None]
+        )
         gates, candidate = known.split([2 * self.size, self.size], -1)
-        r, z = torch.sigmoid(gates + self.gates(coverage_BKTC)).chunk(2, -1)
+        covered_BKTC = coverage_BKTC.to(dtype)
+        r, z = torch.sigmoid(gates + self.gates(covered_BKTC)).chunk(2, -1)
         if self.form == "paper":
-            n = torch.tanh(candidate + self.candidate(r * coverage_BKTC))
+            n = torch.tanh(candidate + self.candidate((r * covered_BKTC).to(dtype)))
             return torch.lerp(coverage_BKTC, n.to(coverage_BKTC.dtype), z.to(coverage_BKTC.dtype))
-        n = torch.tanh(candidate + r * self.candidate(coverage_BKTC))
+        n = torch.tanh(candidate + r * self.candidate(covered_BKTC))
         return torch.lerp(n.to(coverage_BKTC.dtype), coverage_BKTC, z.to(coverage_BKTC.dtype))
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.attention import AdditiveAttention, Attention, BilinearAttention, read
+from seq2seq.attention import AdditiveAttention, Attention, BilinearAttention, context
 from seq2seq.cells import Cell, cell
 from seq2seq.config import Architecture
 from seq2seq.coverage import Coverage, LinguisticCoverage, NeuralCoverage
@@ -41,17 +41,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at all views: their contexts, the weights, and the leaves that looking changes."""
+    """One look at all views: their contexts, alone and side by side (B, K, C), the weights, and the leaves that looking
+    changes."""
 
     contexts: dict[str, Tensor]
+    together: Tensor
     weights: dict[tuple[str, str], Tensor]
     leaves: dict[str, Tensor]
-
-    @property
-    def together(self) -> Tensor:
-        """All contexts side by side, (B, K, C)."""
-        contexts = list(self.contexts.values())
-        return contexts[0] if len(contexts) == 1 else torch.cat(contexts, -1)
 
 
 @dataclass(frozen=True)
@@ -133,10 +129,9 @@ class Decoder(nn.Module):
         if self.order == "luong":  # z_0 = 0
             leaves["mixture"] = states.values_BTD.new_zeros(rows, 1, self.config.hidden)
         if self.writing is not None:
-            leaves["written"], positions["written"] = states.values_BTD[:, None], states.source
+            leaves["written"], positions["written"] = full(states.values_BTD)[:, None], states.source
         if self.coverage is not None:
-            dtype = torch.promote_types(states.values_BTD.dtype, torch.float32)
-            leaves["coverage"] = states.values_BTD.new_zeros(rows, 1, width, self.coverage.size, dtype=dtype)
+            leaves["coverage"] = full(states.values_BTD.new_zeros(rows, 1, width, self.coverage.size))
             positions["coverage"] = states.source
         return State(leaves, positions)
 
@@ -146,13 +141,12 @@ class Decoder(nn.Module):
         if self.config.first_state == "sum":  # states and memories of all layers, in turn
             parts = summary_B1S.split(self.config.hidden, -1)
             leaves = len(self.layers[0].leaves)
-            return parts[layer * leaves], parts[layer * leaves + leaves - 1]
+            return parts[layer * leaves], full(parts[layer * leaves + leaves - 1])
         if self.first is None:
             hidden = summary_B1S.new_zeros(memory.rows, 1, self.config.hidden)
         else:
             hidden = torch.tanh(self.first[layer](summary_B1S))
-        # the dtype in which the memory is summed: never below fp32
-        return hidden, torch.zeros_like(hidden, dtype=torch.promote_types(hidden.dtype, torch.float32))
+        return hidden, full(torch.zeros_like(hidden))
 
     @property
     def layers(self) -> list[Cell]:
@@ -204,18 +198,23 @@ class Decoder(nn.Module):
             keys = self.attention.keys(values)
         coverage_BKTC = state.leaves.get("coverage")
         weights_BKT = self.attention.weights(at, query, keys, states.padding_BT, coverage_BKTC)
-        contexts = {STATES: read(weights_BKT, values)}
+        contexts = {STATES: context(weights_BKT, values)}
         weights = {(states.source, KINDS[STATES]): weights_BKT}
         leaves = {}
         if self.coverage is not None and coverage_BKTC is not None:
-            share = self.coverage.annotations(values) if self.writing else states.covered_BTC[:, None]
+            share = (
+                self.coverage.annotations(values.to(states.values_BTD.dtype))
+                if self.writing
+                else states.covered_BTC[:, None]
+            )
             leaves["coverage"] = self.coverage(coverage_BKTC, weights_BKT, share, before)
         if self.word_attention is not None:
             words = memory.views[WORDS]
             weights_BKT = self.word_attention.weights(at, query, words.keys_BTA, words.padding_BT)
-            contexts[WORDS] = read(weights_BKT, words.values_BTD)
+            contexts[WORDS] = context(weights_BKT, words.values_BTD)
             weights[words.source, KINDS[WORDS]] = weights_BKT
-        return Look(contexts, weights, leaves)
+        both = list(contexts.values())
+        return Look(contexts, both[0] if len(both) == 1 else torch.cat(both, -1), weights, leaves)
 
     def climb(self, at: Moment, state: State, fed: Tensor | None, look: Look | None) -> Climb:
         """All layers' cells in turn. `fed` enters the first one; of a look the contexts enter all."""
@@ -305,6 +304,11 @@ def coverage(config: Architecture) -> Coverage | None:
     if config.coverage == "linguistic":
         return LinguisticCoverage(config.annotation, config.fertility or 2.0)
     return None
+
+
+def full(leaf: Tensor) -> Tensor:
+    """A leaf that every step adds to: never below fp32."""
+    return leaf.to(torch.promote_types(leaf.dtype, torch.float32))
 
 
 def repeat(state: State, hypotheses: int) -> State:

@@ -44,10 +44,12 @@ class ContextualGate(nn.Module):
         from_annotations, gate_annotations = at(self.annotation_context, annotation_context).split(parts, -1)
         from_words, gate_words = at(self.word_context, word_context).split(parts, -1)
         own = at(self.state, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
-        gate = torch.sigmoid(own + gate_annotations + gate_words)
+        gate = torch.sigmoid(own + gate_annotations + gate_words).to(from_words.dtype)
         every = gate[..., None, :]  # the same for each of the cell's gates
         shape = (self.gates, self.hidden)
-        mixed = torch.lerp(from_words.unflatten(-1, shape), from_annotations.unflatten(-1, shape), every)
+        mixed = torch.lerp(
+            from_words.unflatten(-1, shape), from_annotations.to(from_words.dtype).unflatten(-1, shape), every
+        )
         return mixed.flatten(-2), gate
 
 
