@@ -11,13 +11,24 @@ from torch import Tensor, nn
 from seq2seq.recurrence import Moment, Recurrent
 
 
-class AdditiveAttention(nn.Module):
+class Keyed(nn.Module):
+    """What every attention does once: a key, the map's `key`, for every value."""
+
+    key: nn.Linear
+
+    def keys(self, values: Tensor) -> Tensor:
+        """(B, [K,] T, D) -> (B, [K,] T, A)."""
+        keys: Tensor = self.key(values.to(self.key.weight.dtype))
+        return keys
+
+
+class AdditiveAttention(Keyed):
     """Additive attention (Bahdanau et al. 2015; Wu et al. 2018, equations 1-4).
 
         e_ij = v . tanh(W s_i + U h_j)      alpha_i = softmax(e_i)      c_i = sum_j alpha_ij h_j
 
-    U h_j does not change while a sentence is decoded: `keys` computes it once, and no hypothesis has a copy of its
-    own. With coverage, V C_ij is added inside the tanh (Tu et al. 2016, section 3.1).
+    The keys U h_j do not change while a sentence is decoded: they are computed once, and no hypothesis has a copy of
+    its own. With coverage, V C_ij is added inside the tanh (Tu et al. 2016, section 3.1).
     """
 
     def __init__(self, query_size: int, value_size: int, size: int, coverage_size: int = 0) -> None:
@@ -26,11 +37,6 @@ class AdditiveAttention(nn.Module):
         self.key = nn.Linear(value_size, size)
         self.energy = nn.Linear(size, 1, bias=False)
         self.covered = nn.Linear(coverage_size, size, bias=False) if coverage_size else None
-
-    def keys(self, values: Tensor) -> Tensor:
-        """U h_j for every source position, (B, [K,] T, A)."""
-        keys: Tensor = self.key(values.to(self.key.weight.dtype))
-        return keys
 
     def weights(
         self, at: Moment, query_BKH: Tensor, keys: Tensor, padding_BT: Tensor, coverage_BKTC: Tensor | None = None
@@ -42,7 +48,7 @@ class AdditiveAttention(nn.Module):
         return normalized(self.energy(torch.tanh(inside_BKTA)).squeeze(-1), padding_BT)
 
 
-class BilinearAttention(nn.Module):
+class BilinearAttention(Keyed):
     """Bilinear attention, Luong et al.'s "general" (Kiyono et al. 2018, equations 7 and 8).
 
         e_ij = h_j . W s_i                  alpha_i = softmax(e_i)      c_i = sum_j alpha_ij h_j
@@ -53,11 +59,6 @@ class BilinearAttention(nn.Module):
     def __init__(self, query_size: int, value_size: int) -> None:
         super().__init__()
         self.key = nn.Linear(value_size, query_size, bias=False)
-
-    def keys(self, values: Tensor) -> Tensor:
-        """W' h_j for every source position, (B, [K,] T, H)."""
-        keys: Tensor = self.key(values.to(self.key.weight.dtype))
-        return keys
 
     def weights(
         self, at: Moment, query_BKH: Tensor, keys: Tensor, padding_BT: Tensor, coverage_BKTC: Tensor | None = None

@@ -270,7 +270,7 @@ class Decoder(nn.Module):
             state, now = self.advance(memory, state, unrolled.at(t))
             seen.append(now)
         hidden_BKLH = torch.stack([now.hidden for now in seen], 2)
-        contexts_BKLC = torch.stack([now.contexts for now in seen], 2)
+        contexts_BKLC = None if self.readout is None else torch.stack([now.contexts for now in seen], 2)
         return self.read(words_BKLE, hidden_BKLH, contexts_BKLC), [now.looks for now in seen]
 
     def spread(self, given: Mapping[Recurrent, Tensor], axes: torch.Size) -> dict[Recurrent, Tensor]:
@@ -280,9 +280,9 @@ class Decoder(nn.Module):
         nothing = {part: part.weight.new_zeros(part.weight.shape[0]) for part in parts if part not in given}
         return {part: share.to(dtype).expand(*axes, share.shape[-1]) for part, share in {**given, **nothing}.items()}
 
-    def read(self, words: Tensor, hidden: Tensor, contexts: Tensor) -> Tensor:
-        """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C)."""
-        if self.readout is None:
+    def read(self, words: Tensor, hidden: Tensor, contexts: Tensor | None) -> Tensor:
+        """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C), which a mixture has in it."""
+        if self.readout is None or contexts is None:
             return hidden
         readout: Tensor = self.readout(torch.cat([words, hidden.to(words.dtype), contexts.to(words.dtype)], -1))
         if self.config.readout == "maxout":

@@ -1,7 +1,8 @@
-"""The process's memory: freed tensors are kept for the next ones, compiled kernels only while they are in use."""
+"""The process's memory: what is freed is kept or given back, compiled kernels are kept only while they are in use."""
 
 import ctypes
 import os
+from collections.abc import Callable
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # mallopt's names for them, in glibc's malloc.h
 KERNELS = 128  # oneDNN keeps 1024 by default, which grow to half a gigabyte as batches of new shapes come
@@ -15,10 +16,22 @@ def keep_freed_memory() -> None:
     glibc.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
+    if mallopt := glibc("mallopt"):
+        mallopt(MMAP_THRESHOLD, 32 << 20)  # the largest that glibc accepts: larger blocks are mapped, and given back
+        mallopt(TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(TOP_PAD, 64 << 20)
+
+
+def release_freed_memory() -> None:
+    """Give what was freed back to the system, before work of another kind begins. No effect without glibc."""
+    if trim := glibc("malloc_trim"):
+        trim(0)
+
+
+def glibc(name: str) -> Callable[..., int] | None:
+    """A function of the C library; None where it is another library, or another system."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library, or another system
-        return
-    mallopt(MMAP_THRESHOLD, 32 << 20)  # the largest that glibc accepts: larger blocks are mapped, and given back
-    mallopt(TRIM_THRESHOLD, 2**31 - 1)
-    mallopt(TOP_PAD, 64 << 20)
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (AttributeError, OSError, TypeError):
+        return None
+    return found

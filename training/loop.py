@@ -65,7 +65,6 @@ class Training:
         torch.manual_seed(self.settings.seed)
         config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields})
         self.model = build(config)
-        self.begun_from = begin_from(self.model, job.init_from) if job.init_from else None
         self.model.to(device)
         self.optimizer = optimizer(self.settings, self.model.parameters())
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -74,12 +73,9 @@ class Training:
         self.progress = Progress(recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name)
 
     def run(self) -> Outcome:
-        if self.job.resume:
-            self.resume()
+        self.begin()
         updates = self.plan(self.progress.epoch).updates
         self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
-        if self.begun_from and not self.progress.updates:
-            self.tell("warned", self.begun_from)
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
@@ -88,11 +84,17 @@ class Training:
             self.judge()
         return self.finish()
 
-    def resume(self) -> None:
-        """Go on from the newest whole checkpoint, if it is this recipe's and this data's."""
+    def begin(self) -> None:
+        """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn."""
+        resumed = self.job.resume and self.resume()
+        if self.job.init_from and not resumed:
+            self.tell("warned", begin_from(self.model, self.job.init_from))
+
+    def resume(self) -> bool:
+        """Go on from the newest whole checkpoint, if there is one; it must be this recipe's and this data's."""
         state = self.checkpoints.newest(lambda message: self.tell("warned", message))
         if state is None:
-            return
+            return False
         before, now = state.progress.recipe, self.progress.recipe
         if changed := differing(before, now):
             raise TrainingError(
@@ -108,6 +110,7 @@ class Training:
             )
         self.progress = state.progress.model_copy(update={"recipe": now})
         restore(state.tensors, self.model, self.optimizer)
+        return True
 
     def plan(self, epoch: int) -> BatchPlan:
         """Which pairs make up each update of an epoch: the same at every worker."""

@@ -10,7 +10,6 @@ The key is a hash of the texts and of the settings that text depends on, so syst
 Memory does not grow with the corpus: it is read in chunks, and what is made is written as it comes.
 """
 
-import ctypes
 import hashlib
 import json
 import os
@@ -32,6 +31,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seq2seq.errors import DataError, RecipeError
+from seq2seq.heap import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
 from training.dataset import Dataset, Row, read_lines, read_rows
 
@@ -399,8 +399,7 @@ class _Work:
     def learned(self, texts: Iterator[str], config: TextConfig) -> Tokenizer:
         """A tokenizer; the memory that its words took goes back to the system before the next work begins."""
         tokenizer = Tokenizer.train(texts, config)
-        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc keeps it otherwise
-            trim(0)
+        release_freed_memory()
         return tokenizer
 
     def spread(self, field: str, lines: int, at_most: int) -> Iterator[str]:

@@ -241,7 +241,6 @@ def test_steps_write_one_file_as_the_others_are(tmp_path: Path):
 
 
 def test_chinese_has_one_segmentation(tmp_path: Path):
-    pytest.importorskip("rjieba")
     lines = ["汤姆因为工作现在在波士顿。", "汤 姆 因 为 工作 现 在 在 波士顿 。", "在 <unk> 下 面 听 CD player 。"]
     assert rewritten(tmp_path, "zh", lines, ["jieba"], unknown="<unk>") == [
         "汤姆 因为 工作 现在 在 波士顿 。",

@@ -28,15 +28,17 @@ def job(folder: Path, recipe: str = "interactive_attention", *settings: str) -> 
 
 
 def test_every_counterpart_is_loaded_and_the_rest_is_named(star: Path) -> None:
-    training = Training(job(star), Alone(), [], torch.device("cpu"))
+    notes = Notes()
+    training = Training(job(star), Alone(), [notes], torch.device("cpu"))
+    training.begin()
     trained = dict(seq2seq.load(star / "runs/star/bundle").model.named_parameters())
     own = dict(training.model.named_parameters())
     for name, weight in trained.items():
         assert torch.equal(own[name], weight), name
     assert set(own) - set(trained) == {"decoder.writing.forget.weight", "decoder.writing.update.weight"}
-    assert training.begun_from is not None
-    assert f"{len(trained)} parameters loaded" in training.begun_from
-    assert "drawn anew: decoder.writing.forget.weight, decoder.writing.update.weight" in training.begun_from
+    (said,) = notes.warnings
+    assert f"{len(trained)} parameters loaded" in said
+    assert "drawn anew: decoder.writing.forget.weight, decoder.writing.update.weight" in said
 
 
 def test_a_start_is_told_once_and_is_ahead_of_a_fresh_one(star: Path) -> None:

@@ -9,6 +9,7 @@ import seq2seq
 from seq2seq.generation import Answer, Generation, Request
 from seq2seq.search import SearchOptions
 from tests.seq2seq.systems import SYSTEMS
+from tests.training.toy import write_strings
 from training.loop import train
 from training.running import job_for
 
@@ -29,28 +30,12 @@ SETTINGS = (
 )  # fmt: skip
 
 
+SIZES = {"train": 20_000, "dev": 100, "test": 300}
+
+
 def write(folder: Path, task: str) -> Path:
-    """20,000 strings of 5 to 20 symbols to learn from, 100 of dev and 300 of test that are not among them."""
-    chance = random.Random(1)
-    seen: set[tuple[str, ...]] = set()
-    for split, count in {"train": 20_000, "dev": 100, "test": 300}.items():
-        lines: list[tuple[str, ...]] = []
-        while len(lines) < count:
-            words = tuple(chance.choices(SYMBOLS, k=chance.randint(5, 20)))
-            if words not in seen:
-                seen.add(words)
-                lines.append(words)
-        (folder / f"{split}.source").write_text("".join(" ".join(words) + "\n" for words in lines))
-        (folder / f"{split}.target").write_text("".join(" ".join(TASKS[task](list(w))) + "\n" for w in lines))
-    splits = "".join(
-        f"  {s}: {{source: {{files: {s}.source, tokenised: true}}, target: {{files: {s}.target, tokenised: true}}}}\n"
-        for s in ("train", "dev", "test")
-    )
-    description = folder / "strings.yaml"
-    description.write_text(
-        f"task: translation\nabout: {task}\nlicence: none\nlanguages: {{source: en, target: en}}\nsplits:\n{splits}"
-    )
-    return description
+    """Strings of 5 to 20 symbols to learn from, and others to be asked."""
+    return write_strings(folder, SIZES, lambda chance: chance.choices(SYMBOLS, k=chance.randint(5, 20)), TASKS[task])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A language pair that a small model learns in seconds: every word has one translation, and the order is reversed."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from training.reports import TrainingJob
@@ -17,23 +17,36 @@ SETTINGS = (
 
 def write_corpus(folder: Path, pairs: int = 600) -> Path:
     """A data set's YAML beside its files: `pairs` to train on, 40 of dev, 40 of test, none of them shared."""
+    return write_strings(
+        folder,
+        {"train": pairs, "dev": 40, "test": 40},
+        lambda chance: chance.choices(WORDS, k=chance.randint(2, 6)),
+        lambda words: [word.upper() for word in reversed(words)],
+    )
+
+
+def write_strings(
+    folder: Path,
+    sizes: dict[str, int],
+    draw: Callable[[random.Random], list[str]],
+    become: Callable[[list[str]], list[str]],
+) -> Path:
+    """A data set's YAML beside its files: words drawn at random, no two lines alike, and what becomes of them."""
     chance = random.Random(4)
     seen: set[tuple[str, ...]] = set()
-    for split, count in {"train": pairs, "dev": 40, "test": 40}.items():
-        lines: list[tuple[str, ...]] = []
+    for split, count in sizes.items():
+        lines: list[list[str]] = []
         while len(lines) < count:
-            words = tuple(chance.choices(WORDS, k=chance.randint(2, 6)))
-            if words not in seen:
-                seen.add(words)
+            words = draw(chance)
+            if tuple(words) not in seen:
+                seen.add(tuple(words))
                 lines.append(words)
         (folder / f"{split}.source").write_text("".join(" ".join(line) + "\n" for line in lines))
-        (folder / f"{split}.target").write_text(
-            "".join(" ".join(word.upper() for word in reversed(line)) + "\n" for line in lines)
-        )
-    splits = "".join(f"  {s}: {{source: {s}.source, target: {s}.target}}\n" for s in ("train", "dev", "test"))
+        (folder / f"{split}.target").write_text("".join(" ".join(become(line)) + "\n" for line in lines))
+    splits = "".join(f"  {s}: {{source: {s}.source, target: {s}.target}}\n" for s in sizes)
     description = folder / "toy.yaml"
     description.write_text(
-        "task: translation\nabout: words and their capitals, reversed\nlicence: none\n"
+        "task: translation\nabout: generated strings\nlicence: none\n"
         f"languages: {{source: de, target: en}}\nsplits:\n{splits}"
     )
     return description
