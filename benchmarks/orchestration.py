@@ -112,7 +112,7 @@ def main() -> None:
         ["", "ms an update", "tokens/s", ""],
         rows,
         NOTES,
-        {"runs": records, "exchange": shared},
+        {"runs": dict(records), "exchange": shared},
     ).publish(asked.save)
 
 

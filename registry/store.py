@@ -38,6 +38,7 @@ _T = TypeVar("_T")
 
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 CHAMPION = "champion"
+TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # so that MLflow's page shows runs and curves at once
 LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
 
 # What an artifact's address may be besides a folder and the tracking server's own store.
@@ -68,6 +69,7 @@ class Logged:
 
     model_id: str
     run_id: str
+    description: str  # Markdown, for the registry's page
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,11 @@ class Store:
                     )
                 return str(found.experiment_id)
             place = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
-            return str(self.client.create_experiment(name, artifact_location=place))
+            return str(self.client.create_experiment(name, artifact_location=place, tags=TRAINING))
 
     def log_model(self, bundle: Path, run_id: str) -> Logged:
         """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle."""
-        from seq2seq.bundle import read_card  # with torch behind it, which a list of models does not need
+        from seq2seq.bundle import read_card, read_readme  # with torch behind it, which a list of models does not need
 
         card = read_card(bundle)
         with self.errors(), tempfile.TemporaryDirectory() as temporary:
@@ -151,19 +153,19 @@ class Store:
             made = self.client.create_logged_model(
                 run.info.experiment_id, LOGGED_AS, source_run_id=run_id, tags=_tags(card), params=run.data.params
             )
-            mlflow.set_tracking_uri(self.uri)
-            Model.log(
-                artifact_path=None,
-                flavor=mlflow.pyfunc,
-                run_id=run_id,
-                model_id=made.model_id,
-                python_model=str(Path(__file__).with_name("pyfunc.py")),
-                artifacts={"bundle": str(named)},
-                signature=_signature(card),
-                input_example=_example(card),
-                pip_requirements=_requirements(),
-            )
-        return Logged(made.model_id, run_id)
+            with _current(self.uri):
+                Model.log(
+                    artifact_path=None,
+                    flavor=mlflow.pyfunc,
+                    run_id=run_id,
+                    model_id=made.model_id,
+                    python_model=str(Path(__file__).with_name("pyfunc.py")),
+                    artifacts={"bundle": str(named)},
+                    signature=_signature(card),
+                    input_example=_example(card),
+                    pip_requirements=_requirements(),
+                )
+        return Logged(made.model_id, run_id, read_readme(bundle))
 
     def register(self, logged: Logged, name: str) -> str:
         """Register a logged model as the next version of `name`; returns the version.
@@ -172,7 +174,7 @@ class Store:
         cannot be one.
         """
         check_name(name)
-        with self.errors():
+        with self.errors(), _current(self.uri):
             if all(known.name != name for known in self._registered()):
                 self.client.create_registered_model(name)
             model = self.client.get_logged_model(logged.model_id)
@@ -181,6 +183,7 @@ class Store:
                 f"models:/{logged.model_id}",
                 run_id=logged.run_id,
                 model_id=logged.model_id,
+                description=logged.description,
                 tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
             )
             if CHAMPION not in self.client.get_registered_model(name).aliases:
@@ -303,6 +306,17 @@ class Store:
         if not proxied and address.scheme not in _OBJECT_STORES:
             raise RegistryError(self.shown, f"a model lies at {location}", "only artifact stores are read")
         return Kept(name, version, location, None)
+
+
+@contextmanager
+def _current(uri: str) -> Iterator[None]:
+    """Let a store be the one that MLflow's global functions use; then what was, is again."""
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None unsets it
 
 
 def _reach(uri: str, create: bool) -> Path | None:

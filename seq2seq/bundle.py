@@ -23,11 +23,12 @@ from seq2seq.config import ModelConfig
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
 from seq2seq.model import Model, build
+from seq2seq.modelcard import readme
 from seq2seq.search import SearchOptions
 from seq2seq.text import Tokenizer
 
 FORMAT = 1
-WEIGHTS, CARD = "model.safetensors", "model.json"
+WEIGHTS, CARD, README = "model.safetensors", "model.json", "README.md"
 
 Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 
@@ -57,7 +58,7 @@ class Card(BaseModel):
     versions: dict[str, str] = {}
     created: str = ""
     weights_sha256: str = Field("", description="of the weights themselves (`hash_weights`), not of their file")
-    files: dict[str, str] = Field({}, description="SHA-256 of every other file of the bundle")
+    files: dict[str, str] = Field({}, description="SHA-256 of the other files, but for README.md")
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
             tokenizer.save(draft / f"tokenizer.{name}.json")
         files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
         card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files})
+        (draft / README).write_text(readme(card, sum(map(torch.Tensor.numel, weights.values()))), encoding="utf-8")
         (draft / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
         for path in draft.iterdir():
             sync(path)
@@ -179,6 +181,12 @@ def begin_from(model: Model, folder: Path) -> str:
 def _few(names: list[str]) -> str:
     """The first names of a list."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def read_readme(folder: Path) -> str:
+    """The card for people; empty where a bundle has none."""
+    path = folder / README
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def read_card(folder: Path) -> Card:

@@ -25,6 +25,7 @@ class TrainingJob:
     recipe: Recipe
     recipe_name: str
     dataset: str
+    licence: str
     task: str
     languages: dict[str, str]
     prepared: Path

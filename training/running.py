@@ -66,6 +66,7 @@ def job_for(
         recipe=recipe,
         recipe_name=Path(recipe_name).stem,
         dataset=dataset.name,
+        licence=dataset.licence,
         task=dataset.task,
         languages={name: code for name, code in dataset.languages.items() if name in {*recipe.sources, "target"}},
         prepared=ready.folder.resolve(),

@@ -56,7 +56,27 @@ def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Stor
         41.25,
         run_id,
     )
-    assert store.client.get_model_version("de-en", "1").tags["git_commit"] == "0123abc"
+    made = store.client.get_model_version("de-en", "1")
+    assert made.tags["git_commit"] == "0123abc"
+    assert "# rnnsearch: de, en" in made.description and "| dev_bleu | 41.25 |" in made.description
+
+
+@contextmanager
+def mlflow_at(store: Store) -> Iterator[None]:
+    """MLflow's global functions use a store, as `MLFLOW_TRACKING_URI` lets them; then none."""
+    mlflow.set_tracking_uri(store.uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+
+
+def test_logging_a_model_leaves_mlflow_s_own_store_what_it_was(
+    make_bundle: Callable[..., Path], log: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    log(make_bundle())
+    assert "MLFLOW_TRACKING_URI" not in os.environ
 
 
 def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
@@ -72,7 +92,8 @@ def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
         answers = Generation(loaded).answers(Request({"source": text}, options) for text in texts)
         return [answer.candidates[0].text for answer in answers]
 
-    model = mlflow.pyfunc.load_model("models:/de-en@champion")  # log_model left MLflow at this store
+    with mlflow_at(store):
+        model = mlflow.pyfunc.load_model("models:/de-en@champion")
     assert list(model.predict(pd.DataFrame({"source": texts}))) == ours(5)
     assert list(model.predict(texts)) == ours(5)
     assert list(model.predict({"source": texts[0]})) == ours(5)[:1]

@@ -11,6 +11,7 @@ from seq2seq.batch import collate
 from seq2seq.bundle import Card, hash_weights, own_weights, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import BundleError
+from seq2seq.metrics.score import Score
 from seq2seq.text import TextConfig, Tokenizer
 
 
@@ -33,8 +34,26 @@ def test_a_bundle_comes_back_whole(folder: Path) -> None:
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
     assert torch.equal(bundle.model.loss(batch).nats, again.model.loss(batch).nats)
     assert sorted(path.name for path in folder.iterdir()) == [
-        "model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json",
+        "README.md", "model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json",
     ]  # fmt: skip
+
+
+def test_the_card_for_people_says_what_the_model_is_and_may_be_written_on(folder: Path) -> None:
+    bundle = seq2seq.load(folder)
+    score = Score(score=41.257, signature="nrefs:1|case:mixed")
+    card = bundle.card.model_copy(
+        update={
+            "recipe": {"name": "rnnsearch", "about": "Additive attention"},
+            "data": {"name": "captions", "licence": "non-commercial"},
+            "metrics": {"dev_bleu": score},
+        }
+    )
+    card = write_bundle(folder, bundle.model, bundle.tokenizers, card)
+    text = (folder / "README.md").read_text()
+    parts = ["rnnsearch: de, en", "Additive attention", "captions - non-commercial", card.weights_sha256]
+    assert all(part in text for part in [*parts, "| dev_bleu | 41.26 | `nrefs:1|case:mixed` |"])
+    (folder / "README.md").write_text(f"{text}\nA note of the owner's.\n")
+    seq2seq.load(folder)
 
 
 def test_writing_over_a_bundle_leaves_one_whole_bundle(folder: Path) -> None:

@@ -1,0 +1,61 @@
+"""A model's card for people: `README.md` of the bundle, from what `model.json` says."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seq2seq.bundle import Card
+
+PURPOSES = {
+    "translation": "Translates text, a sentence at a time.",
+    "summarization": "Writes a headline for a short text.",
+    "multimodal": "Translates a sentence with the help of a picture.",
+    "post-edit": "Mends a machine translation, given its source.",
+}
+
+
+def readme(card: "Card", parameters: int) -> str:
+    """Task, languages, data with its licence, scores with their signatures, limits, and how to use it; Markdown."""
+    name = str(card.recipe.get("name", "model"))
+    languages = [f"{field}: {code}" for field, code in card.languages.items()]
+    data = " - ".join(str(card.data[key]) for key in ("name", "licence") if card.data.get(key))
+    facts = {
+        "system": f"{name}. {card.recipe.get('about', '')}".strip(),
+        "languages": ", ".join(languages) or "not stated",
+        "parameters": f"{parameters:,}",
+        "vocabulary": ", ".join(
+            f"{field} {text.vocabulary:,}"
+            for field, text in [*card.model.sources.items(), ("target", card.model.target)]
+        ),
+        "trained on": data or "not stated",
+        "made": f"{card.created}, commit {card.git_commit or 'unknown'}",
+        "weights": f"SHA-256 `{card.weights_sha256}`",
+    }
+    scores = [f"| {metric} | {score.score:.2f} | `{score.signature}` |" for metric, score in card.metrics.items()]
+    limits, search = card.limits, card.search
+    lines = [
+        f"# {name}: {', '.join(dict.fromkeys(card.languages.values())) or card.task}",
+        "",
+        PURPOSES[card.task],
+        "",
+        *(f"- {key}: {value}" for key, value in facts.items()),
+        "",
+        "## Scores",
+        "",
+        *(["| score | value | signature |", "|---|---|---|", *scores] if scores else ["None are recorded."]),
+        "",
+        "## Limits",
+        "",
+        f"- It reads at most {limits.source_length} tokens and writes at most {limits.target_length}; longer text is "
+        "refused, never cut silently.",
+        "- It knows text like that which it was trained on. Of other text it makes something fluent that may be wrong: "
+        "look at the explanation (`--explain`, `explain: true`), which shows what each word was written from.",
+        "- The data's licence says what the model may be used for.",
+        "",
+        "## Use",
+        "",
+        "    interlinear info FOLDER",
+        f"    interlinear translate FOLDER < text          # beam {search.beam}",
+        "    interlinear serve --model NAME=FOLDER",
+        "",
+    ]
+    return "\n".join(lines)
