@@ -1,18 +1,37 @@
 """`interlinear compare`: whether one model is better than another by more than chance."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
-from interlinear.evaluate import Lowercase, ReferenceFiles, SourceFile, Split, Tokenize, read_test_set, translated
+from interlinear.judging import (
+    JUDGED,
+    AlignedBy,
+    MetricNames,
+    applicable,
+    asked_metrics,
+    is_outputs,
+    open_system,
+    wants_alignments,
+)
+from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Split, Tokenize
 from seq2seq.errors import CallError
+
+if TYPE_CHECKING:
+    from seq2seq.metrics.metric import Outputs
+    from seq2seq.metrics.significance import Compared, Comparison, Test
 
 Models = Annotated[
     list[str],
-    typer.Argument(metavar="MODEL MODEL...", show_default=False, help="Two or more; the first is the baseline."),
+    typer.Argument(
+        metavar="MODEL[,MODEL...] MODEL[,MODEL...]...",
+        show_default=False,
+        help=f"Two or more, the first the baseline; several runs of one system are joined by commas. Each: {JUDGED}.",
+    ),
 ]
 
 
@@ -22,44 +41,78 @@ def compare(
     split: Split = "test",
     source: SourceFile = None,
     reference: ReferenceFiles = None,
+    metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
-    samples: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Resamples and trials; 0: sacrebleu's 1,000 and 10,000.")
-    ] = 0,
+    by: AlignedBy = None,
+    samples: Annotated[int, typer.Option(min=0, metavar="N", help="Resamples and trials; 0: 1,000 and 10,000.")] = 0,
+    correction: Annotated[
+        Literal["holm", "bonferroni"] | None,
+        typer.Option(show_default=False, help="Correct each test's p-values for there being several."),
+    ] = None,
     as_json: Json = False,
     data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
-    """Score models side by side: BLEU, its 95 % interval, and the chance that a difference from the first is none.
+    """Score models side by side: with 95 % intervals, and the chance that a difference from the first is none.
 
-    Two paired tests: bootstrap resampling and approximate randomisation, as sacrebleu has them.
+    Three paired tests: bootstrap resampling, approximate randomisation, and the sign test. Of several runs, with seeds
+    of their own, the mean is compared, and the tests reckon with their differences.
     """
-    from interlinear.loading import load_generation
-    from seq2seq.metrics.significance import compare_bleu
+    from seq2seq.metrics.significance import TESTS, correct
+    from seq2seq.metrics.significance import compare as compare_systems
 
-    if len(set(models)) < max(2, len(models)):
+    systems = {model: model.split(",") for model in models}
+    runs = [run for names in systems.values() for run in names]
+    if len(models) < 2 or len(set(runs)) < len(runs):
         raise CallError("compare", "two different models at least are needed", "name each model once")
-    outputs, test_set = {}, None
-    for model in models:
-        generation = load_generation(model, tracking, device)
+    outputs: dict[str, Outputs] = {}
+    test_set = None
+    alignments, place = wants_alignments(metrics, by), Place(data, split, source, reference or [], data_root)
+    for run in sorted(runs, key=is_outputs):  # a model first: it says which field is read
+        system = open_system(run, tracking, device)
         if test_set is None:
-            test_set = read_test_set(generation, data, split, source, reference or [], data_root)
-        outputs[model] = translated(generation, test_set, generation.bundle.card.search, model)
-    assert test_set is not None
-    cut, ignore_case = tokenize or test_set.tokenize, test_set.lowercase if lowercase is None else lowercase
-    bootstrap, randomisation = (
-        compare_bleu(outputs, test_set.references, test, samples, cut, ignore_case)
-        for test in ("bootstrap", "randomisation")
-    )
+            test_set = place.read(system.field, system.task, alignments and not any(map(is_outputs, runs)))
+            answers = test_set.answers()
+            asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
+            chosen, left_out = applicable(asked, answers)
+        outputs[run] = system.outputs(test_set, by=by, label=run)
+    statistics = {
+        metric: {name: [metric.statistics(outputs[run], answers) for run in names] for name, names in systems.items()}
+        for metric in chosen
+    }
+    composed = max(outputs.values(), key=lambda one: one.composed)
+    found: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in chosen}
+    for test in TESTS:
+        comparisons = [
+            compare_systems(metric, own, test, metric.signature(composed, answers), samples)
+            for metric, own in statistics.items()
+        ]
+        for metric, comparison in zip(chosen, correct(comparisons, correction), strict=True):
+            found[metric.name][test] = comparison
     if as_json:
-        print(json.dumps({"bleu": {"bootstrap": asdict(bootstrap), "randomisation": asdict(randomisation)}}))
+        tests = {name: {test: asdict(each) for test, each in by_test.items()} for name, by_test in found.items()}
+        print(json.dumps(tests | ({"left_out": left_out} if left_out else {})))
         return
-    width = max(len(model) for model in models)
-    print(f"{'MODEL'.ljust(width)}   BLEU     95 % INTERVAL   p BOOTSTRAP   p RANDOMISATION")
-    for one, other in zip(bootstrap.systems, randomisation.systems, strict=True):
+    print("\n\n".join(table(name, by_test) for name, by_test in found.items()))
+
+
+def table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
+    """What the tests say of one score: a line for every system, and how each test was made."""
+    bootstrap = comparisons["bootstrap"].systems
+    width = max(len(one.system) for one in bootstrap)
+    names = "".join(f"  {f'p {test.upper()}':>15}" for test in comparisons)
+    score_width = max(8, len(metric))
+    lines = [f"{'MODEL'.ljust(width)}  {metric.upper():>{score_width}}     95 % INTERVAL{names}"]
+    for one, *all_tests in zip(bootstrap, *(each.systems for each in comparisons.values()), strict=True):
         interval = f"{one.mean:.2f} ± {one.interval:.2f}"
-        chances = [f"{p:.4f}" if p is not None else "baseline" for p in (one.p_value, other.p_value)]
-        print(f"{one.system.ljust(width)}  {one.score:5.2f}  {interval:>16}  {chances[0]:>12}  {chances[1]:>16}")
-    print(f"bootstrap:     {bootstrap.signature}\nrandomisation: {randomisation.signature}")
+        chances = "".join(f"  {chance(of_test):>15}" for of_test in all_tests)
+        lines.append(f"{one.system.ljust(width)}  {one.score:>{score_width}.2f}  {interval:>16}{chances}")
+    return "\n".join([*lines, *(f"{test + ':':<14} {each.signature}" for test, each in comparisons.items())])
+
+
+def chance(compared: "Compared") -> str:
+    """The p-value that is meant: the corrected one, where it was corrected."""
+    p_value = compared.p_value if compared.corrected is None else compared.corrected
+    return "baseline" if p_value is None else f"{p_value:.4f}"

@@ -16,8 +16,9 @@ from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Answer, Generation, Request
-from seq2seq.metrics.bleu import corpus_bleu
+from seq2seq.metrics.metric import Answers, Outputs, Reading
 from seq2seq.metrics.score import Score
+from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
@@ -283,7 +284,8 @@ class Training:
         shares = self.workers.gather(own)
         hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
         references = [[reference[i] for i in chosen] for reference in dev.references]
-        return corpus_bleu(hypotheses, references, "none" if dev.tokenised else "13a", dev.lowercase)
+        metric = Sacrebleu("bleu", bleu, Reading("none" if dev.tokenised else "13a", dev.lowercase))
+        return metric.score(Outputs.of(hypotheses), Answers.of(references))
 
     def translate(self, sources: dict[str, list[str]]) -> Iterator[str]:
         """Translations by the weights as they are; what cannot be searched (too long) becomes an empty line."""

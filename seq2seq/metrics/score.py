@@ -1,10 +1,6 @@
 """A score and how it was reckoned."""
 
-from collections.abc import Sequence
-
 from pydantic import BaseModel, ConfigDict
-
-from seq2seq.errors import DataError
 
 
 class Score(BaseModel):
@@ -16,16 +12,9 @@ class Score(BaseModel):
     signature: str
 
 
-def check_parallel(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Raise DataError unless there is something to score and every reference has a line for every hypothesis."""
-    if not hypotheses:
-        raise DataError("hypotheses", "there are no lines to score")
-    if not references:
-        raise DataError("references", "there is no reference to score against")
-    for number, reference in enumerate(references, start=1):
-        if len(reference) != len(hypotheses):
-            raise DataError(
-                f"reference {number}",
-                f"it has {len(reference)} lines, but there are {len(hypotheses)} hypotheses",
-                "give references that have one line for every hypothesis",
-            )
+class IntervalScore(Score):
+    """A score with its 95 % interval, `low` to `high`, and the `mean`, over resampled test sets."""
+
+    low: float
+    high: float
+    mean: float

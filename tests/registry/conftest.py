@@ -9,7 +9,7 @@ import torch
 from registry.store import Store
 from seq2seq.bundle import Card, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.metrics.bleu import Score
+from seq2seq.metrics.score import Score
 from seq2seq.model import build
 from seq2seq.text import TextConfig, Tokenizer
 

@@ -1,78 +1,266 @@
-"""Scores equal cases worked out by hand, and significance tells a difference from chance."""
+"""Scores equal cases worked out by hand and sacrebleu's own; statistics add up; what should not count does not."""
 
 import math
 import random
+import unicodedata
 
+import numpy as np
 import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from seq2seq.alignment import Gold
 from seq2seq.errors import CallError, DataError
-from seq2seq.metrics.bleu import corpus_bleu
-from seq2seq.metrics.significance import compare_bleu
+from seq2seq.metrics.catalogue import GROUPS, METRICS, chosen
+from seq2seq.metrics.metric import Answers, Outputs, Reading
+
+
+def score(name, hypotheses, references, task=None, **reading):
+    (metric,) = chosen([name], Reading(**reading))
+    return metric.score(Outputs.of(hypotheses), Answers.of(references, task))
+
+
+def value(name, hypotheses, references, **reading):
+    return score(name, hypotheses, references, **reading).score
+
+
+# BLEU, by hand.
 
 
 def test_bleu_is_the_papers():
     """the cat sat on the mat / the cat sat on a mat: precisions 5/6, 3/5, 2/4, 1/3, no brevity penalty."""
-    score = corpus_bleu(["the cat sat on a mat"], [["the cat sat on the mat"]])
-    assert score.score == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
+    found = value("bleu", ["the cat sat on a mat"], [["the cat sat on the mat"]])
+    assert found == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
 
 
 def test_short_output_pays_the_brevity_penalty():
-    score = corpus_bleu(["the cat sat on the"], [["the cat sat on the mat"]])
-    assert score.score == pytest.approx(100 * math.exp(1 - 6 / 5))
+    found = value("bleu", ["the cat sat on the"], [["the cat sat on the mat"]])
+    assert found == pytest.approx(100 * math.exp(1 - 6 / 5))
 
 
 def test_several_references_count_their_best_match():
     references = [["the cat sat on the mat"], ["a cat was on the mat today"]]
-    assert corpus_bleu(["a cat was on the mat today"], references).score == pytest.approx(100)
+    assert value("bleu", ["a cat was on the mat today"], references) == pytest.approx(100)
 
 
 def test_signature_tells_how_the_text_was_compared():
-    exact = corpus_bleu(["The cat sat on the mat."], [["the cat sat on the mat."]])
-    folded = corpus_bleu(["The cat sat on the mat."], [["the cat sat on the mat."]], lowercase=True)
+    exact = score("bleu", ["The cat sat on the mat."], [["the cat sat on the mat."]])
+    folded = score("bleu", ["The cat sat on the mat."], [["the cat sat on the mat."]], lowercase=True)
     assert exact.score < folded.score == pytest.approx(100)
     assert "case:mixed" in exact.signature and "tok:13a" in exact.signature
     assert "case:lc" in folded.signature
-    assert "tok:none" in corpus_bleu(["a b c d"], [["a b c d"]], tokenize="none").signature
+    assert "tok:none" in score("bleu", ["a b c d"], [["a b c d"]], tokenize="none").signature
 
 
 def test_tokenised_text_is_not_tokenised_again(caplog):
-    assert corpus_bleu(["it ' s a dog"], [["it's a dog"]], tokenize="none").score < 100
+    assert value("bleu", ["it ' s a dog"] * 100, [["it's a dog"] * 100], tokenize="none") < 100
     assert not caplog.records
+
+
+# TER and the rest, by hand.
+
+
+def test_ter_ignores_case_unless_it_is_said_to_count():
+    """One word of four is another: 25 %."""
+    assert value("ter", ["a small Dog barks"], [["a small cat barks"]]) == pytest.approx(25)
+    assert value("ter", ["A small cat barks"], [["a small cat barks"]]) == 0
+    assert value("ter", ["A small cat barks"], [["a small cat barks"]], lowercase=False) == pytest.approx(25)
+
+
+def test_exact_match_counts_whole_lines_of_any_reference():
+    references = [["a dog.", "a cat", "x"], ["the dog.", "the cat", "y"]]
+    assert value("exact-match", ["the dog.", "a  cat", "z"], references) == pytest.approx(200 / 3)
+    assert value("exact-match", ["The dog.", "q", "q"], references) == 0
+    assert value("exact-match", ["The dog.", "q", "q"], references, lowercase=True) == pytest.approx(100 / 3)
+
+
+def test_repetition_rate_is_the_share_of_ngrams_that_stood_there_before():
+    """a b a b: unigrams 2 of 4, bigrams ab ba ab 1 of 3, trigrams 0 of 2, 0 of 1: 3 of 10. One word alone: 0 of 1."""
+    assert value("repetition-rate", ["a b a b"], [["x"]]) == pytest.approx(30)
+    assert value("repetition-rate", ["a b a b", "c"], [["x", "x"]]) == pytest.approx(300 / 11)
+    assert value("repetition-rate", [""], [["x"]]) == 0
+
+
+def test_length_ratio_takes_the_nearest_reference():
+    """3 words beside 2 or 5: 2; 4 beside 3 or 5: the shorter one."""
+    assert value("length-ratio", ["a b c", "a b c d"], [["a b", "a b c"], ["a b c d e"] * 2]) == pytest.approx(7 / 5)
+
+
+def test_over_translation_counts_words_said_again():
+    """man twice where the reference has it once: 1; very three times where it is not: 2; two dogs are allowed."""
+    found = value("over-translation", ["the man man saw very very very dog dog"], [["the man saw dog dog"]])
+    assert found == 1 + 2
+    assert value("over-translation", ["the man man"], [["the man"], ["man man"]]) == 0
+
+
+def test_under_translation_counts_words_that_are_missing_from_the_nearest_reference():
+    assert value("under-translation", ["a dog"], [["a big dog and a cat"]]) == 4
+    assert value("under-translation", ["a dog"], [["a big dog and a cat"], ["the dog"]]) == 1
+
+
+# As sacrebleu has them, on a thousand pairs.
+
+
+def corpus(size, seed, references=1):
+    draw = random.Random(seed)
+    words = "The the a cat Cat sat, on mat. mat it's 3,000 über 猫 - of in a-b (end) ! ?".split()
+    lines = [[" ".join(draw.choices(words, k=draw.randint(0, 9))) for _ in range(size)] for _ in range(references + 1)]
+    return lines[0], lines[1:]
+
+
+THEIRS = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF, "ter": sacrebleu.TER}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_a_thousand_pairs_score_as_sacrebleu_scores_them(name):
+    """Each alone, and all together."""
+    hypotheses, references = corpus(1000, 1)
+    (metric,), theirs = chosen([name], Reading()), THEIRS[name]()
+    outputs, answers = Outputs.of(hypotheses), Answers.of(references)
+    statistics = metric.statistics(outputs, answers)
+    expected = [theirs.corpus_score([a], [[b]]).score for a, b in zip(hypotheses, references[0], strict=True)]
+    np.testing.assert_allclose(metric.values(statistics), expected, atol=1e-9)
+    together = metric.report(statistics, metric.signature(outputs, answers))
+    assert together.score == pytest.approx(theirs.corpus_score(hypotheses, references).score, abs=1e-9)
+    assert together.signature == theirs.get_signature().format()
+
+
+def test_case_and_references_are_what_sacrebleu_makes_of_them():
+    hypotheses, references = corpus(60, 2, references=3)
+    lower = {"bleu": {"lowercase": True}, "chrf": {"lowercase": True}, "ter": {"case_sensitive": False}}
+    for name, theirs in THEIRS.items():
+        found, metric = score(name, hypotheses, references, lowercase=True), theirs(**lower[name])
+        assert found.score == pytest.approx(metric.corpus_score(hypotheses, references).score, abs=1e-9)
+        assert found.signature == metric.get_signature().format()
+        assert "nrefs:3|case:lc" in found.signature
+
+
+# What every score has in common.
+
+TEXT = st.lists(
+    st.sampled_from(["dog", "Dog", "dogs", "café", "naïve", "the", "a", "ångström", ".", "running"]), max_size=8
+)
+LINES = st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=5)
+
+
+def plain(name, hypotheses, references, **reading):
+    """The score without its interval, which takes longest."""
+    (metric,) = chosen([name], Reading(**reading))
+    return metric.values(metric.statistics(Outputs.of(hypotheses), Answers.of(references)).sum(0, keepdims=True))[0]
+
+
+OF_TEXT = [name for name in METRICS if name not in GROUPS["alignment"]]
+
+
+def columns(lines):
+    return [[" ".join(words) for words in column] for column in zip(*lines, strict=True)]
+
+
+@pytest.mark.parametrize("name", OF_TEXT)
+@settings(max_examples=40, deadline=None)
+@given(lines=LINES)
+def test_the_order_of_references_changes_nothing(name, lines):
+    """But for sacrebleu's chrF, which adds up the counts of the first of references that are equally good."""
+    hypotheses, *references = columns(lines[:1] if name == "chrf" else lines)
+    references = [[f"{line} x" for line in reference] for reference in references]
+    assert plain(name, hypotheses, references) == pytest.approx(plain(name, hypotheses, references[::-1]))
+
+
+@pytest.mark.parametrize("name", OF_TEXT)
+@settings(max_examples=40, deadline=None)
+@given(lines=LINES)
+def test_the_unicode_form_changes_nothing(name, lines):
+    hypotheses, *references = columns(lines)
+    references = [[f"{line} x" for line in reference] for reference in references]
+    apart = [unicodedata.normalize("NFD", line) for line in hypotheses]
+    assert plain(name, hypotheses, references) == pytest.approx(plain(name, apart, references))
+
+
+@pytest.mark.parametrize("name", OF_TEXT)
+@settings(max_examples=40, deadline=None)
+@given(lines=LINES)
+def test_where_case_is_ignored_it_changes_nothing(name, lines):
+    hypotheses, *references = columns(lines)
+    references = [[f"{line} x" for line in reference] for reference in references]
+    louder = [line.upper() for line in hypotheses]
+    quiet = plain(name, hypotheses, references, lowercase=True)
+    assert quiet == pytest.approx(plain(name, louder, references, lowercase=True))
+
+
+def test_text_that_had_to_be_composed_is_in_the_signature():
+    composed, apart = "ein Café", unicodedata.normalize("NFD", "ein Café")
+    assert "form" not in score("chrf", [composed], [[composed]]).signature
+    for hypothesis, reference in ((apart, composed), (composed, apart)):
+        found = score("chrf", [hypothesis], [[reference]])
+        assert found.score == pytest.approx(100) and found.signature.endswith("|form:nfc")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_statistics_add_up(name):
+    """The sums of two halves are the whole's: what significance relies on."""
+    hypotheses, references = corpus(40, 3, references=2)
+    links = [frozenset({(0, 0), (1, n % 3)}) for n in range(40)]
+    gold = [Gold(frozenset({(0, 0), (1, 1)}), frozenset({(1, 2)}))] * 40
+    (metric,) = chosen([name], Reading())
+    answers = Answers.of(references, gold=gold)
+    whole = metric.statistics(Outputs.of(hypotheses, links), answers)
+    parts = [
+        metric.statistics(
+            Outputs.of(hypotheses[rows], links[rows]),
+            Answers.of([lines[rows] for lines in references], gold=gold[rows]),
+        )
+        for rows in (slice(0, 15), slice(15, 40))
+    ]
+    assert len(whole) == 40
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+    found = metric.score(Outputs.of(hypotheses, links), answers).score
+    assert found == pytest.approx(metric.values(whole.sum(0, keepdims=True))[0])
+
+
+# What is wrong, or missing.
 
 
 @pytest.mark.parametrize(
     ("hypotheses", "references", "words"),
-    [([], [[]], "no lines"), (["a"], [], "no reference"), (["a", "b"], [["a", "b"], ["a"]], "reference 2")],
+    [
+        ([], [[]], "no lines"),
+        (["a"], [], "no reference"),
+        (["a", "b"], [["a", "b"], ["a"]], "reference 2: it has 1 lines, and reference 1 has 2"),
+        (["a"], [["a", "b"]], "the hypotheses: it has 1 lines"),
+    ],
 )
 def test_lines_that_are_missing_are_said(hypotheses, references, words):
     with pytest.raises(DataError, match=words):
-        corpus_bleu(hypotheses, references)
+        score("bleu", hypotheses, references)
 
 
-def sentences(count: int, spoiled: float, seed: int) -> list[str]:
-    """The same seeded sentences; a share of their words is replaced."""
-    content, noise = random.Random(1), random.Random(seed)
-    return [
-        " ".join(word if noise.random() >= spoiled else "?" for word in content.choices("abcdefghij", k=12))
-        for _ in range(count)
-    ]
+@pytest.mark.parametrize("name", OF_TEXT)
+def test_an_empty_output_is_scored(name):
+    found = value(name, ["", "a dog"], [["a cat", "a dog"]])
+    assert math.isfinite(found)
+    assert math.isfinite(value(name, [""], [["a dog"]]))
 
 
-@pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
-def test_significance_tells_a_difference_from_chance(test):
-    references = [sentences(120, 0.0, 0)]
-    systems = {"base": sentences(120, 0.3, 2), "equal": sentences(120, 0.3, 3), "better": sentences(120, 0.1, 4)}
-    comparison = compare_bleu(systems, references, test, samples=300, tokenize="none")
-    base, equal, better = comparison.systems
-    assert [base.system, equal.system, better.system] == ["base", "equal", "better"]
-    assert base.p_value is None
-    assert better.score > base.score and better.p_value < 0.01
-    assert equal.p_value > 0.05
-    assert base.score == corpus_bleu(systems["base"], references, tokenize="none").score
-    assert ("bs:300" if test == "bootstrap" else "ar:300") in comparison.signature
-    assert (base.interval is not None) == (test == "bootstrap")
+def test_an_unknown_score_is_said_with_those_that_are_like_it():
+    with pytest.raises(CallError, match=r"'rogue' is no score\. Did you mean rouge"):
+        chosen(["bleu", "rogue"], Reading())
 
 
-def test_one_system_is_no_comparison():
-    with pytest.raises(CallError, match="two or more"):
-        compare_bleu({"a": ["x"]}, [["x"]], "bootstrap")
+def test_groups_stand_for_several_and_nothing_comes_twice():
+    assert [metric.name for metric in chosen(["rouge-l", "rouge"], Reading())] == ["rouge-l", "rouge-1", "rouge-2"]
+    assert [metric.name for metric in chosen(["all"], Reading())] == list(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "references", "words"),
+    [
+        ("rouge-1-recall-75", "translation", ["a"], "summaries"),
+        ("under-translation", "summarization", ["a"], "leaves out"),
+        ("rouge-l", "summarization", ["猫が いる 。"], "letters a-z"),
+        ("aer", "translation", ["a"], "no gold"),
+    ],
+)
+def test_a_score_without_its_means_says_what_is_missing(name, task, references, words):
+    with pytest.raises(DataError, match=words):
+        score(name, ["a"], [references], task)

@@ -1,0 +1,187 @@
+"""What models and files with outputs are worth, by which scores: what `evaluate` and `compare` share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlinear.align import BY, By, Pair, Unknown, too_long
+from interlinear.terminal import progress, say
+from interlinear.testsets import TestSet
+from interlinear.translate import Line, outcomes
+from seq2seq.errors import CallError
+
+if TYPE_CHECKING:
+    from seq2seq.alignment import Link
+    from seq2seq.generation import Generation
+    from seq2seq.looks import Span
+    from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Task
+    from seq2seq.search import SearchOptions
+
+JUDGED = "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, or a file with outputs"
+
+MetricNames = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", metavar="NAME,...|all", show_default=False,
+        help="Scores by name (docs/scores.md); else bleu, or rouge for summaries.",
+    ),
+]  # fmt: skip
+AlignedBy = Annotated[
+    By | None,
+    typer.Option(
+        "--by", show_default=False, help="What words are aligned by, for scores of alignments; else the best there is."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class System:
+    """A model, or (generation None) a file with outputs."""
+
+    name: str
+    generation: "Generation | None"
+
+    @property
+    def field(self) -> str | None:
+        """The field that it reads."""
+        if self.generation is None:
+            return None
+        (field,) = self.generation.bundle.card.model.sources
+        return field
+
+    @property
+    def task(self) -> "Task | None":
+        return None if self.generation is None else self.generation.bundle.card.task
+
+    def outputs(
+        self,
+        test_set: TestSet,
+        options: "SearchOptions | None" = None,
+        by: By | None = None,
+        label: str = "translating",
+    ) -> "Outputs":
+        """What it says of a test set, searched for as its recipe does, or by `options`; with gold, its alignments too.
+
+        Raises CallError, and DataError for a file with another number of lines.
+        """
+        from seq2seq.metrics.metric import Outputs, check_lines
+        from training.dataset import read_file
+
+        if self.generation is None:
+            lines = list(read_file(Path(self.name)))
+            check_lines(self.name, len(lines), test_set.name, len(test_set.references[0]))
+            say_empty(self.name, [number for number, line in enumerate(lines, 1) if not line.strip()])
+            return Outputs.of(lines)
+        lines = translated(self.generation, test_set, options or self.generation.bundle.card.search, label)
+        return Outputs.of(lines, aligned(self.generation, test_set, by) if test_set.gold else ())
+
+
+def is_outputs(name: str) -> bool:
+    """Whether MODEL is a file with outputs, a line each: a file (or pipe) that is there."""
+    return Path(name).exists() and not Path(name).is_dir()
+
+
+def open_system(name: str, tracking: str | None, device: str, width: int | None = None) -> System:
+    """What MODEL means. Raises as `load_generation` does."""
+    from interlinear.loading import load_generation
+
+    return System(name, None if is_outputs(name) else load_generation(name, tracking, device, width=width))
+
+
+def asked_metrics(
+    names: str | None, task: "Task | None" = None, reading: "Reading | None" = None
+) -> "tuple[Metric, ...]":
+    """The scores in --metrics, or those that are usual for the task. Raises CallError for an unknown one."""
+    from seq2seq.metrics.catalogue import USUAL, chosen
+    from seq2seq.metrics.metric import Reading
+
+    asked = names.split(",") if names is not None else [USUAL[task or "translation"]]
+    return chosen((name.strip() for name in asked), reading or Reading())
+
+
+def wants_alignments(names: str | None, by: By | None) -> bool:
+    """Whether any of these scores is of alignments. Raises CallError: one is unknown, or none is, and `by` is given."""
+    from seq2seq.metrics.catalogue import ALIGNMENT
+
+    wanted = any(metric.name in ALIGNMENT for metric in asked_metrics(names))
+    if by and not wanted:
+        raise CallError(f"--by {by}", "no score of alignments is asked for", "ask for them: --metrics alignment")
+    return wanted
+
+
+def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[Metric], dict[str, str]]":
+    """The scores that a test set has the means for; and why not the others, which is said.
+
+    Raises CallError where none is left.
+    """
+    left_out = {metric.name: reason for metric in metrics if (reason := metric.lacks(answers))}
+    if len(left_out) == len(metrics):
+        reasons = "; ".join(dict.fromkeys(left_out.values()))
+        raise CallError(
+            "--metrics", f"{', '.join(left_out)} cannot be reckoned here: {reasons}", "ask for other scores"
+        )
+    for name, reason in left_out.items():
+        say(f"{name} is left out: {reason}.")
+    return [metric for metric in metrics if metric.name not in left_out], left_out
+
+
+def translated(generation: "Generation", test_set: TestSet, options: "SearchOptions", label: str) -> list[str]:
+    """The output for every line; empty where the model cannot read it, which is said with count and first line."""
+    lines = [Line(number, f"line {number}", text) for number, text in enumerate(test_set.sources, 1)]
+    hypotheses, problems, empty = [], [], []
+    searched = outcomes(generation, iter([lines]), options, raw=test_set.raw)
+    for outcome in progress(searched, label, total=len(lines)):
+        hypotheses.append(outcome.answer.candidates[0].text if outcome.answer else "")
+        if outcome.problem:
+            problems.append(outcome)
+        elif not hypotheses[-1].strip():
+            empty.append(outcome.line.number)
+    if problems:
+        first = problems[0]
+        say(f"{test_set.name}: {len(problems)} lines count as empty; first {first.line.where}: {first.problem}")
+    say_empty(test_set.name, empty)
+    return hypotheses
+
+
+def say_empty(name: str, lines: Sequence[int]) -> None:
+    """Name outputs in which nothing is."""
+    if lines:
+        say(f"{name}: {len(lines)} outputs are empty, the first in line {lines[0]}. They are scored as they are.")
+
+
+def aligned(generation: "Generation", test_set: TestSet, by: By | None) -> "list[frozenset[Link]]":
+    """The links that a model sees between every source and its first reference, by forced decoding, in the words that
+    gold links count. A pair that is empty, or too long for the model, has none, which is said."""
+    kind = None if by is None else BY[by]
+    if kind and kind not in generation.bundle.model.config.looks:
+        have = ", ".join(name for name, known in BY.items() if known in generation.bundle.model.config.looks)
+        raise CallError(f"--by {by}", "the model does not look in that way", f"it can be aligned by {have}")
+    (name,) = generation.bundle.card.model.sources
+    texts = zip(test_set.sources, test_set.references[0], strict=True)
+    pairs = [Pair(number, source, target) for number, (source, target) in enumerate(texts)]
+    unknown = Unknown()
+    fit = [
+        pair
+        for pair in pairs
+        if pair.source.strip() and pair.target.strip() and not too_long(generation, pair, test_set.raw, unknown)
+    ]
+    if len(fit) < len(pairs):
+        say(f"{test_set.name}: {len(pairs) - len(fit)} pairs are empty or too long, and count as not aligned.")
+    if unknown.words:
+        say(f"{test_set.name}: {unknown.words} target words are unknown to the model, and aligned as the unknown word.")
+    found: list[frozenset[Link]] = [frozenset()] * len(pairs)
+    explanations = generation.align((({name: pair.source}, pair.target) for pair in fit), test_set.raw, kind)
+    for pair, explanation in zip(fit, progress(explanations, "aligning", total=len(fit)), strict=True):
+        sources = covering(explanation.source, test_set.words(pair.source))
+        targets = covering(explanation.target, test_set.words(pair.target))
+        links = ((s, t) for i, j in explanation.alignment for s in sources[i] for t in targets[j])
+        found[pair.number] = frozenset(links)
+    return found
+
+
+def covering(spans: "Sequence[Span]", words: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """For each of a model's words, the words that share a character with it."""
+    return [[n for n, (start, end) in enumerate(words) if span.start < end and start < span.end] for span in spans]

@@ -1,0 +1,73 @@
+"""Word alignments against gold: Och and Ney's error rate, precision and recall, and accuracy by target word."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from seq2seq.alignment import Gold, Link
+from seq2seq.metrics.metric import Answers, Metric, Outputs, Statistics, Values, percentage
+
+
+class Alignment(Metric):
+    """A score of the links A of all pairs, given the sure links S and the possible ones P, of which S is part."""
+
+    def lacks(self, answers: Answers) -> str:
+        return "" if answers.gold else answers.unaligned
+
+    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
+        pairs = zip(outputs.links, answers.gold, strict=True)
+        return np.array([self.counts(links, gold) for links, gold in pairs], dtype=np.float64)
+
+    def counts(self, links: frozenset[Link], gold: Gold) -> tuple[float, ...]:
+        """|A and S|, |A and P|, |A|, |S| of one pair."""
+        return len(links & gold.sure), len(links & (gold.sure | gold.possible)), len(links), len(gold.sure)
+
+    def how(self, answers: Answers) -> str:
+        possible = any(gold.possible for gold in answers.gold)
+        return f"pairs:{len(answers.gold)}|gold:{'sure+possible' if possible else 'sure'}"
+
+
+class ErrorRate(Alignment):
+    """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|) (Och and Ney 2003), in per cent."""
+
+    better = "lower"
+
+    def values(self, sums: Statistics) -> Values:
+        right = percentage(np.stack([sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3]], 1))
+        return np.where(sums[:, 2] + sums[:, 3] > 0, 100 - right, 0.0)
+
+
+class Precision(Alignment):
+    """|A and P| / |A|, in per cent."""
+
+    def values(self, sums: Statistics) -> Values:
+        return percentage(sums[:, [1, 2]])
+
+
+class Recall(Alignment):
+    """|A and S| / |S|, in per cent."""
+
+    def values(self, sums: Statistics) -> Values:
+        return percentage(sums[:, [0, 3]])
+
+
+class Accuracy(Alignment):
+    """Of the target words that gold links, how many are linked to a source word that gold links them to (Kiyono et al.
+    2018, table 3), in per cent. A word with several links counts by the share of them that is right."""
+
+    def counts(self, links: frozenset[Link], gold: Gold) -> tuple[float, ...]:
+        """Words that are right, and words that have an answer."""
+        answers, found = by_target(gold.sure | gold.possible), by_target(links)
+        right = sum(len(found[j] & places) / len(found[j]) for j, places in answers.items() if j in found)
+        return right, len(answers)
+
+    def values(self, sums: Statistics) -> Values:
+        return percentage(sums)
+
+
+def by_target(links: frozenset[Link]) -> dict[int, set[int]]:
+    """For every target word that is linked, its source words."""
+    places: dict[int, set[int]] = defaultdict(set)
+    for i, j in links:
+        places[j].add(i)
+    return dict(places)

@@ -1,0 +1,195 @@
+"""The scores that `evaluate` and `compare` are asked for: which there are, which are left out, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interlinear import cli
+from interlinear.judging import covering
+from seq2seq.looks import Span
+from seq2seq.metrics.catalogue import ALIGNMENT, GROUPS, METRICS
+
+DESCRIPTION = (
+    "{{task: {task}, about: mine, licence: none, languages: {{source: de, target: en}},"
+    " splits: {{test: {{source: test.de, target: test.en{more}}}}}}}"
+)
+
+
+def describe(folder: Path, task: str = "translation", gold: str | None = None) -> list[str]:
+    """Arguments that name a data set of the parallel text, with gold alignments where there are some."""
+    (folder / "mine.yaml").write_text(
+        DESCRIPTION.format(task=task, more=", alignment: test.gold" if gold is not None else "")
+    )
+    if gold is not None:
+        (folder / "test.gold").write_text(gold)
+    return ["--data", str(folder / "mine.yaml")]
+
+
+def run_json(capsys, *arguments):
+    assert cli.run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_all_scores_and_the_reasons_of_those_left_out(toy, tmp_path, parallel, capsys):
+    data = describe(tmp_path, gold="0-0 1-1 2?2\n" * 10)
+    found = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "all")
+    left_out = found.pop("left_out")
+    assert set(left_out) == set(GROUPS["rouge-recall-75"])
+    assert set(found) == set(METRICS) - set(left_out)
+    assert all(set(score) >= {"score", "signature"} for score in found.values())
+    assert found["rouge-l"]["low"] <= found["rouge-l"]["mean"] <= found["rouge-l"]["high"]
+    assert found["aer"]["signature"] == "pairs:10|gold:sure+possible"
+    data = describe(tmp_path)
+    assert cli.run(["evaluate", str(toy), *data, "--metrics", "bleu,aer"]) == 0
+    out, said = capsys.readouterr()
+    assert out.startswith("BLEU ") and "AER" not in out
+    assert "aer is left out: the split 'test' of mine has no gold alignments." in said
+
+
+def test_alignments_are_those_that_align_prints(toy, tmp_path, parallel, capsys):
+    source, target = parallel
+    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 0
+    printed = capsys.readouterr().out
+    own = run_json(capsys, "evaluate", str(toy), *describe(tmp_path, gold=printed), "--metrics", "alignment")
+    assert [own[name]["score"] for name in ALIGNMENT] == [0, 100, 100, 100]
+    lines = printed.splitlines()
+    half = "".join(" ".join(line.split()[:3]) + "\n" for line in lines)  # every pair has six links
+    found = run_json(capsys, "evaluate", str(toy), *describe(tmp_path, gold=half), "--metrics", "alignment")
+    assert [found[name]["score"] for name in ALIGNMENT] == pytest.approx([100 * (1 - 6 / 9), 50, 100, 100])
+
+
+def test_a_pair_that_is_too_long_counts_as_not_aligned(toy, tmp_path, parallel, capsys):
+    source, _ = parallel
+    source.write_text("hund " * 13 + "\n" + "".join(source.read_text().splitlines(keepends=True)[1:]))
+    data = describe(tmp_path, gold="0-0\n" * 10)
+    found = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "alignment-recall,aer")
+    assert found["alignment-recall"]["score"] <= 90
+    assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer"]) == 0
+    assert "1 pairs are empty or too long" in capsys.readouterr().err
+
+
+def test_links_are_counted_in_the_words_of_the_gold():
+    """don't / go: tokenised text has do n't go; rock-'n'-roll may be one word of the model's and three of gold's."""
+    spans = [Span(text="don't", start=0, end=5), Span(text="go", start=6, end=8)]
+    assert covering(spans, [(0, 2), (2, 5), (6, 8)]) == [[0, 1], [2]]
+    assert covering(spans, [(0, 8)]) == [[0], [0]]
+
+
+def test_summaries_are_scored_by_rouge(toy, tmp_path, parallel, capsys):
+    data = describe(tmp_path, task="summarization")
+    found = run_json(capsys, "evaluate", str(toy), *data)
+    assert list(found) == ["rouge-1", "rouge-2", "rouge-l"]
+    cut = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "rouge-recall-75,over-translation")
+    assert list(cut) == [*GROUPS["rouge-recall-75"], "left_out"]
+    assert "by design" in cut["left_out"]["over-translation"]
+    assert cli.run(["evaluate", str(toy), *data, "--metrics", "rouge-1"]) == 0
+    assert "95 % interval" in capsys.readouterr().out
+
+
+def test_a_file_with_outputs_is_scored_as_its_model_is(toy, tmp_path, parallel, capsys):
+    _, reference = parallel
+    data, kept = describe(tmp_path, gold="0-0\n" * 10), tmp_path / "outputs"
+    names = ["--metrics", "bleu,chrf,ter,rouge,exact-match,length-ratio"]
+    of_model = run_json(capsys, "evaluate", str(toy), *data, *names, "--output", str(kept))
+    assert run_json(capsys, "evaluate", str(kept), *data, *names) == of_model
+    assert run_json(capsys, "evaluate", str(kept), "--reference", str(reference), *names) == of_model
+    left_out = run_json(capsys, "evaluate", str(kept), *data, "--metrics", "all")["left_out"]
+    assert left_out["aer"] == "a file with outputs has no alignments"
+    for option in (["--beam-size", "2"], ["--output", str(tmp_path / "x")], ["--by", "attention"]):
+        assert cli.run(["evaluate", str(kept), *data, "--metrics", "all", *option]) == 2
+        assert f"{option[0]}: {kept} is a file with outputs" in capsys.readouterr().err
+    kept.write_text("one line\n")
+    assert cli.run(["evaluate", str(kept), *data]) == 1
+    assert f"{kept}: it has 1 lines, and mine, test has 10" in capsys.readouterr().err
+    kept.write_bytes("ein Café\n".encode("latin-1") * 10)
+    assert cli.run(["evaluate", str(kept), *data]) == 1
+    assert f"{kept}, line 1: is not valid UTF-8" in capsys.readouterr().err
+
+
+def test_empty_outputs_are_scored_and_said(tmp_path, parallel, capsys):
+    _, reference = parallel
+    outputs = tmp_path / "outputs"
+    outputs.write_text("".join(reference.read_text().splitlines(keepends=True)[:8]) + "\n\n")
+    found = run_json(capsys, "evaluate", str(outputs), "--reference", str(reference), "--metrics", "exact-match,ter")
+    assert found["exact-match"]["score"] == 80
+    assert found["ter"]["score"] == pytest.approx(20)
+    assert cli.run(["evaluate", str(outputs), "--reference", str(reference)]) == 0
+    assert f"{outputs}: 2 outputs are empty, the first in line 9." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ("bleu,blue", "'blue' is no score. Did you mean bleu"),
+        ("", "'' is no score"),
+        ("aer", "aer cannot be reckoned here: the split 'test' of mine has no gold alignments"),
+        ("rouge-recall-75", "a score of summaries"),
+    ],
+)
+def test_scores_that_there_are_not_are_refused(toy, tmp_path, parallel, capsys, metrics, said):
+    assert cli.run(["evaluate", str(toy), *describe(tmp_path), "--metrics", metrics]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        (
+            "0-0\n" * 4 + "0-0 7-1\n" + "0-0\n" * 5,
+            "test.gold, line 5: '7-1' points outside the pair, which has 6 and 6",
+        ),
+        ("0-0\n" * 3 + "0=0\n" + "0-0\n" * 6, "test.gold, line 4: '0=0' is no link"),
+        ("0-0\n" * 9, "has 9 lines"),
+    ],
+)
+def test_gold_that_cannot_be_right_is_refused_where_it_is_asked_for(toy, tmp_path, parallel, capsys, gold, said):
+    data = describe(tmp_path, gold=gold)
+    assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer"]) == 1
+    assert said in capsys.readouterr().err
+    assert cli.run(["evaluate", str(toy), *data]) == 0
+
+
+def test_by_needs_a_score_of_alignments_and_a_model_that_looks_so(toy, tmp_path, parallel, capsys):
+    data = describe(tmp_path, gold="0-0\n" * 10)
+    assert cli.run(["evaluate", str(toy), *data, "--by", "attention"]) == 2
+    assert "no score of alignments is asked for" in capsys.readouterr().err
+    assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer", "--by", "uam"]) == 2
+    assert "It can be aligned by attention." in capsys.readouterr().err
+    by = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer", "--by", "attention")
+    assert by == run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer")
+
+
+def test_compare_has_every_score_test_and_run(toy, other_toy, tmp_path, parallel, capsys):
+    _, reference = parallel
+    data, outputs = describe(tmp_path), tmp_path / "outputs"
+    outputs.write_text(reference.read_text())
+    arguments = ["compare", f"{toy},{other_toy}", str(outputs), *data, "--samples", "50", "--correction", "holm"]
+    found = run_json(capsys, *arguments, "--metrics", "bleu,rouge-l,aer")
+    assert list(found) == ["bleu", "rouge-l", "left_out"] and list(found["left_out"]) == ["aer"]
+    for tests in (found["bleu"], found["rouge-l"]):
+        assert list(tests) == ["bootstrap", "randomisation", "sign"]
+        for test in tests.values():
+            base, perfect = test["systems"]
+            assert base["p_value"] is None and len(base["runs"]) == 2
+            assert perfect["score"] == pytest.approx(100) and perfect["p_value"] <= perfect["corrected"]
+            assert test["signature"].endswith("|runs:2|holm:2")
+    alone = [run_json(capsys, "evaluate", str(run), *data)["bleu"]["score"] for run in (toy, other_toy)]
+    assert found["bleu"]["sign"]["systems"][0]["runs"] == pytest.approx(alone)
+    assert cli.run([*arguments, "--metrics", "bleu,rouge-l"]) == 0
+    bleu, rouge = capsys.readouterr().out.split("\n\n")
+    assert bleu.splitlines()[2].startswith(str(outputs)) and "ROUGE-L" in rouge
+    assert cli.run(["compare", f"{toy},{toy}", str(outputs), *data]) == 2
+
+
+def test_compare_aligns_models_and_not_files(toy, other_toy, tmp_path, parallel, capsys):
+    data = describe(tmp_path, gold="0-0 1-1\n" * 10)
+    arguments = ["--samples", "20", "--metrics", "aer,bleu"]
+    models = run_json(capsys, "compare", str(toy), str(other_toy), *data, *arguments)
+    single = run_json(capsys, "evaluate", str(other_toy), *data, "--metrics", "aer")
+    assert models["aer"]["sign"]["systems"][1]["score"] == pytest.approx(single["aer"]["score"])
+    outputs = tmp_path / "outputs"
+    outputs.write_text("a dog\n" * 10)
+    mixed = run_json(capsys, "compare", str(outputs), str(toy), *data, *arguments)
+    assert mixed["left_out"] == {"aer": "a file with outputs has no alignments"}
+    assert mixed["bleu"]["sign"]["systems"][0]["system"] == str(outputs)

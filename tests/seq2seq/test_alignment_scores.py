@@ -1,0 +1,99 @@
+"""Gold links are read or refused; alignment scores equal cases worked out by hand."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.alignment import Gold, read_gold
+from seq2seq.errors import DataError
+from seq2seq.metrics.catalogue import ALIGNMENT, chosen
+from seq2seq.metrics.metric import Answers, Outputs, Reading
+
+
+def scores(links, gold):
+    outputs = Outputs.of(["x"] * len(links), [frozenset(each) for each in links])
+    answers = Answers.of([["x"] * len(links)], gold=[read_gold(line, "gold", 9, 9) for line in gold])
+    return {metric.name: metric.score(outputs, answers) for metric in chosen(ALIGNMENT, Reading())}
+
+
+def values(links, gold):
+    return [score.score for score in scores(links, gold).values()]
+
+
+def test_och_and_neys_error_rate():
+    """A = {00, 11, 22, 33}, S = {00, 11, 24}, P = S + {22, 23}: |A and S| = 2, |A and P| = 3, |A| = 4, |S| = 3.
+
+    AER 1 - 5/7, precision 3/4, recall 2/3; of the target words 0 to 4, which P links, 0, 1 and 2 are right.
+    """
+    found = values([{(0, 0), (1, 1), (2, 2), (3, 3)}], ["0-0 1-1 2-4 2?2 2?3"])
+    assert found == pytest.approx([100 * 2 / 7, 75, 200 / 3, 60])
+
+
+def test_pairs_are_summed_not_averaged():
+    found = values([{(0, 0)}, {(0, 0), (1, 1), (2, 2)}], ["0-0", "0-1 1-0 2-2"])
+    assert found == pytest.approx([50, 50, 50, 50])
+
+
+def test_possible_links_do_no_harm_and_count_for_nothing():
+    assert values([{(0, 0)}], ["0-0 1?1"])[:3] == pytest.approx([0, 100, 100])
+    assert values([{(0, 0), (1, 1)}], ["0-0 1?1"]) == pytest.approx([0, 100, 100, 100])
+    assert values([{(0, 0), (1, 1)}], ["0-0"])[0] == pytest.approx(100 / 3)
+
+
+def test_a_word_with_several_links_counts_by_the_share_that_is_right():
+    assert values([{(0, 0), (1, 0), (1, 1)}], ["0-0 1-1"])[3] == pytest.approx(75)
+
+
+def test_words_without_an_answer_count_neither_for_nor_against():
+    assert values([{(0, 0), (1, 1)}], ["0-0"])[3] == 100
+    assert values([set()], ["0-0"])[3] == 0
+
+
+def test_nothing_aligned_and_nothing_to_align():
+    assert values([set()], ["0-0"]) == [100, 0, 0, 0]
+    assert values([set()], [""]) == [0, 0, 0, 0]
+
+
+def test_the_signature_says_what_gold_there_was():
+    assert scores([{(0, 0)}], ["0-0 1?1"])["aer"].signature == "pairs:1|gold:sure+possible"
+    assert scores([{(0, 0)}], ["0-0"])["aer"].signature == "pairs:1|gold:sure"
+
+
+LINKS = st.frozensets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12)
+
+
+@settings(deadline=None)
+@given(sure=LINKS, possible=LINKS)
+def test_gold_is_read_as_it_is_written(sure, possible):
+    """A link written both ways is sure."""
+    line = " ".join([*(f"{i}-{j}" for i, j in sure), *(f"{i}?{j}" for i, j in possible)])
+    assert read_gold(line, "gold", 9, 9) == Gold(sure, possible - sure)
+
+
+@settings(deadline=None)
+@given(links=LINKS, sure=LINKS.filter(bool), possible=LINKS)
+def test_the_error_rate_has_its_bounds(links, sure, possible):
+    """Without possible links it is 1 - F1; with gold that has all of A, and A all that is sure, it is 0."""
+    line = " ".join(f"{i}-{j}" for i, j in sure)
+    error, precision, recall, _ = values([links], [line])
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0
+    assert error == pytest.approx(100 - f1)
+    assert 0 <= values([links], [line + "".join(f" {i}?{j}" for i, j in possible)])[0] <= error + 1e-9
+    assert values([sure | possible], [line + "".join(f" {i}?{j}" for i, j in possible)])[0] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("0-0 1-", "'1-' is no link"),
+        ("0-0 a-1", "'a-1' is no link"),
+        ("1:2", "'1:2' is no link"),
+        ("-1-2", "'-1-2' is no link"),
+        ("²-1", "is no link"),
+        ("0-0 3-0", "'3-0' points outside the pair, which has 3 and 2 words"),
+        ("0?2", "'0\\?2' points outside"),
+    ],
+)
+def test_gold_that_is_malformed_or_points_outside_is_refused(line, words):
+    with pytest.raises(DataError, match=f"^gold.txt, line 7: .*{words}"):
+        read_gold(line, "gold.txt, line 7", 3, 2)
