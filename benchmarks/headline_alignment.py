@@ -17,7 +17,10 @@ import torch
 
 import seq2seq
 from benchmarks.reporting import Report, say
+from seq2seq.alignment import Gold, read_gold
 from seq2seq.generation import Generation
+from seq2seq.metrics.alignment import Accuracy
+from seq2seq.metrics.metric import Answers, Outputs
 from training.dataset import Dataset, open_dataset, read_rows
 from training.loop import train
 from training.running import job_for
@@ -32,38 +35,31 @@ NOTES = (
     "*Perplexity* and *BLEU* are the dev set's.",
 )
 
-Gold = list[dict[int, set[int]]]  # for every pair: target word to source words
 
-
-def gold_of(dataset: Dataset, pairs: Sequence[tuple[str, str]]) -> Gold:
-    """The right source words of every target word that has some."""
-    if "alignment" in dataset.splits["test"]:
-        rows = read_rows(dataset, "test", ["alignment"])
-        links = [[tuple(map(int, link.split("-"))) for link in row.texts[0].split()] for row in rows]
-        found: Gold = [defaultdict(set) for _ in links]
-        for right, row in zip(found, links, strict=True):
-            for i, j in row:
-                right[j].add(i)
-        return found
+def gold_of(dataset: Dataset, pairs: Sequence[tuple[str, str]]) -> list[Gold]:
+    """The right links of every pair."""
+    if "alignment" not in dataset.splits["test"]:
+        return [
+            Gold(frozenset((i, j) for j, word in enumerate(target.split()) for i in places(source.split(), word)))
+            for source, target in pairs
+        ]
     return [
-        {
-            j: places
-            for j, word in enumerate(target.split())
-            if (places := {i for i, other in enumerate(source.split()) if other == word})
-        }
-        for source, target in pairs
+        read_gold(row.texts[0], f"{dataset.name}, line {row.number}", len(source.split()), len(target.split()))
+        for row, (source, target) in zip(read_rows(dataset, "test", ["alignment"]), pairs, strict=True)
     ]
 
 
-def accuracy(generation: Generation, pairs: Sequence[tuple[str, str]], gold: Gold, by: str) -> float:
+def places(words: Sequence[str], word: str) -> list[int]:
+    """Where a word stands."""
+    return [i for i, other in enumerate(words) if other == word]
+
+
+def accuracy(generation: Generation, pairs: Sequence[tuple[str, str]], gold: Sequence[Gold], by: str) -> float:
     """The share of target words with an answer that are aligned to one of their right source words."""
     explanations = generation.align((({"source": source}, target) for source, target in pairs), raw=False, by=by)
-    right = asked = 0
-    for explanation, answers in zip(explanations, gold, strict=True):
-        linked = {j: i for i, j in explanation.alignment}
-        asked += len(answers)
-        right += sum(linked.get(j) in places for j, places in answers.items())
-    return right / asked
+    targets = [target for _, target in pairs]
+    outputs = Outputs.of(targets, [frozenset(explanation.alignment) for explanation in explanations])
+    return Accuracy("accuracy").score(outputs, Answers.of([targets], gold=gold)).score / 100
 
 
 def main() -> None:

@@ -123,8 +123,8 @@ def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[M
         raise CallError(
             "--metrics", f"{', '.join(left_out)} cannot be reckoned here: {reasons}", "ask for other scores"
         )
-    for name, reason in left_out.items():
-        say(f"{name} is left out: {reason}.")
+    for reason in dict.fromkeys(left_out.values()):
+        say(f"left out: {', '.join(name for name, why in left_out.items() if why == reason)}: {reason}.")
     return [metric for metric in metrics if metric.name not in left_out], left_out
 
 
