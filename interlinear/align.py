@@ -1,27 +1,44 @@
 """`interlinear align`: which word became which, by forced decoding."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from interlinear.arguments import Device, ModelName, Tracking
-from interlinear.searching import Tokenised
+from interlinear.arguments import Device, Json, ModelName, Tracking
 from interlinear.terminal import FAILED, say
 from seq2seq.errors import CallError, DataError
 
 if TYPE_CHECKING:
+    from seq2seq.alignment import Alignment, Symmetrization
+    from seq2seq.bundle import Card
     from seq2seq.generation import Generation
+    from seq2seq.looks import Explanation
 
 GROUP = 512  # pairs read at a time
 
-By = Literal["attention", "words", "gated", "uam"]
-BY: dict[str, str] = {"attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam"}
+By = Literal["attention", "words", "gated", "uam", "uam-vocabulary"]
+KINDS: dict[str, str] = {
+    "attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam", "uam-vocabulary": "uam",
+}  # fmt: skip
 
 TextFile = Annotated[Path, typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)]
+AlignedBy = Annotated[
+    By | None, typer.Option("--by", show_default=False, help="What words are aligned by; else the best the model has.")
+]
+Reverse = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", show_default=False, help="A model of the opposite direction; see --symmetrize."),
+]
+Symmetrize = Annotated[
+    Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"] | None,
+    typer.Option(show_default=False, help="How the alignments of both directions become one, as Moses has it."),
+]
+Spaced = Annotated[bool, typer.Option("--tokenised", help="Words stand between spaces, as in gold alignments.")]
 
 
 @dataclass(frozen=True)
@@ -33,43 +50,13 @@ class Pair:
     target: str
 
 
-def align(
-    model: ModelName,
-    source: TextFile,
-    target: TextFile,
-    by: Annotated[
-        By | None, typer.Option(show_default=False, help="What words are aligned by; else the best the model has.")
-    ] = None,
-    tokenised: Tokenised = False,
-    device: Device = "cpu",
-    tracking: Tracking = None,
-) -> int:
-    """Print word alignments of parallel text in Pharaoh format, by forced decoding.
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a pair: its alignment, empty where a side is or where it had a problem."""
 
-    One line a pair; `2-5` says that target word 5 looked most at source word 2, counted from 0, punctuation marks
-    included. A pair with an empty side has an empty line. So has a pair that is too long: it is named on stderr, and
-    the exit code is 1 at the end.
-    """
-    from interlinear.loading import load_generation
-
-    generation = load_generation(model, tracking, device)
-    kinds = generation.kinds
-    kind = None if by is None else BY[by]
-    if kind and kind not in kinds:
-        have = ", ".join(name for name, known in BY.items() if known in kinds)
-        raise CallError(f"--by {by}", "the model does not look in that way", f"it can be aligned by {have}")
-    failed, unknown = 0, Unknown()
-    for number, links, problem in alignments(generation, read_pairs(source, target), not tokenised, unknown, kind):
-        if problem:
-            failed += 1
-            say(f"line {number}: {problem} The line stays empty.")
-        print(" ".join(f"{i}-{j}" for i, j in links))
-    if unknown.words:
-        say(
-            f"{unknown.words} target words are unknown to the model, the first in line {unknown.first}: "
-            "they are aligned as the unknown word."
-        )
-    return FAILED if failed else 0
+    number: int
+    alignment: "Alignment"
+    problem: str = ""
 
 
 @dataclass
@@ -79,39 +66,181 @@ class Unknown:
     words: int = 0
     first: int = 0
 
-    def add(self, pair: Pair, ids: list[int]) -> None:
+    def add(self, number: int, ids: list[int]) -> None:
         from seq2seq.text import UNKNOWN
 
         if found := ids.count(UNKNOWN):
-            self.first = self.first or pair.number
+            self.first = self.first or number
             self.words += found
 
 
-def alignments(
-    generation: "Generation", pairs: Iterator[Pair], raw: bool, unknown: "Unknown", by: str | None = None
-) -> Iterator[tuple[int, list[tuple[int, int]], str]]:
-    """For every pair in order: its number, its links (source word, target word), and its problem or nothing."""
-    (name,) = generation.bundle.card.model.sources
+@dataclass(frozen=True)
+class Aligner:
+    """The models that align, and how: in one direction, or in both."""
+
+    forward: "Generation"
+    backward: "Generation | None" = None
+    how: "Symmetrization | None" = None
+    by: By | None = None
+    raw: bool = True
+    unknown: Unknown = field(default_factory=Unknown)
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of looks that is read; None: the best."""
+        return None if self.by is None else KINDS[self.by]
+
+
+def align(
+    model: ModelName,
+    source: TextFile,
+    target: TextFile,
+    by: AlignedBy = None,
+    reverse: Reverse = None,
+    symmetrize: Symmetrize = None,
+    tokenised: Spaced = False,
+    as_json: Json = False,
+    device: Device = "cpu",
+    tracking: Tracking = None,
+) -> int:
+    """Print word alignments of parallel text in Pharaoh format, by forced decoding.
+
+    One line a pair; `2-5` says that target word 5 looked most at source word 2, counted from 0, punctuation marks
+    included. A pair with an empty side has an empty line. So has a pair that is too long: it is named on stderr, and
+    the exit code is 1 at the end. With --json a line has the words, their places, and a weight for every link.
+
+    --by uam reads the alignment module: the source word that it gives most to. With uam-vocabulary it is the word of
+    the whole source vocabulary; a target word whose word is not in its source has no link, and is counted on stderr.
+    """
+    aligner = load_aligner(model, by, reverse, symmetrize, tokenised, device, tracking)
+    failed = unlinked = 0
+    for outcome in outcomes(aligner, read_pairs(source, target)):
+        if outcome.problem:
+            failed += 1
+            say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
+        alignment = outcome.alignment
+        unlinked += len(alignment.target) - len({link.target for link in alignment.links})
+        print(as_record(outcome) if as_json else alignment.pharaoh)
+    unknown = aligner.unknown
+    if unknown.words:
+        say(
+            f"{unknown.words} target words are unknown to the model, the first in line {unknown.first}: "
+            "they are aligned as the unknown word."
+        )
+    if by == "uam-vocabulary" and unlinked:
+        say(f"{unlinked} target words have no link: the source does not have the word that the module took them for.")
+    return FAILED if failed else 0
+
+
+def load_aligner(
+    model: str,
+    by: By | None,
+    reverse: str | None,
+    symmetrize: "Symmetrization | None",
+    tokenised: bool,
+    device: str,
+    tracking: str | None,
+) -> Aligner:
+    """The models, if they fit what was asked and each other. Raises CallError."""
+    from interlinear.loading import load_generation
+
+    if symmetrize and not reverse:
+        raise CallError(
+            "--symmetrize", "one model has one direction", "name a model of the opposite direction with --reverse"
+        )
+    if reverse and not symmetrize:
+        raise CallError(
+            "--reverse", "it is not said how two alignments become one", "say it, as --symmetrize grow-diag-final-and"
+        )
+    forward = load_generation(model, tracking, device)
+    backward = load_generation(reverse, tracking, device) if reverse else None
+    for name, generation in ((model, forward), (reverse, backward)):
+        if generation and by:
+            check_kind(str(name), by, generation.kinds)
+    if backward:
+        check_opposite(forward.bundle.card, backward.bundle.card)
+    return Aligner(forward, backward, symmetrize, by, not tokenised)
+
+
+def check_kind(model: str, by: By, kinds: Sequence[str]) -> str:
+    """The kind of looks that is meant. Raises CallError where a model does not look in that way."""
+    if KINDS[by] not in kinds:
+        have = ", ".join(name for name, known in KINDS.items() if known in kinds)
+        raise CallError(model, f"the model has no way of looking called {by}", f"it has {have}")
+    return KINDS[by]
+
+
+def check_opposite(card: "Card", reverse: "Card") -> None:
+    """Raises CallError unless the second model translates back what the first translates."""
+    (there, *_), (back, *_) = card.model.sources, reverse.model.sources
+    said = (card.languages.get(there), card.languages.get("target"))
+    found = (reverse.languages.get(back), reverse.languages.get("target"))
+    if None not in (*said, *found) and found != said[::-1]:
+        raise CallError(
+            "--reverse",
+            f"it goes from {found[0]} to {found[1]}, and MODEL from {said[0]} to {said[1]}",
+            f"name a model from {said[1]} to {said[0]}",
+        )
+
+
+def outcomes(aligner: Aligner, pairs: Iterator[Pair]) -> Iterator[Outcome]:
+    """What becomes of every pair, in order. Raises DataError where the two models do not see the same words."""
+    from seq2seq.alignment import Alignment, aligned, aligned_both_ways
+
+    vocabulary = aligner.by == "uam-vocabulary"
+
+    def explained(model: "Generation", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
+        (name,) = model.bundle.card.model.sources
+        return model.align((({name: read}, written) for read, written in texts), aligner.raw, aligner.kind, vocabulary)
+
     while group := list(islice(pairs, GROUP)):
-        problems = {pair.number: too_long(generation, pair, raw, unknown) for pair in group}
-        good = [p for p in group if not problems[p.number] and p.source.strip() and p.target.strip()]
-        explanations = generation.align((({name: pair.source}, pair.target) for pair in good), raw, by)
-        links = {pair.number: explanation.alignment for pair, explanation in zip(good, explanations, strict=True)}
+        problems = {pair.number: problem for pair in group if (problem := too_long(aligner, pair))}
+        good = [p for p in group if p.number not in problems and p.source.strip() and p.target.strip()]
+        forward = explained(aligner.forward, [(pair.source, pair.target) for pair in good])
+        found: dict[int, Alignment] = {}
+        if aligner.backward and aligner.how:
+            backward = explained(aligner.backward, [(pair.target, pair.source) for pair in good])
+            for pair, there, back in zip(good, forward, backward, strict=True):
+                if (there.source, there.target) != (back.target, back.source):
+                    raise DataError(
+                        f"line {pair.number}",
+                        "the two models cut it into different words",
+                        "align tokenised text with --tokenised, or use models of the same kind of text",
+                    )
+                found[pair.number] = aligned_both_ways(there, back, aligner.how, aligner.kind)
+        else:
+            found = {pair.number: aligned(there, aligner.kind) for pair, there in zip(good, forward, strict=True)}
         for pair in group:
-            yield pair.number, links.get(pair.number, []), problems[pair.number]
+            yield Outcome(pair.number, found.get(pair.number, Alignment()), problems.get(pair.number, ""))
 
 
-def too_long(generation: "Generation", pair: Pair, raw: bool, unknown: Unknown) -> str:
+def too_long(aligner: Aligner, pair: Pair) -> str:
     """What is too long about a pair, as a sentence; or nothing. Counts the target's unknown words."""
-    (name,) = generation.bundle.card.model.sources
-    limits = generation.bundle.card.limits
-    sides = [(name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)]
-    for side, text, limit in sides:
-        ids = list(generation.bundle.tokenizers[side].encode(text, raw).ids)
-        if len(ids) > limit:
-            return f"the {side} has {len(ids)} tokens, and the model takes at most {limit}."
-    unknown.add(pair, ids)  # the target's
+    ids: list[int] = []
+    for model, read, written in (
+        (aligner.backward, pair.target, pair.source),
+        (aligner.forward, pair.source, pair.target),
+    ):
+        if model is None:
+            continue
+        (name,) = model.bundle.card.model.sources
+        limits = model.bundle.card.limits
+        for side, text, limit in ((name, read, limits.source_length), ("target", written, limits.target_length)):
+            (whole,) = model.read(side, [text], aligner.raw)
+            ids = list(whole.encoded.ids)
+            if len(ids) > limit:
+                reverse = "" if model is aligner.forward else "reverse "
+                return f"the {reverse}{side} has {len(ids)} tokens, and the model takes at most {limit}."
+    aligner.unknown.add(pair.number, ids)  # those of the target, which comes last
     return ""
+
+
+def as_record(outcome: Outcome) -> str:
+    """The outcome as one line of JSON."""
+    record: dict[str, object] = {"line": outcome.number, **outcome.alignment.model_dump(exclude_none=True)}
+    if outcome.problem:
+        record["problem"] = outcome.problem
+    return json.dumps(record, ensure_ascii=False)
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[Pair]:

@@ -43,5 +43,12 @@ TrainingData = Annotated[
 ]
 PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Where prepared data is kept.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
+FontFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--font", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="Set the words in this .ttf or .otf font; else in fonts that have their letters.",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 InputFiles = typer.Argument(metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Else stdin.")

@@ -167,7 +167,7 @@ class Road:
     def show(self, answer: Any) -> None:
         """The translation between the lines of its source, and the picture."""
         from interlinear.gloss import print_gloss
-        from seq2seq.figures import attention_matrix
+        from seq2seq.figures.matrices import attention_matrix
         from seq2seq.looks import Explanation
 
         (explanation,) = [Explanation.model_validate(one) for one in answer["explanations"]]

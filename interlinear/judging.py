@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.align import BY, By, Pair, Unknown, too_long
+from interlinear.align import Aligner, By, Pair, check_kind, outcomes
 from interlinear.terminal import progress, say
 from interlinear.testsets import TestSet
-from interlinear.translate import Line, outcomes
+from interlinear.translate import Line
+from interlinear.translate import outcomes as searched_outcomes
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def translated(generation: "Generation", test_set: TestSet, options: "SearchOpti
     """The output for every line; empty where the model cannot read it, which is said with count and first line."""
     lines = [Line(number, f"line {number}", text) for number, text in enumerate(test_set.sources, 1)]
     hypotheses, problems, empty = [], [], []
-    searched = outcomes(generation, iter([lines]), options, raw=test_set.raw)
+    searched = searched_outcomes(generation, iter([lines]), options, raw=test_set.raw)
     for outcome in progress(searched, label, total=len(lines)):
         hypotheses.append(outcome.answer.candidates[0].text if outcome.answer else "")
         if outcome.problem:
@@ -155,30 +156,22 @@ def say_empty(name: str, lines: Sequence[int]) -> None:
 def aligned(generation: "Generation", test_set: TestSet, by: By | None) -> "list[frozenset[Link]]":
     """The links that a model sees between every source and its first reference, by forced decoding, in the words that
     gold links count. A pair that is empty, or too long for the model, has none, which is said."""
-    kind = None if by is None else BY[by]
-    if kind and kind not in generation.bundle.model.config.looks:
-        have = ", ".join(name for name, known in BY.items() if known in generation.bundle.model.config.looks)
-        raise CallError(f"--by {by}", "the model does not look in that way", f"it can be aligned by {have}")
-    (name,) = generation.bundle.card.model.sources
-    texts = zip(test_set.sources, test_set.references[0], strict=True)
-    pairs = [Pair(number, source, target) for number, (source, target) in enumerate(texts)]
-    unknown = Unknown()
-    fit = [
-        pair
-        for pair in pairs
-        if pair.source.strip() and pair.target.strip() and not too_long(generation, pair, test_set.raw, unknown)
-    ]
-    if len(fit) < len(pairs):
-        say(f"{test_set.name}: {len(pairs) - len(fit)} pairs are empty or too long, and count as not aligned.")
-    if unknown.words:
-        say(f"{test_set.name}: {unknown.words} target words are unknown to the model, and aligned as the unknown word.")
-    found: list[frozenset[Link]] = [frozenset()] * len(pairs)
-    explanations = generation.align((({name: pair.source}, pair.target) for pair in fit), test_set.raw, kind)
-    for pair, explanation in zip(fit, progress(explanations, "aligning", total=len(fit)), strict=True):
-        sources = covering(explanation.source, test_set.words(pair.source))
-        targets = covering(explanation.target, test_set.words(pair.target))
-        links = ((s, t) for i, j in explanation.alignment for s in sources[i] for t in targets[j])
-        found[pair.number] = frozenset(links)
+    if by:
+        check_kind(f"--by {by}", by, generation.kinds)
+    texts = list(zip(test_set.sources, test_set.references[0], strict=True))
+    pairs = (Pair(number, source, target) for number, (source, target) in enumerate(texts))
+    found: list[frozenset[Link]] = []
+    unaligned = 0
+    seen = outcomes(Aligner(generation, by=by, raw=test_set.raw), pairs)
+    for outcome in progress(seen, "aligning", total=len(texts)):
+        source, target = texts[outcome.number]
+        unaligned += not outcome.alignment.source
+        sources = covering(outcome.alignment.source, test_set.words(source))
+        targets = covering(outcome.alignment.target, test_set.words(target))
+        links = outcome.alignment.links
+        found.append(frozenset((s, t) for link in links for s in sources[link.source] for t in targets[link.target]))
+    if unaligned:
+        say(f"{test_set.name}: {unaligned} pairs are empty or too long, and count as not aligned.")
     return found
 
 

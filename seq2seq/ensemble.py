@@ -68,11 +68,10 @@ class Ensemble(nn.Module):
         logs = [member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)]
         return torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
 
-    def looks(self, memory: Memory, target_BKL: Tensor) -> Looks:
-        """The mean of what the members look at, by forced decoding."""
-        return Looks.mean(
-            [member.looks(own, target_BKL) for member, own in zip(self.models, self.memories(memory), strict=True)]
-        )
+    def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
+        """The mean of what the members look at, by forced decoding; `vocabulary` is for each, as `Model.looks` has it."""
+        each = zip(self.models, self.memories(memory), strict=True)
+        return Looks.mean([member.looks(own, target_BKL, vocabulary) for member, own in each])
 
     def memories(self, memory: Memory) -> list[Memory]:
         """Each member's own."""

@@ -49,6 +49,10 @@ class RegistryError(InterlinearError):
     """The registry cannot be reached, or has no such model."""
 
 
+class FigureError(InterlinearError):
+    """A picture cannot be drawn."""
+
+
 class TrainingError(InterlinearError):
     """Training cannot go on."""
 

@@ -3,9 +3,10 @@
 The service's engine thread and the offline commands drive the same `Generation`.
 """
 
+import re
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -13,13 +14,16 @@ import torch
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle
 from seq2seq.ensemble import Predictor
-from seq2seq.errors import RequestError
+from seq2seq.errors import CallError, RequestError
 from seq2seq.looks import Explanation, Looks, Span, by_words, explain, means, sums
+from seq2seq.memory import fit
+from seq2seq.model import Model
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
-from seq2seq.text import UNKNOWN, Encoded
+from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Encoded
 
 Item = TypeVar("Item")
 
+NULL = "<null>"  # what a target is filled up with, as a picture shows it
 LOOKAHEAD = 16  # table-fulls of requests that offline search reads ahead, to sort them by length
 
 
@@ -178,28 +182,81 @@ class Generation:
                 yield ready.pop(unanswered.popleft())
 
     def align(
-        self, pairs: Iterable[tuple[dict[str, str], str]], raw: bool = True, by: str | None = None
+        self,
+        pairs: Iterable[tuple[dict[str, str], str]],
+        raw: bool = True,
+        by: str | None = None,
+        vocabulary: bool = False,
     ) -> Iterator[Explanation]:
         """What given outputs look at, by forced decoding: texts by source, and the output, in order.
 
-        `by` is the kind of looks that words are aligned by (`kinds`); None: the best that the model has.
+        `raw`: texts as people write them; otherwise their words stand between spaces, also where the model was trained
+        on raw text, which it is then given. `by` is the kind of looks that words are aligned by (`kinds`); None: the
+        best that the model has. `vocabulary`: as `Model.looks` has it.
         """
         for group in groups(pairs, self.slots):
             sources = {
-                name: self.bundle.tokenizers[name].encode_batch([texts[name] for texts, _ in group], raw)
+                name: self.read(name, [texts[name] for texts, _ in group], raw)
                 for name in self.bundle.card.model.sources
             }
-            targets = self.bundle.tokenizers["target"].encode_batch([target for _, target in group], raw)
-            batch = collate({n: [e.ids for e in rows] for n, rows in sources.items()}, [e.ids for e in targets])
+            targets = self.read("target", [target for _, target in group], raw)
+            batch = collate(
+                {name: [text.encoded.ids for text in texts] for name, texts in sources.items()},
+                [text.encoded.ids for text in targets],
+            )
             assert batch.target_BL is not None
             with torch.inference_mode():
                 device = self.table.device
                 memory = self.bundle.model.encode(batch.to(device))
-                looks = self.bundle.model.looks(memory, batch.target_BL.to(device)[:, None])
-            for i, (texts, target) in enumerate(group):
-                own = looks.pick(i, 1)
-                rows = {name: encoded[i] for name, encoded in sources.items()}
-                yield self._explain(texts, rows, target, targets[i].offsets, own, raw, by)
+                looks = self.bundle.model.looks(memory, batch.target_BL.to(device)[:, None], vocabulary)
+            for i, target in enumerate(targets):
+                own = {name: texts[i] for name, texts in sources.items()}
+                yield self._explain(own, target, looks.pick(i, 1), by)
+
+    def read(self, name: str, texts: Sequence[str], raw: bool = True) -> list["Text"]:
+        """Texts of a source, or of the target, as the model is given them, with their words; `raw` as in `align`."""
+        tokenizer = self.bundle.tokenizers[name]
+        if raw or tokenizer.config.tokenised:
+            words = [tokenizer.words(text, raw) for text in texts]
+            encoded = tokenizer.encode_batch(texts, raw)
+            return [Text(spans(t, w), w, e) for t, w, e in zip(texts, words, encoded, strict=True)]
+        joined = [tokenizer.joined(text) for text in texts]
+        encoded = tokenizer.encode_batch([text.text for text in joined])
+        shown = [spans(text, [match.span() for match in re.finditer(r"\S+", text)]) for text in texts]
+        return [Text(s, j.offsets, e) for s, j, e in zip(shown, joined, encoded, strict=True)]
+
+    def run_on(self, texts: dict[str, str], target: str, raw: bool = True) -> "RunOn":
+        """What an output's words look at, then its end symbol, then <null> until there are as many steps as the source
+        has tokens (Kiyono et al. 2018, figures 2 and 3); the source's last column is its end symbol.
+
+        Raises CallError for a model without alignment module.
+        """
+        model = self.bundle.model
+        if not isinstance(model, Model) or model.alignment is None:
+            raise CallError(NULL, "the model has no alignment module, which alone goes on over it", "train uam")
+        sources = {name: self.read(name, [text], raw)[0] for name, text in texts.items()}
+        (written,) = self.read("target", [target], raw)
+        (first, *_) = sources
+        steps = len(written.encoded.ids) + 1
+        nulls = max(0, len(sources[first].encoded.ids) + 1 - steps)
+        batch = collate({name: [text.encoded.ids] for name, text in sources.items()}, [written.encoded.ids])
+        assert batch.target_BL is not None
+        target_1KL = fit(batch.target_BL, 1, steps + nulls, PAD)[:, None].to(self.table.device)
+        with torch.inference_mode():
+            memory = model.encode(batch.to(self.table.device))
+            looks = model.looks(memory, target_1KL)
+            log_q = model.heads(model.teacher_forced(memory, target_1KL)[0])
+        assert log_q is not None
+        sources[first] = sources[first].followed_by([SPECIAL[END]])
+        written = written.followed_by([SPECIAL[END]] + [NULL] * nulls)
+        chosen = log_q[0, 0].argmax(-1).tolist()
+        tokenizer = self.bundle.tokenizers[first]
+        guesses = []
+        for start, end in written.words:
+            pieces = [j for j, place in enumerate(written.encoded.offsets) if place[0] < end and start < place[1]]
+            ids = list(dict.fromkeys(chosen[j] for j in pieces))
+            guesses.append(tokenizer.decode(ids) or " ".join(SPECIAL[i] for i in ids))
+        return RunOn(self._explain(sources, written, looks, "uam"), guesses)
 
     def _answer(self, row: Row, done: Finished) -> Answer:
         """The text of every hypothesis, with its unknown words replaced where asked."""
@@ -211,10 +268,9 @@ class Generation:
             candidates.append(Candidate(text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
             if k == 0 and row.request.explain and done.looks is not None:
                 written = tokenizer.decode_with_offsets(hypothesis.ids, replaced, raw=raw)
-                best = done.looks.pick(0, 1)
-                explanation = self._explain(
-                    row.request.texts, row.sources, written.text, written.offsets, best, row.request.raw
-                )
+                words = tokenizer.words(written.text, raw)
+                output = Text(spans(written.text, words), words, Encoded(hypothesis.ids, written.offsets))
+                explanation = self._explain(self._sources(row), output, done.looks.pick(0, 1))
         return Answer(candidates, explanation if row.request.explain else None)
 
     def _replace(self, row: Row, hypothesis: Hypothesis, looks: Looks | None, k: int) -> dict[int, str]:
@@ -232,32 +288,53 @@ class Generation:
                 replaced[position] = text[first:last]
         return replaced
 
-    def _explain(
-        self,
-        texts: dict[str, str],
-        sources: dict[str, Encoded],
-        output: str,
-        offsets: Sequence[tuple[int, int]],
-        looks: Looks,
-        raw: bool,
-        by: str | None = None,
-    ) -> Explanation:
+    def _sources(self, row: Row) -> dict[str, "Text"]:
+        """A request's texts with their words."""
+        texts, raw = row.request.texts, row.request.raw
+        words = {name: self.bundle.tokenizers[name].words(texts[name], raw) for name in row.sources}
+        return {name: Text(spans(texts[name], words[name]), words[name], row.sources[name]) for name in row.sources}
+
+    def _explain(self, sources: dict[str, "Text"], output: "Text", looks: Looks, by: str | None = None) -> Explanation:
         """The looks of one output, between words."""
-        (name, encoded), *_ = sources.items()
-        source_words = self.bundle.tokenizers[name].words(texts[name], raw)
-        target_words = self.bundle.tokenizers["target"].words(output, raw)
-        pieces = (encoded.offsets, offsets, source_words, target_words)
+        (name, source), *_ = sources.items()
+        pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
         matrices = {kind: by_words(weights[0, 0].cpu(), *pieces) for kind, weights in looks.matrices().items()}
-        gate = None if looks.gate is None else means(looks.gate[0, 0].cpu(), offsets, target_words)
+        gate = None if looks.gate is None else means(looks.gate[0, 0].cpu(), output.encoded.offsets, output.words)
         fertility = looks.fertility.get(name)
         return explain(
-            spans(texts[name], source_words),
-            spans(output, target_words),
+            source.shown,
+            output.shown,
             matrices,
             gate,
-            None if fertility is None else sums(fertility[0].cpu(), encoded.offsets, source_words),
+            None if fertility is None else sums(fertility[0].cpu(), source.encoded.offsets, source.words),
             by,
         )
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as a model is given it: its pieces, where its words lie among them, and these words as they are shown."""
+
+    shown: list[Span]
+    words: list[tuple[int, int]]
+    encoded: Encoded
+
+    def followed_by(self, symbols: Sequence[str]) -> "Text":
+        """The same with symbols behind its end, a word and a piece each."""
+        end = max([0, *(span.end for span in self.shown), *(end for _, end in self.encoded.offsets)])
+        places = [(end + i, end + i + 1) for i in range(len(symbols))]
+        behind = [Span(text=symbol, start=end, end=end) for symbol in symbols]
+        encoded = replace(self.encoded, offsets=[*self.encoded.offsets, *places])
+        return Text([*self.shown, *behind], [*self.words, *places], encoded)
+
+
+@dataclass(frozen=True)
+class RunOn:
+    """An explanation that goes on behind the end of the output, and for each of its rows what the alignment module
+    takes for its source, out of the whole vocabulary."""
+
+    explanation: Explanation
+    guesses: list[str]
 
 
 def spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:

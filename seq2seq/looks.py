@@ -1,6 +1,6 @@
 """What the decoder looked at, by name; and the explanation of an output, which people and programs read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -101,6 +101,11 @@ class Explanation(BaseModel):
 ALIGNING = ("uam", "gated", "attention")  # kinds of looks that alignments are read from, the best first
 
 
+def best_of(kinds: Collection[str]) -> str:
+    """The kind of looks that alignments are best read from."""
+    return next(kind for kind in ALIGNING if kind in kinds)
+
+
 def explain(
     source: Sequence[Span],
     target: Sequence[Span],
@@ -113,7 +118,7 @@ def explain(
 
     A target word is aligned to the source word with the largest weight in `by`, or in the best matrix there is.
     """
-    chosen = matrices[by or next(kind for kind in ALIGNING if kind in matrices)]
+    chosen = matrices[by or best_of(matrices)]
     links = [(int(row.argmax()), j) for j, row in enumerate(chosen) if row.numel() and float(row.max()) > 0]
     rounded = {name: [[round(float(w), 4) for w in row] for row in matrix] for name, matrix in matrices.items()}
     return Explanation(

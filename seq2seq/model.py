@@ -96,21 +96,28 @@ class Model(nn.Module):
             stacked = replace(stacked, fertility={states.source: states.covered_BTC[..., 0]})
         return readouts_BKLR, stacked
 
-    def looks(self, memory: Memory, target_BKL: Tensor) -> Looks:
+    def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
         """What targets look at, by forced decoding; with the alignment module also kind `uam`: q_j of the source's own
-        tokens, a token's share divided among its places as the attention divides itself among them. A row sums to
-        what q_j gives to the source's tokens, at most 1.
+        tokens, each at its place, and of several at the one with the most attention (divided among equals). A row sums
+        to what q_j gives to the source's tokens, at most 1.
+
+        `vocabulary`: only of the token that q_j is largest for in the whole source vocabulary; a row is 0 where the
+        source does not have that token.
         """
         readouts_BKLR, looks = self.teacher_forced(memory, target_BKL)
         log_q = self.heads(readouts_BKLR)
         if log_q is None:
             return looks
         tokens_BT = memory.tokens[self.source]
-        q_BKLT = log_q.gather(-1, tokens_BT[:, None, None].expand(*log_q.shape[:3], -1)).exp()
-        same_BTT = (tokens_BT[:, :, None] == tokens_BT[:, None]).to(q_BKLT.dtype)
+        index_BKLT = tokens_BT[:, None, None].expand(*log_q.shape[:3], -1)
+        q_BKLT = log_q.gather(-1, index_BKLT).exp().masked_fill(index_BKLT == PAD, 0.0)
+        if vocabulary:
+            q_BKLT = q_BKLT * (index_BKLT == log_q.argmax(-1, keepdim=True))
         attention_BKLT = looks.attention.to(q_BKLT.dtype)
-        together_BKLT = (attention_BKLT @ same_BTT[:, None]).clamp(min=torch.finfo(q_BKLT.dtype).tiny)
-        uam_BKLT = q_BKLT * attention_BKLT / together_BKLT
+        most_BKLV = torch.zeros_like(log_q).scatter_reduce(-1, index_BKLT, attention_BKLT, "amax")
+        there_BKLT = (attention_BKLT == most_BKLV.gather(-1, index_BKLT)).to(q_BKLT.dtype)
+        places_BKLV = torch.zeros_like(log_q).scatter_add(-1, index_BKLT, there_BKLT)
+        uam_BKLT = q_BKLT * there_BKLT / places_BKLV.gather(-1, index_BKLT)
         return replace(looks, weights=looks.weights | {(self.source, "uam"): uam_BKLT})
 
     def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[Looks]]:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -191,6 +192,13 @@ class Tokenizer:
             else:
                 spans.append(match.span())
         return spans
+
+    def joined(self, text: str) -> Decoded:
+        """Tokenised text as people write it, and the part of it that each token became."""
+        tokens = text.split()
+        starts = [0, *accumulate(len(token) + 1 for token in tokens)]
+        places = [(start, start + len(token)) for start, token in zip(starts, tokens, strict=False)]
+        return _detokenised(Decoded(" ".join(tokens), places), self.config.language)
 
     def for_language(self, language: str | None) -> "Tokenizer":
         """The same vocabulary, for the text of another language: what a joint vocabulary is on its second side."""

@@ -20,31 +20,27 @@ from typing import Any
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from registry.curves import DEV_BLEU, DEV_PERPLEXITY, RECORD, TRAIN_LOSS, Curves, RunRecord, in_order, read_curves
 from registry.names import check_name
 from registry.store import Store
-from seq2seq import figures
 from seq2seq.bundle import Bundle, load
-from seq2seq.errors import RegistryError
+from seq2seq.errors import FigureError, RegistryError
+from seq2seq.figures.curves import Curve, Panel, learning_curves
+from seq2seq.figures.grid import Languages
+from seq2seq.figures.matrices import attention_matrix
 from seq2seq.generation import Answer, Generation, Request
 from seq2seq.model import Model
 from training.prepare import Prepared
-from training.reports import DevSet, EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 
 SEND_SECONDS = 2.0  # between two batches of metrics
 RETRY_SECONDS = 15.0  # after one that MLflow did not take
 BATCH = 1000  # metrics that MLflow takes at once
 MACHINE_SECONDS, MACHINE_SAMPLES = 5.0, 2  # looks at the machine; so many make a point of its curves
 PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
-RECORD = "mlflow.json"
-
-
-class RunRecord(BaseModel):
-    """mlflow.json in a run's folder: the run in MLflow, so that a training that is resumed goes on in it."""
-
-    tracking: str
-    run_id: str
+PICTURED_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
 
 
 class Tracker:
@@ -72,6 +68,7 @@ class Tracker:
         self.machine: Any = None
         self.version: str | None = None
         self.status = "KILLED"
+        self.curves: Curves = {}
 
     def __enter__(self) -> "Tracker":
         return self
@@ -99,6 +96,8 @@ class Tracker:
         self.job = job
         resumed = self._earlier(job) if job.resume else None
         self.run_id = resumed or self._new(job, start)
+        if resumed:
+            self.curves = read_curves(self.store, resumed)
         (job.run / RECORD).write_text(RunRecord(tracking=self.store.shown, run_id=self.run_id).model_dump_json() + "\n")
         self.sender = Sender(self.store, self.run_id, self.say)
         self.machine = SystemMetricsMonitor(  # type: ignore[no-untyped-call]
@@ -121,21 +120,21 @@ class Tracker:
         )
 
     def epoch(self, report: EpochReport) -> None:
-        self.sender.add(
-            report.update,
-            {
-                "epoch/train_loss": report.train_loss,
-                "dev/perplexity": report.dev_perplexity,
-                "dev/bleu": report.dev_bleu.score,
-                "epoch/seconds": report.seconds,
-            },
-        )
+        values = {
+            TRAIN_LOSS: report.train_loss,
+            DEV_PERPLEXITY: report.dev_perplexity,
+            DEV_BLEU: report.dev_bleu.score,
+            "epoch/seconds": report.seconds,
+        }
+        self.sender.add(report.update, values)
+        for key, value in values.items():
+            self.curves.setdefault(key, {})[report.update] = value
 
     def warned(self, message: str) -> None:
         self.tags["warning"] = message
 
     def finished(self, outcome: Outcome) -> None:
-        """Log the scores, a picture and the model, and register it. Raises RegistryError where that fails."""
+        """Log the scores, pictures and the model, and register it. Raises RegistryError where that fails."""
         assert self.job and outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
         scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
         self.sender.add(outcome.updates, scores)
@@ -145,7 +144,7 @@ class Tracker:
             "weights_sha256": outcome.weights_sha256 or "",
         }
         try:
-            self._picture(load(outcome.bundle), self.job.dev)
+            self._pictures(load(outcome.bundle), self.job)
             logged = self.store.log_model(outcome.bundle, self.run_id)
             if self.register:
                 self.version = self.store.register(logged, self.register)
@@ -184,17 +183,33 @@ class Tracker:
             self.store.client.log_inputs(run_id, datasets=_inputs(job))
         return run_id
 
-    def _picture(self, bundle: Bundle[Model], dev: DevSet) -> None:
-        """What the model looks at in a dev sentence, as a PNG; none where it can translate none."""
+    def _pictures(self, bundle: Bundle[Model], job: TrainingJob) -> None:
+        """How it learnt, and what the model looks at in a dev sentence; what cannot be drawn is said, and left out."""
+        with tempfile.TemporaryDirectory() as folder, self.store.errors():
+            for draw in (self._learning, self._attention):
+                try:
+                    if picture := draw(Path(folder), bundle, job):
+                        self.store.client.log_artifact(self.run_id, str(picture), "figures")
+                except FigureError as error:
+                    self.say(f"a picture is left out: {error}")
+
+    def _learning(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:
+        """None where this record has no epoch, as that of a training which was resumed behind its last."""
+        drawn = [(key, points) for key in PICTURED_CURVES if (points := self.curves.get(key))]
+        panels = [Panel(key, (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
+        return learning_curves(panels, folder / "learning_curve.png") if panels else None
+
+    def _attention(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:
+        """None where the model can translate no dev sentence."""
+        dev, card = job.dev, bundle.card
         sentences = list(zip(*dev.sources.values(), strict=True))
         fit = [texts for texts in sentences if len(texts[0].split()) in PICTURED_WORDS]
         texts = dict(zip(dev.sources, (fit or sentences)[0], strict=True))
-        request = Request(texts, bundle.card.search, explain=True, raw=False)
-        for answer in Generation(bundle, width=request.options.beam).answers([request]):
-            if isinstance(answer, Answer) and answer.explanation and answer.explanation.target:
-                with tempfile.TemporaryDirectory() as folder, self.store.errors():
-                    picture = figures.attention_matrix(answer.explanation, Path(folder, "attention.png"))
-                    self.store.client.log_artifact(self.run_id, str(picture), "figures")
+        request = Request(texts, card.search, explain=True, raw=False)
+        (answer,) = Generation(bundle, width=request.options.beam).answers([request])
+        if not isinstance(answer, Answer) or not answer.explanation or not answer.explanation.target:
+            return None
+        return attention_matrix(answer.explanation, folder / "attention.png", languages=Languages.of(card))
 
 
 class Sender(threading.Thread):

@@ -17,10 +17,11 @@ GERMAN = "ein hund läuft . die katze schläft im garten und der mann liest das 
 ENGLISH = "a dog runs . the cat sleeps in garden and man reads book".split()
 
 
-def write_toy(folder: Path, seed: int, **keys: Any) -> Path:
-    """A bundle from German to English, with words as units; reads at most 12 of them. `keys` are the model's."""
+def write_toy(folder: Path, seed: int, back: bool = False, **keys: Any) -> Path:
+    """A bundle from German to English, or back; it has words as units, and reads 12 at most. `keys` are the model's."""
     draw = random.Random(seed)
-    languages = {"source": ("de", GERMAN), "target": ("en", ENGLISH)}
+    there = [("de", GERMAN), ("en", ENGLISH)]
+    languages = dict(zip(("source", "target"), there[::-1] if back else there, strict=True))
     tokenizers = {
         name: Tokenizer.train(
             [" ".join(draw.sample(words, 8)) for _ in range(200)],
@@ -35,7 +36,7 @@ def write_toy(folder: Path, seed: int, **keys: Any) -> Path:
         target=TextVocabulary(vocabulary=tokenizers["target"].size),
     )
     card = Card(
-        languages={"source": "de", "target": "en"},
+        languages={name: language for name, (language, _) in languages.items()},
         model=config,
         search=SearchOptions(beam=2, max_length=8),
         limits=Limits(source_length=12, target_length=12),
@@ -52,6 +53,21 @@ def toy(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def other_toy(tmp_path_factory) -> Path:
     return write_toy(tmp_path_factory.mktemp("models") / "other", seed=2)
+
+
+@pytest.fixture(scope="session")
+def back_toy(tmp_path_factory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("models") / "back", seed=3, back=True)
+
+
+@pytest.fixture(scope="session")
+def uam_toy(tmp_path_factory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("models") / "uam", seed=4, alignment_module=True)
+
+
+@pytest.fixture(scope="session")
+def gated_toy(tmp_path_factory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("models") / "gated", seed=5, word_attention=True, contextual_gates=True)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The verbs that judge, align, draw and describe, on a toy bundle."""
+"""The verbs that judge and describe, on a toy bundle."""
 
 import json
 from pathlib import Path
@@ -112,34 +112,6 @@ def test_compare_tests_both_ways(toy, other_toy, parallel, capsys):
     assert table[1].startswith(str(toy)) and "baseline" in table[1] and "±" in table[2]
     assert cli.run(["compare", str(toy), *arguments[2:]]) == 2
     assert "two different models" in capsys.readouterr().err
-
-
-def test_align_writes_pharaoh_lines(toy, tmp_path, capsys):
-    source, target = tmp_path / "s", tmp_path / "t"
-    source.write_text("ein hund läuft .\n\nder mann\n" + "hund " * 13 + "\nein hund\n")
-    target.write_text("a dog runs .\na\nthe man\na dog\na dog\n")
-    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 1
-    out, said = capsys.readouterr()
-    rows = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in out.split("\n")]
-    assert [bool(row) for row in rows] == [True, False, True, False, True, False]
-    assert sorted(j for _, j in rows[0]) == [0, 1, 2, 3] and all(0 <= i < 4 for i, _ in rows[0])
-    assert "line 4: the source has 13 tokens" in said
-    target.write_text("a dog runs .\n")
-    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 1
-    assert f"{target} ends after line 1" in capsys.readouterr().err
-
-
-def test_figure_draws_the_models_own_output_or_a_given_one(toy, tmp_path, capsys):
-    for options in ([], ["--target", "a dog runs"]):
-        picture = tmp_path / "a.svg"
-        arguments = ["figure", "attention", str(toy), "--source", "ein hund läuft", "--output", str(picture)]
-        assert cli.run([*arguments, *options]) == 0
-        assert capsys.readouterr().out == f"{picture}\n"
-        assert picture.read_bytes().startswith(b"<?xml")
-        picture.unlink()
-    for text, said in (("", "empty"), ("hund " * 13, "13 tokens")):
-        assert cli.run(["figure", "attention", str(toy), "--source", text]) == 1
-        assert said in capsys.readouterr().err
 
 
 def test_info_counts_parameters(toy, tmp_path, capsys):

@@ -75,8 +75,9 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
 
     paths = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert paths == {"recipe.yaml", "figures"}
-    picture = Path(client.download_artifacts(run.info.run_id, "figures/attention.png", str(tmp_path)))
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    for name in ("attention", "learning_curve"):
+        picture = Path(client.download_artifacts(run.info.run_id, f"figures/{name}.png", str(tmp_path)))
+        assert picture.read_bytes().startswith(b"\x89PNG"), name
 
     located = fetch("models:/toy@champion", uri)
     assert located.version == tracker.version == "1"

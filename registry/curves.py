@@ -1,0 +1,94 @@
+"""What MLflow keeps of how a training went: its curves, and the record by which a run's folder finds them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlflow.exceptions import MlflowException
+from pydantic import BaseModel, ValidationError
+
+from registry.store import Store
+from seq2seq.errors import CallError, RegistryError
+
+RECORD = "mlflow.json"
+DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS = "dev/bleu", "dev/perplexity", "epoch/train_loss"
+BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
+SEED = "training.seed"
+
+Curves = dict[str, dict[int, float]]  # by name, the value at each update
+
+
+class RunRecord(BaseModel):
+    """mlflow.json in a run's folder: the run in MLflow, so that a training that is resumed goes on in it."""
+
+    tracking: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class RunCurves:
+    """A training's curves, what was trained on what, and its settings but for the seed."""
+
+    run_id: str
+    recipe: str
+    dataset: str
+    settings: dict[str, str]
+    curves: Curves
+
+    def by_epoch(self, name: str) -> tuple[float, ...]:
+        """A curve's value after every epoch. Raises RegistryError where the run has no such curve."""
+        if not (points := self.curves.get(name)):
+            raise RegistryError(
+                f"run {self.run_id}", f"it has no curve {name}", f"it has {', '.join(sorted(self.curves)) or 'none'}"
+            )
+        return in_order(points)
+
+
+def in_order(points: Mapping[int, float]) -> tuple[float, ...]:
+    """A curve's values, update by update."""
+    return tuple(value for _, value in sorted(points.items()))
+
+
+def read_curves(store: Store, run_id: str) -> Curves:
+    """A run's curves with a point after every epoch. An epoch that was run twice counts once."""
+    with store.errors():
+        names = [name for name in store.client.get_run(run_id).data.metrics if name.startswith(BY_EPOCH)]
+        histories = {name: store.client.get_metric_history(run_id, name) for name in names}
+    return {
+        name: {point.step: point.value for point in sorted(history, key=lambda point: int(point.timestamp))}
+        for name, history in histories.items()
+    }
+
+
+def read_run(name: str, tracking: str | None = None) -> RunCurves:
+    """The curves of a training: `runs:/ID`, or a run's folder, whose record says where MLflow has it.
+
+    Raises CallError for a name of neither form, RegistryError where the store or the run cannot be found.
+    """
+    store, run_id = _located(name, tracking)
+    with store.errors():
+        try:
+            data = store.client.get_run(run_id).data
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise RegistryError(store.shown, f"there is no run '{run_id}'", "name its store by --tracking") from None
+    curves = read_curves(store, run_id)
+    settings = {key: value for key, value in data.params.items() if key != SEED}
+    return RunCurves(run_id, data.tags.get("recipe", run_id), data.tags.get("dataset", ""), settings, curves)
+
+
+def _located(name: str, tracking: str | None) -> tuple[Store, str]:
+    if match := re.fullmatch(r"runs:/(\w[\w-]*)(?:/.*)?", name):
+        return Store(tracking), match[1]
+    folder = Path(name)
+    if not folder.is_dir():
+        raise CallError(name, "there is no such run", "a run is runs:/ID or the folder of a training")
+    try:
+        record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        raise CallError(
+            name, f"it has no {RECORD}, which says where its curves are", "a run's folder has one, if MLflow logged it"
+        ) from None
+    return Store(tracking or record.tracking), record.run_id

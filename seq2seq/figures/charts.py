@@ -1,0 +1,64 @@
+"""What charts of several systems share: the key to them, and how each is told from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from seq2seq.errors import CallError
+from seq2seq.figures.style import DASHES, MARKERS, PADDING, SERIES, Sheet, width_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+CHART_WIDTH, CHART_HEIGHT = 600, 260
+AXIS_ROOM, TICK_ROOM = 36, 50  # left of a chart, and under it
+TITLE_ROOM, TICK_LINE = 22, 14  # over a chart; a second line of ticks
+KEY_HEIGHT, KEY_GAP, HANDLE = 22, 22, 30
+
+
+def check_systems(names: Sequence[str]) -> None:
+    """Raises CallError where there is nothing to draw, or two systems have one name."""
+    if not names:
+        raise CallError("the picture", "there is no system to draw", "name one or more")
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise CallError(doubled, "two systems have this name", "give each a name of its own")
+
+
+def add_line(axes: Axes, xs: Sequence[float], ys: Sequence[float], number: int) -> None:
+    """Draw the line of the system of that number."""
+    axes.add_line(system_line(xs, ys, number))
+
+
+def system_line(xs: Sequence[float], ys: Sequence[float], number: int, marked: Sequence[int] | None = None) -> Line2D:
+    """A line apart from other systems' in colour, marker and dash; `marked` says which points are, None all."""
+    from matplotlib.lines import Line2D
+
+    dashes = DASHES[number % len(DASHES)]
+    return Line2D(
+        xs, ys, color=SERIES[number % len(SERIES)], marker=MARKERS[number % len(MARKERS)], linewidth=1.7,
+        linestyle=(0, dashes) if dashes else "-", markersize=4.5, markeredgewidth=0,
+        markevery=None if marked is None else list(marked),
+    )  # fmt: skip
+
+
+def lay_out_charts(sheet: Sheet, heading: str, names: Sequence[str], height: float) -> tuple[float, float]:
+    """The sheet with a key to the systems, in as many lines as it needs; returns the corner of what is under it."""
+    labels = [sheet.word(name, size=9) for name in names]
+    places: list[tuple[float, int]] = []
+    x, row = 0.0, 0
+    for label in labels:
+        room = HANDLE + 7 + width_of(label)
+        if x and x + room > CHART_WIDTH:
+            x, row = 0.0, row + 1
+        places.append((x, row))
+        x += room + KEY_GAP
+    key = (row + 1) * KEY_HEIGHT
+    left, top = sheet.lay_out(heading, CHART_WIDTH, key + 10 + height - PADDING)
+    for number, (label, (x, row)) in enumerate(zip(labels, places, strict=True)):
+        y = top + row * KEY_HEIGHT + 6
+        handle = system_line((left + x, left + x + HANDLE / 2, left + x + HANDLE), (y, y, y), number, marked=[1])
+        sheet.figure.axes[0].add_line(handle)
+        sheet.place(label, left + x + HANDLE + 7, y, "left")
+    return left, top + key + 10

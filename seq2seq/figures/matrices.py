@@ -1,0 +1,86 @@
+"""What a model looked at: a matrix of weights, and the strip of a contextual gate."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from seq2seq.errors import CallError
+from seq2seq.figures.grid import APART, GAP, LEGEND, ROUND, Languages, lay_out, ramp
+from seq2seq.figures.style import WARM, Sheet, check_suffix, height_of, readable_on, tint, width_of
+from seq2seq.looks import Explanation
+
+TITLES = {
+    "attention": "What it looked at",
+    "word_attention": "Which words it looked at",
+    "gated": "What it looked at, gated",
+    "uam": "What it aligned",
+}
+ONE_MINUS_GATE = "1 − gate"
+STRIP_WIDTH, TILE_HEIGHT, TILE_PADDING, LINE_GAP = 720, 34, 10, 26
+
+
+def attention_matrix(
+    explanation: Explanation,
+    path: Path,
+    matrix: str = "attention",
+    languages: Languages = Languages(),  # noqa: B008 frozen
+    beside: Sequence[str] = (),
+    font: Path | None = None,
+) -> Path:
+    """Draw one of an explanation's matrices: a row for every target word, a column for every source word.
+
+    The darker a cell, the more of its row's weight (0 to 1) it has. With contextual gates a further column shows how
+    much of what a target word took came from the words, not the annotations. `beside` has a text for every target word,
+    which stands in brackets behind it. The suffix of `path` says the format: .png, .svg or .pdf; its folder is made
+    where it is missing. Returns `path`. Raises CallError for another suffix or a matrix that the explanation does not
+    have, FigureError where no font has a word's letters.
+    """
+    check_suffix(path)
+    if matrix not in explanation.matrices:
+        known = ", ".join(sorted(explanation.matrices))
+        raise CallError(matrix, "the explanation has no such matrix", f"choose one of: {known}")
+    source = [span.text for span in explanation.source]
+    target = [span.text for span in explanation.target]
+    if beside:
+        target = [f"{word}  [{text}]" for word, text in zip(target, beside, strict=True)]
+    gate = explanation.gate
+    sheet = Sheet([*source, *target, ONE_MINUS_GATE], font)
+    grid = lay_out(sheet, TITLES.get(matrix, matrix), source, target, languages, "" if gate is None else ONE_MINUS_GATE)
+    for i, row in enumerate(explanation.matrices[matrix]):
+        for j, weight in enumerate(row):
+            grid.fill(i, j, weight)
+        if gate is not None:
+            grid.fill(i, len(source), 1 - gate[i], WARM, shift=APART)
+    ramp(sheet, grid.left, grid.bottom + LEGEND - 10)
+    return sheet.save(path)
+
+
+def gate_strip(explanation: Explanation, path: Path, language: str | None = None, font: Path | None = None) -> Path:
+    """Draw 1 - o behind and under every target word: how much came from the words (Wu et al. 2018, figure 3).
+
+    Raises as `attention_matrix`, and CallError where the model has no contextual gates.
+    """
+    check_suffix(path)
+    if explanation.gate is None:
+        raise CallError("gate", "the model has no contextual gates", "train contextual_gates, or draw its attention")
+    sheet = Sheet([*(span.text for span in explanation.target), ONE_MINUS_GATE], font)
+    words = [sheet.word(span.text, language, size=11) for span in explanation.target]
+    widths = [max(width_of(word) + 2 * TILE_PADDING, 34) for word in words]
+    places, x, line = [], 0.0, 0
+    for width in widths:
+        if x and x + width > STRIP_WIDTH:
+            x, line = 0.0, line + 1
+        places.append((x, line))
+        x += width + GAP
+    wide = max((x + width for (x, _), width in zip(places, widths, strict=True)), default=0.0)
+    step = max([TILE_HEIGHT, *(height_of(word) + 12 for word in words)]) + LINE_GAP
+    left, top = sheet.lay_out("How much came from the words", max(wide, 240), (line + 1) * step + 18)
+    for word, width, (x, line_of_word), gate in zip(words, widths, places, explanation.gate, strict=True):
+        y, weight = top + line_of_word * step, 1 - gate
+        sheet.rounded(left + x, y, width, step - LINE_GAP, tint(weight, WARM), ROUND)
+        word.set_color(readable_on(tint(weight, WARM)))
+        sheet.place(word, left + x + width / 2, y + (step - LINE_GAP) / 2, "center")
+        sheet.place(sheet.note(f"{weight:.2f}"), left + x + width / 2, y + step - LINE_GAP + 5, "center", "top")
+    bottom = top + (line + 1) * step + 8
+    ramp(sheet, left, bottom, WARM)
+    sheet.place(sheet.note(ONE_MINUS_GATE), left + 160, bottom + 5, "left")
+    return sheet.save(path)

@@ -1,0 +1,158 @@
+"""What all pictures share with each other and with the playground: colours, the sheet, the file.
+
+The unit is a pixel of the playground at 100 to the inch, from the upper left corner; a raster file has twice as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.errors import CallError
+from seq2seq.figures.fonts import PLAIN, families_for
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyBboxPatch
+    from matplotlib.text import Text
+
+    Colour = str | tuple[float, float, float]
+
+# The colours of service/playground/style.css, in the light: a test holds them together.
+PAPER, SHEET, INK, SOFT, LINE = "#faf8f4", "#ffffff", "#1d1f23", "#636871", "#e4e0d8"
+HOT, WARM = (15, 110, 110), (168, 77, 25)
+FAINTEST = 0.04  # the tint of no weight at all, so that the grid can be seen
+
+# Systems beside each other: apart in hue and in lightness for every kind of colour vision, and by marker and dash too.
+SERIES = ("#0f6e6e", "#a84d19", "#2e2f8c", "#cba83d", "#ac6dd6", "#3fc5c1", "#8fc479", INK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+DASHES = ((), (5.0, 2.0), (1.5, 1.5), (7.0, 2.0, 1.5, 2.0), (3.0, 1.5), (9.0, 2.5), (1.0, 3.0), (4.0, 1.0, 1.0, 1.0))
+
+UNITS_PER_INCH, DOTS_PER_INCH = 100, 200
+MARGIN, PADDING, HEADING = 28, 24, 26
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def check_suffix(path: Path) -> None:
+    """Raises CallError unless the file's suffix says a format that can be written."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise CallError(str(path), "a picture is a .png, .svg or .pdf file", "give a name that ends in one of these")
+
+
+def tint(weight: float, colour: tuple[int, int, int] = HOT) -> tuple[float, float, float]:
+    """The colour of a weight from 0 to 1 on the white sheet."""
+    opacity = FAINTEST + (1 - FAINTEST) * min(max(weight, 0.0), 1.0)
+    red, green, blue = (1 - opacity + opacity * channel / 255 for channel in colour)
+    return red, green, blue
+
+
+class Sheet:
+    """A picture in the making: words are measured first, then the sheet is laid out for them, then drawn upon."""
+
+    def __init__(self, texts: Iterable[str], font: Path | None = None) -> None:
+        """`texts` are all words that will stand in the picture; `font`: see `families_for`, whose errors are raised."""
+        from matplotlib.figure import Figure
+
+        texts = list(texts)
+        self.words = families_for(texts, font)
+        self.plain = families_for(texts, font, first=PLAIN)
+        self.figure: Figure = Figure(dpi=DOTS_PER_INCH)  # words are measured as they are drawn
+        self.width = self.height = 0.0
+
+    def word(self, text: str, language: str | None = None, size: float = 9.5, rotation: int = 0) -> Text:
+        """A word of the text, not placed yet; `language` chooses among the forms that a letter has."""
+        # Dollar signs are text, not mathematics.
+        return self.figure.text(
+            0, 0, text, family=self.words, size=size, color=SOFT, rotation=rotation, parse_math=False,
+            language=language, linespacing=1.0,
+        )  # fmt: skip
+
+    def note(self, text: str, size: float = 7, colour: Colour = SOFT) -> Text:
+        """A word beside the text: a number, a legend's."""
+        return self.figure.text(0, 0, text, family=self.plain, size=size, color=colour, parse_math=False)
+
+    def lay_out(self, heading: str, width: float, height: float) -> tuple[float, float]:
+        """The white sheet for a content of that size, on paper under a heading; returns the content's corner."""
+        self.width, self.height = width + 2 * (MARGIN + PADDING), height + 2 * (MARGIN + PADDING) + HEADING
+        self.figure.set_size_inches(self.width / UNITS_PER_INCH, self.height / UNITS_PER_INCH)
+        self.figure.set_facecolor(PAPER)
+        self.figure.add_axes((0, 0, 1, 1), xlim=(0, self.width), ylim=(self.height, 0)).set_axis_off()
+        title = self.note(heading.upper(), size=8)
+        title.set(family=PLAIN, weight="bold")
+        self.place(title, MARGIN, MARGIN, "left", "top")
+        self.rounded(
+            MARGIN, MARGIN + HEADING, self.width - 2 * MARGIN, self.height - 2 * MARGIN - HEADING, SHEET, 10, LINE
+        )
+        return MARGIN + PADDING, MARGIN + HEADING + PADDING
+
+    def place(self, text: Text, x: float, y: float, horizontal: str, vertical: str = "middle") -> None:
+        """Put a text where it belongs. "middle": small letters stand around y, so that words in a row share a line."""
+        if vertical == "middle":
+            y, vertical = y + 0.34 * float(text.get_fontsize()) * UNITS_PER_INCH / 72, "baseline"
+        text.set(
+            x=x / self.width, y=1 - y / self.height, horizontalalignment=horizontal, verticalalignment=vertical,
+            rotation_mode="default",
+        )  # fmt: skip
+
+    def rounded(
+        self, x: float, y: float, width: float, height: float, fill: Colour, radius: float, edge: Colour = "none"
+    ) -> FancyBboxPatch:
+        """A filled rectangle with round corners."""
+        from matplotlib.patches import FancyBboxPatch
+
+        style = f"round,pad=0,rounding_size={radius}"
+        patch = FancyBboxPatch((x, y), width, height, style, fc=fill, ec=edge, linewidth=0.7)
+        self.figure.axes[0].add_patch(patch)
+        return patch
+
+    def chart(self, x: float, y: float, width: float, height: float) -> Axes:
+        """Axes for a chart in a part of the sheet: light lines behind the marks, nothing around them."""
+        axes = self.figure.add_axes(
+            (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
+        )
+        axes.patch.set_alpha(0)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        axes.spines["bottom"].set_color(LINE)
+        axes.grid(axis="y", color=LINE, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(colors=SOFT, length=0, pad=5, labelsize=7.5, labelfontfamily=self.plain)
+        return axes
+
+    def save(self, path: Path) -> Path:
+        """Write the file, its folder where that is missing. The same picture is the same bytes. Returns `path`."""
+        from matplotlib import rc_context
+
+        check_suffix(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        dated = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower())
+        # Words stay words in an SVG: they can be searched, copied, and read aloud.
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "interlinear"}):
+            self.figure.savefig(path, metadata={dated: None} if dated else None)
+        return path
+
+
+def readable_on(colour: tuple[float, float, float]) -> str:
+    """Ink or white, whichever stands out more (WCAG's contrast)."""
+    from matplotlib.colors import to_rgb
+
+    under, ink, white = (luminance(each) for each in (colour, to_rgb(INK), to_rgb(SHEET)))
+    return SHEET if (white + 0.05) / (under + 0.05) > (under + 0.05) / (ink + 0.05) else INK
+
+
+def luminance(colour: tuple[float, float, float]) -> float:
+    """WCAG's relative luminance of a colour in sRGB."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def width_of(text: Text) -> float:
+    """A text's width in units."""
+    return float(text.get_window_extent().width) * UNITS_PER_INCH / DOTS_PER_INCH
+
+
+def height_of(text: Text) -> float:
+    """A text's height in units."""
+    return float(text.get_window_extent().height) * UNITS_PER_INCH / DOTS_PER_INCH

@@ -1,0 +1,196 @@
+"""`interlinear figure KIND`, on toy bundles and on trainings that MLflow has records of."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import mlflow
+import pytest
+import torch
+from mlflow.entities import Metric, Param
+
+import seq2seq
+from interlinear import cli
+from registry.store import Store
+from seq2seq.batch import collate
+from seq2seq.generation import NULL, Generation
+from seq2seq.text import SPECIAL
+
+SENTENCE = "ein hund läuft im garten ."
+
+
+def texts(path: Path) -> list[str]:
+    return ["".join(node.itertext()) for node in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def drawn(capsys: pytest.CaptureFixture[str], picture: Path, *arguments: str) -> list[str]:
+    """The words of a picture that the command drew."""
+    assert cli.run(["figure", *arguments, "--output", str(picture)]) == 0
+    assert capsys.readouterr().out == f"{picture}\n"
+    return texts(picture)
+
+
+def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> str:
+    assert cli.run(["figure", *arguments]) == code
+    out, said = capsys.readouterr()
+    assert not out and said.count("\n") == 1
+    return said
+
+
+def test_the_attention_is_of_the_models_own_output_or_a_given_one(toy, tmp_path, capsys):
+    picture = tmp_path / "a.svg"
+    assert set(SENTENCE.split()) <= set(drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE))
+    given = drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE, "--target", "a dog runs")
+    assert {*SENTENCE.split(), "a", "dog", "runs"} <= set(given)
+
+
+def test_what_cannot_be_drawn_is_refused(toy, uam_toy, tmp_path, capsys):
+    look = ["attention", str(toy), "--source"]
+    assert "empty" in refused(capsys, 1, *look, "")
+    assert "13 tokens" in refused(capsys, 1, *look, "hund " * 13)
+    assert "target: the text is empty" in refused(capsys, 1, *look, SENTENCE, "--target", " ")
+    assert "it has attention" in refused(capsys, 2, *look, SENTENCE, "--by", "words").lower()
+    assert "a picture is a .png, .svg or .pdf" in refused(capsys, 2, *look, SENTENCE, "--output", "a.jpg")
+    assert "no alignment module" in refused(capsys, 2, *look, SENTENCE, "--by", "attention", "--nulls")
+    for kind in ("gated", "gate"):
+        said = refused(capsys, 2, kind, str(uam_toy), "--source", SENTENCE)
+        assert f"{uam_toy}: the model has no way of looking called gated. It has attention, uam" in said
+    assert "U+50000" in refused(capsys, 1, *look, f"{SENTENCE} \U00050000", "--output", str(tmp_path / "a.png"))
+    no_font = tmp_path / "font.ttf"
+    no_font.write_text("nothing")
+    assert "cannot be read as a font" in refused(capsys, 1, *look, SENTENCE, "--font", str(no_font))
+
+
+def test_gates_are_drawn_as_matrix_and_strip(gated_toy, tmp_path, capsys):
+    picture, what = tmp_path / "a.svg", [str(gated_toy), "--source", SENTENCE, "--target", "a dog runs"]
+    assert {"garten", "dog", "1 − gate", "WHAT IT LOOKED AT, GATED"} <= set(drawn(capsys, picture, "gated", *what))
+    strip = drawn(capsys, picture, "gate", *what)
+    (explanation,) = Generation(seq2seq.load(gated_toy)).align([({"source": SENTENCE}, "a dog runs")])
+    assert explanation.gate is not None
+    assert {"a", "dog", "runs", *(f"{1 - gate:.2f}" for gate in explanation.gate)} <= set(strip)
+    assert "garten" not in strip
+    assert {"WHICH WORDS IT LOOKED AT"} <= set(drawn(capsys, picture, "attention", *what, "--by", "words"))
+
+
+def test_a_module_goes_on_over_null(uam_toy, tmp_path, capsys):
+    bundle = seq2seq.load(uam_toy)
+    words = SENTENCE.split()
+    x, y = bundle.tokenizers["source"].encode(SENTENCE).ids, bundle.tokenizers["target"].encode("a dog").ids
+    batch = collate(
+        {"source": [x]}, [[*y, 3, 0, 0, 0]]
+    )  # END, and three <null>: as many steps as the source has tokens
+    with torch.inference_mode():
+        target = batch.target_BL[:, None, :7]
+        memory = bundle.model.encode(batch)
+        log_q = bundle.model.heads(bundle.model.teacher_forced(memory, target)[0])[0, 0]
+    gone_on = Generation(bundle).run_on({"source": SENTENCE}, "a dog")
+    explanation = gone_on.explanation
+    assert [span.text for span in explanation.target] == ["a", "dog", "</s>", NULL, NULL, NULL, NULL]
+    assert [span.text for span in explanation.source] == [*words, "</s>"]
+    for row, log_q_j in zip(explanation.matrices["uam"], log_q, strict=True):
+        expected = [log_q_j[token].exp().item() for token in [*x, 3]]
+        assert row == pytest.approx(expected, abs=1e-4)
+    best = [int(log_q_j.argmax()) for log_q_j in log_q]
+    shown = [bundle.tokenizers["source"].decode([token]) or SPECIAL[token] for token in best]
+    assert gone_on.guesses == shown
+    picture = drawn(
+        capsys, tmp_path / "a.svg", "attention", str(uam_toy), "--source", SENTENCE, "--target", "a dog", "--nulls"
+    )
+    assert {f"{NULL}  [{guess}]" for guess in shown[3:]} | {*words, "</s>"} <= set(picture)
+
+
+def test_a_target_longer_than_its_source_has_no_nulls(uam_toy):
+    gone_on = Generation(seq2seq.load(uam_toy)).run_on({"source": "ein"}, "a dog runs")
+    assert [span.text for span in gone_on.explanation.target] == ["a", "dog", "runs", "</s>"]
+
+
+def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, tmp_path, capsys):
+    picture = tmp_path / "a.svg"
+    pair = ["alignment", str(toy), "--source", SENTENCE, "--target", "a dog runs"]
+    both = ["--reverse", str(back_toy), "--symmetrize", "union"]
+    for options in ([], both):
+        words = drawn(capsys, picture, *pair, "--gold", "0-0 1?1", *options)
+        assert {*SENTENCE.split(), "dog", "sure", "possible"} <= set(words)
+    for name, lines in {"s": "ein hund .\ndie katze .", "t": "a dog .\nthe cat .", "gold": "0-0 1-1\n1?1 2-2"}.items():
+        (tmp_path / name).write_text(lines + "\n")
+    data = tmp_path / "mine.yaml"
+    data.write_text(
+        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
+        " splits: {test: {source: {files: s, tokenised: true}, target: {files: t, tokenised: true}, alignment: gold}}}"
+    )
+    words = drawn(capsys, picture, "alignment", str(toy), "--data", str(data), "--line", "2")
+    assert {"katze", "cat"} <= set(words) and "hund" not in words
+    assert "has not so many pairs" in refused(capsys, 2, "alignment", str(toy), "--data", str(data), "--line", "3")
+    (tmp_path / "gold").write_text("0-0 1-1\n7-7\n")
+    said = refused(capsys, 1, "alignment", str(toy), "--data", str(data), "--line", "2")
+    assert f"{data}, test, line 2: '7-7' points outside the pair, which has 3 and 3 words" in said
+    assert "'0:0' is no link" in refused(capsys, 1, *pair, "--gold", "0:0")
+    assert "not clear what to draw" in refused(capsys, 2, *pair)
+    assert "not clear what to draw" in refused(capsys, 2, *pair, "--gold", "0-0", "--data", str(data))
+    assert "13 tokens" in refused(
+        capsys, 1, "alignment", str(toy), "--source", "hund " * 13, "--target", "a", "--gold", ""
+    )
+
+
+def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, capsys):
+    files = ["--source", str(parallel[0]), "--reference", str(parallel[1])]
+    pair = [f"one={toy}", f"other={other_toy}", *files]
+    words = drawn(capsys, tmp_path / "l.svg", "lengths", *pair, "--longer-than", "0", "--longer-than", "5")
+    assert {"one", "other", "BLEU", "> 0", "> 5", "10"} <= set(words) and "> 10" not in words
+    words = drawn(capsys, tmp_path / "s.svg", "systems", *pair, "--samples", "100")
+    assert {"one", "other", "baseline"} <= set(words) and any("p = " in word for word in words)
+    assert "the longest has 6" in refused(capsys, 2, "lengths", str(toy), *files, "--longer-than", "6")
+    assert "is called one already" in refused(capsys, 2, "systems", f"one={toy}", f"one={other_toy}", *files)
+    assert "one system alone" in refused(capsys, 2, "systems", str(toy), *files)
+    assert "not clear what to score on" in refused(capsys, 2, "lengths", str(toy))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db", create=True)
+
+
+def a_run(store: Store, folder: Path, recipe: str, seed: int, *values: float, **settings: str) -> Path:
+    """A training's folder, and its record in MLflow: dev BLEU after each epoch, 10 updates apart."""
+    experiment = store.experiment("demo")
+    run = store.client.create_run(experiment, tags={"recipe": recipe, "dataset": "demo"}).info.run_id
+    params = [Param(key, value) for key, value in {"training.seed": str(seed), **settings}.items()]
+    points = [Metric("dev/bleu", value, number, 10 * number) for number, value in enumerate(values, 1)]
+    store.client.log_batch(run, metrics=points, params=params)
+    folder.mkdir()
+    (folder / "mlflow.json").write_text(json.dumps({"tracking": store.uri, "run_id": run}))
+    return folder
+
+
+def test_learning_curves_come_from_mlflow_with_seeds_under_their_recipe(store, tmp_path, capsys):
+    first = a_run(store, tmp_path / "a", "rnnsearch", 1, 10, 20, 30)
+    second = a_run(store, tmp_path / "b", "rnnsearch", 2, 12, 18, 31)
+    other = a_run(store, tmp_path / "c", "uam", 1, 11, 25)
+    words = drawn(capsys, tmp_path / "c.svg", "curves", str(first), str(second), str(other))
+    assert {"rnnsearch", "uam", "dev/bleu", "epoch"} <= set(words) and words.count("rnnsearch") == 1
+    identity = json.loads((first / "mlflow.json").read_text())["run_id"]
+    by_id = drawn(capsys, tmp_path / "d.svg", "curves", f"mine=runs:/{identity}/model", "--tracking", store.uri)
+    assert "mine" in by_id
+
+    changed = a_run(store, tmp_path / "d", "rnnsearch", 3, 9, **{"model.hidden": "7"})
+    said = refused(capsys, 2, "curves", str(first), str(changed))
+    assert "differ in model.hidden, not in their seed alone. Name them apart" in said
+    assert cli.run(["figure", "curves", f"big={first}", f"small={changed}", "--output", str(tmp_path / "e.png")]) == 0
+    capsys.readouterr()
+    said = refused(capsys, 1, "curves", str(first), "--metric", "dev/rouge")
+    assert "it has no curve dev/rouge. It has dev/bleu." in said
+    assert "there is no run 'abc'" in refused(capsys, 1, "curves", "runs:/abc", "--tracking", store.uri)
+    assert "there is no such run" in refused(capsys, 2, "curves", str(tmp_path / "nowhere"))
+    assert "it has no mlflow.json" in refused(capsys, 2, "curves", str(tmp_path))
+
+
+def test_an_epoch_that_was_run_twice_counts_once(store, tmp_path):
+    from registry.curves import read_run
+
+    folder = a_run(store, tmp_path / "a", "rnnsearch", 1, 10, 20)
+    run = json.loads((folder / "mlflow.json").read_text())["run_id"]
+    mlflow.MlflowClient(store.uri).log_batch(
+        run, metrics=[Metric("dev/bleu", 21, 99, 20), Metric("train/loss", 1, 1, 1)]
+    )
+    read = read_run(str(folder))
+    assert read.by_epoch("dev/bleu") == (10, 21) and "train/loss" not in read.curves
