@@ -18,6 +18,7 @@ from interlinear.evaluate import evaluate
 from interlinear.info import info
 from interlinear.models import models, promote
 from interlinear.prepare import prepare
+from interlinear.reproduce import reproduce
 from interlinear.serve import serve
 from interlinear.train import train
 from interlinear.translate import translate
@@ -57,6 +58,7 @@ app.command(rich_help_panel=JUDGE)(evaluate)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(info)
 app.add_typer(figure.app, name="figure", rich_help_panel=JUDGE)
+app.command(rich_help_panel=JUDGE)(reproduce)
 app.command(rich_help_panel=KEEP)(models)
 app.command(rich_help_panel=KEEP)(promote)
 app.command(rich_help_panel=USE)(translate)

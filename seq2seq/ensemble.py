@@ -69,7 +69,7 @@ class Ensemble(nn.Module):
         return torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
 
     def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
-        """The mean of what the members look at, by forced decoding; `vocabulary` is for each, as `Model.looks` has it."""
+        """The mean of what the members look at, by forced decoding; `vocabulary` is for each, as in `Model.looks`."""
         each = zip(self.models, self.memories(memory), strict=True)
         return Looks.mean([member.looks(own, target_BKL, vocabulary) for member, own in each])
 

@@ -1,4 +1,4 @@
-"""Where the recipes and data-set descriptions lie that come with the program."""
+"""Where the recipes, data-set descriptions and papers' tables lie that come with the program."""
 
 from pathlib import Path
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 PACKAGE = Path(__file__).parent
 
 
-def shipped(folder: Literal["recipes", "corpora"]) -> Path:
+def shipped(folder: Literal["recipes", "corpora", "tables"]) -> Path:
     """The folder of that name: inside this package in an installed wheel, beside the packages in a checkout."""
     installed = PACKAGE / folder
     return installed if installed.is_dir() else PACKAGE.parent / folder

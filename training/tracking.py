@@ -22,7 +22,17 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from pydantic import ValidationError
 
-from registry.curves import DEV_BLEU, DEV_PERPLEXITY, RECORD, TRAIN_LOSS, Curves, RunRecord, in_order, read_curves
+from registry.curves import (
+    DEV_BLEU,
+    DEV_PERPLEXITY,
+    EPOCH_SECONDS,
+    RECORD,
+    TRAIN_LOSS,
+    Curves,
+    RunRecord,
+    in_order,
+    read_curves,
+)
 from registry.names import check_name
 from registry.store import Store
 from seq2seq.bundle import Bundle, load
@@ -124,7 +134,7 @@ class Tracker:
             TRAIN_LOSS: report.train_loss,
             DEV_PERPLEXITY: report.dev_perplexity,
             DEV_BLEU: report.dev_bleu.score,
-            "epoch/seconds": report.seconds,
+            EPOCH_SECONDS: report.seconds,
         }
         self.sender.add(report.update, values)
         for key, value in values.items():

@@ -1,0 +1,280 @@
+"""`interlinear reproduce`: a paper's tables, from data at hand to figures beside the paper's own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from interlinear.arguments import DataRoot, PreparedFolder, Tracking
+from interlinear.terminal import say
+from seq2seq.errors import CallError, DataError, TrainingError
+
+if TYPE_CHECKING:
+    from seq2seq.generation import Generation
+    from training.standings import Standing
+    from training.tables import Judged, Place, Result, Scale, Table
+
+Paper = Annotated[
+    str,
+    typer.Argument(
+        metavar="PAPER", show_default=False, help="word-attention, interactive-attention, uam, or a YAML file."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where runs are trained and kept, and with what."""
+
+    output: Path
+    runs: Path
+    prepared: Path
+    data_root: Path | None
+    tracking: str | None
+    workers: int
+    gpu: bool
+    address: str | None
+    no_ray: bool
+
+    def options(self) -> list[str]:
+        """The same for `interlinear train`."""
+        words = ["--workers", str(self.workers), "--runs", str(self.runs), "--prepared", str(self.prepared)]
+        words += [option for option, on in (("--gpu", self.gpu), ("--no-ray", self.no_ray)) if on]
+        given = {"--data-root": self.data_root, "--tracking": self.tracking, "--address": self.address}
+        return words + [word for option, value in given.items() if value for word in (option, str(value))]
+
+
+def reproduce(
+    paper: Paper,
+    scale: Annotated[
+        Literal["small", "paper"],
+        typer.Option(help="Sizes for a small machine, or the paper's own."),
+    ] = "small",
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Trainings of each system, from seeds 1 to N.")] = 1,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP|SYSTEM",
+            show_default=False,
+            help="A group of the paper's tables, GROUP/SYSTEM, or a system of the core; repeatable.",
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results are kept and tables written.")] = Path(
+        "docs/results"
+    ),
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that train together.")] = 1,
+    at_once: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Trainings that run beside each other, on a cluster.")
+    ] = 1,
+    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False,
+    address: Annotated[
+        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
+    ] = None,
+    no_ray: Annotated[bool, typer.Option("--no-ray", help="Train without Ray.")] = False,
+    tracking: Tracking = None,
+    data_root: DataRoot = None,
+    prepared: PreparedFolder = Path("prepared"),
+    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")] = Path("runs"),
+    dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and end.")] = False,
+) -> None:
+    """Train a paper's systems and set what they score beside what the paper reports.
+
+    Every run is kept as a file of results when it ends: a command that is interrupted goes on where it was, and what
+    was run before is not run again. The tables are written anew after each run: OUTPUT/PAPER/table.md, .json and .svg.
+    """
+    from training.tables import load_table, places, read_results, result_file
+
+    table, paper = load_table(paper), Path(paper).stem
+    wanted = places(paper, table, scale, seeds, only or ())
+    if at_once > 1 and not address:
+        raise CallError("--at-once", "a machine of its own trains one system at a time", "name a cluster: --address")
+    shop = Workshop(output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray)
+    kept = {result.place: result for result in read_results(output, paper)}
+    for place in wanted:
+        if place in kept:
+            check_same(place, kept[place], table, result_file(output, place))
+    missing = [place for place in wanted if place not in kept]
+    say(f"{paper}: {len(wanted)} runs, of which {len(wanted) - len(missing)} are there already")
+    if dry:
+        for place in missing:
+            print(" ".join(["interlinear", *command(place, table, shop)]))
+        return
+    waves: list[list[Place]] = []  # what a system starts from is trained before it
+    for place in missing:
+        start = table.groups[place.group].starts_from.get(place.system)
+        after = next((i for i, wave in enumerate(waves) for one in wave if start and starts(one, place, start)), -1)
+        while len(waves) <= after + 1:
+            waves.append([])
+        waves[after + 1].append(place)
+    for wave in waves:
+        with ThreadPoolExecutor(at_once) as pool:
+            for place, _ in zip(wave, pool.map(lambda one: train(one, table, shop), wave), strict=True):
+                judge(place, table, shop)
+                write_tables(paper, table, scale, output)
+    print(write_tables(paper, table, scale, output))
+
+
+def starts(one: "Place", place: "Place", start: str) -> bool:
+    """Whether a run is what another starts from."""
+    return (one.group, one.seed, one.system) == (place.group, place.seed, start)
+
+
+def check_same(place: "Place", result: "Result", table: "Table", path: Path) -> None:
+    """Raise DataError for a result that was trained otherwise than it would be now."""
+    own = table.groups[place.group].at(place.scale)
+    now = (own.recipe.format(place.system), own.data, own.settings)
+    if (result.recipe, result.data, result.settings) != now:
+        raise DataError(
+            str(path),
+            f"the run was trained otherwise ({result.recipe} on {result.data}, {result.settings}) than the table says",
+            "remove it, and it is trained again; or name another folder by --output",
+        )
+
+
+def command(place: "Place", table: "Table", shop: Workshop) -> list[str]:
+    """The words of `interlinear` that train a run; one that was begun goes on."""
+    group = table.groups[place.group]
+    own: Scale = group.at(place.scale)
+    settings = {**own.settings, "training.seed": place.seed}
+    if start := group.starts_from.get(place.system):
+        settings["training.init_from"] = shop.runs / str(place.model_copy(update={"system": start})) / "bundle"
+    words = ["train", own.recipe.format(place.system), "--data", str(own.data), "--run", str(place)]
+    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    words += ["--experiment", place.table, "--register", f"{place.table}.{place.group}.{place.system}"]
+    words += ["--resume"] if (shop.runs / str(place)).is_dir() else []
+    return words + shop.options()
+
+
+def train(place: "Place", table: "Table", shop: Workshop) -> None:
+    """Train a run by the ordinary command, in a process of its own. Raises TrainingError, or ends as it was ended."""
+    words = command(place, table, shop)
+    say(f"{place}: interlinear {' '.join(words)}")
+    ended = subprocess.run([sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, check=False)
+    if ended.returncode > 128:
+        raise SystemExit(ended.returncode)
+    if ended.returncode:
+        raise TrainingError(str(place), "its training failed, as is said above", "the same command goes on with it")
+
+
+def judge(place: "Place", table: "Table", shop: Workshop) -> None:
+    """Score a trained run on its group's test sets; keep the result, here and in its run in MLflow."""
+    from datetime import UTC, datetime
+
+    from interlinear.loading import load_generation
+    from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, add_scores, read_run
+    from training.tables import DevPoint, Result, write_result
+
+    group = table.groups[place.group]
+    own = group.at(place.scale)
+    folder = shop.runs / str(place)
+    generation = load_generation(str(folder), shop.tracking, "cuda" if shop.gpu else "cpu")
+    card = generation.bundle.card
+    tests = {
+        split: judged(generation, str(own.data), split, metrics, shop)
+        for split, metrics in group.tests.items()
+        if has_split(str(own.data), split, shop)
+    }
+    run = read_run(str(folder), shop.tracking)
+    points = zip(run.by_epoch(DEV_PERPLEXITY), run.by_epoch(DEV_BLEU), strict=True)
+    result = Result(
+        place=place,
+        recipe=own.recipe.format(place.system),
+        data=str(own.data),
+        settings=own.settings,
+        commit=card.git_commit,
+        machine=machine(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=run.by_epoch(EPOCH_SECONDS)[-1],
+        parameters=sum(weight.numel() for weight in generation.bundle.model.parameters()),
+        weights_sha256=card.weights_sha256,
+        bundle=str(folder / "bundle"),
+        curve=[DevPoint(epoch=i, perplexity=a, bleu=b) for i, (a, b) in enumerate(points, 1)],
+        tests=tests,
+    )
+    write_result(shop.output, result)
+    scores = {f"{split}/{name}": one.score for split, test in tests.items() for name, one in test.scores.items()}
+    tags = {"table": place.table, "group": place.group, "system": place.system, "scale": place.scale}
+    add_scores(str(folder), shop.tracking, scores, {**tags, "seed": str(place.seed)})
+    say(f"{place}: " + ", ".join(f"{name} {score:.2f}" for name, score in scores.items()))
+
+
+def has_split(data: str, split: str, shop: Workshop) -> bool:
+    from training.dataset import open_dataset
+
+    return open_dataset(data, shop.data_root).has(split)
+
+
+def judged(generation: "Generation", data: str, split: str, metrics: str, shop: Workshop) -> "Judged":
+    """What a model scores on one split."""
+    from interlinear.judging import System, applicable, asked_metrics, wants_alignments
+    from interlinear.testsets import Place as TestPlace
+    from training.tables import Judged, lines
+
+    system = System(data, generation)
+    place = TestPlace(data, split, None, [], shop.data_root)
+    test_set = place.read(system.field, system.task, wants_alignments(metrics, None))
+    answers, reading = test_set.answers(), test_set.reading(None, None)
+    chosen, left_out = applicable(asked_metrics(metrics, test_set.task, reading), answers)
+    outputs = system.outputs(test_set, label=f"{data}, {split}")
+    return Judged(
+        reading=reading,
+        scores={metric.name: metric.score(outputs, answers) for metric in chosen},
+        left_out=left_out,
+        lengths=[len(test_set.words(text)) for text in test_set.sources],
+        statistics={metric.name: lines(metric.statistics(outputs, answers)) for metric in chosen},
+    )
+
+
+def machine() -> str:
+    """Where it was trained, in words."""
+    import os
+    import platform
+
+    import torch
+
+    cores = len(os.sched_getaffinity(0))
+    gpus = f", {torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{cores} cores, {platform.machine()}{gpus}, torch {torch.__version__}"
+
+
+def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], output: Path) -> Path:
+    """Write the tables as they stand: a page, the same for programs, and a figure for every score of the core."""
+    from training.standings import as_json, markdown, standings
+    from training.tables import read_results
+
+    results = [one for one in read_results(output, paper) if one.place.scale == scale]
+    found = standings(table, results, scale)
+    folder = output / paper if scale == "small" else output / f"{paper}-{scale}"
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = f"interlinear reproduce {paper} --scale {scale}"
+    page = folder / "table.md"
+    page.write_text(markdown(table, scale, found, results, asked), encoding="utf-8")
+    (folder / "table.json").write_text(json.dumps(as_json(found), indent=1) + "\n", encoding="utf-8")
+    draw(found, results, folder)
+    return page
+
+
+def draw(found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path) -> None:
+    """The first table's scores with their intervals, and its systems' learning curves."""
+    from seq2seq.figures.curves import Curve, Panel, learning_curves
+    from seq2seq.figures.systems import SystemScore, system_comparison
+
+    for one in found:
+        if len(one.rows) > 1:
+            scores = [SystemScore(row.system, row.ours, row.low, row.high, row.p_value) for row in one.rows]
+            title = f"{one.metric.upper()}, {one.data}, {one.test}"
+            system_comparison(scores, title, folder / f"{one.group}.{one.test}.{one.metric}.svg")
+    for group in dict.fromkeys(one.group for one in found):
+        own = [result for result in results if result.place.group == group]
+        systems = dict.fromkeys(result.place.system for result in own)
+        bleu = [
+            Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in own if r.place.system == name))
+            for name in systems
+        ]
+        learning_curves([Panel("dev BLEU", tuple(bleu))], folder / f"{group}.curves.svg")

@@ -1,0 +1,127 @@
+"""Tables from runs: trained once, kept as files, set beside the paper's figures; other commits are shown as such."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interlinear.cli import run as interlinear
+from tests.training.toy import SETTINGS, write_corpus
+from training.tables import load_table, places, table_names
+
+TABLE = """\
+about: "A paper of two systems"
+groups:
+  toy:
+    about: words and their capitals
+    core: true
+    data: {data}
+    tests: {{test: "bleu,exact-match"}}
+    published: bleu
+    systems: {{rnnsearch_star: 20.0, interactive_attention: 21.5}}
+    starts_from: {{interactive_attention: rnnsearch_star}}
+    small: {{settings: {{{settings}, training.epochs: 2}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table of its own, the toy corpus, and what one command made of them."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    settings = ", ".join(setting.replace("=", ": ", 1) for setting in SETTINGS if "epochs" not in setting)
+    (folder / "paper.yaml").write_text(TABLE.format(data=write_corpus(folder), settings=settings))
+    assert interlinear([*command(folder), "--only", "rnnsearch_star"]) == 0
+    return folder
+
+
+def command(folder: Path) -> list[str]:
+    return [
+        "reproduce", str(folder / "paper.yaml"), "--no-ray", "--tracking", f"sqlite:///{folder}/mlflow.db",
+        "--output", str(folder / "out"), "--runs", str(folder / "runs"), "--prepared", str(folder / "prepared"),
+    ]  # fmt: skip
+
+
+def test_a_table_grows_run_by_run_and_nothing_is_trained_twice(folder: Path, capsys: pytest.CaptureFixture[str]):
+    first = folder / "out/runs/paper.toy.rnnsearch_star.small.1.json"
+    before = first.read_bytes()
+    assert interlinear([*command(folder), "--dry-run"]) == 0
+    (planned,) = capsys.readouterr().out.splitlines()
+    assert f"training.init_from={folder}/runs/paper.toy.rnnsearch_star.small.1/bundle" in planned
+    assert interlinear(command(folder)) == 0
+    assert first.read_bytes() == before
+    page = (folder / "out/paper/table.md").read_text()
+    assert "| rnnsearch_star | 1 |" in page and "| interactive_attention | 1 |" in page and "| +1.50 |" in page
+    (bleu, exact) = json.loads((folder / "out/paper/table.json").read_text())
+    assert [row["system"] for row in bleu["rows"]] == ["rnnsearch_star", "interactive_attention"]
+    assert bleu["rows"][1]["published_gain"] == 1.5 and exact["rows"][1]["published_gain"] is None
+    result = json.loads(first.read_text())
+    assert bleu["rows"][0]["ours"] == pytest.approx(result["tests"]["test"]["scores"]["bleu"]["score"])
+    assert len(result["tests"]["test"]["statistics"]["bleu"]) == 40 and len(result["curve"]) == 2
+    assert "<svg" in (folder / "out/paper/toy.test.bleu.svg").read_text()
+
+
+def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
+    from registry.store import Store
+
+    client = Store(f"sqlite:///{folder}/mlflow.db").client
+    (run, *_) = client.search_runs([client.get_experiment_by_name("paper").experiment_id])
+    assert run.data.tags["table"] == "paper" and run.data.tags["scale"] == "small"
+    assert 0 <= run.data.metrics["test/bleu"] <= 100
+
+
+def test_runs_of_another_commit_are_shown_as_such(folder: Path, capsys: pytest.CaptureFixture[str]):
+    path = folder / "out/runs/paper.toy.rnnsearch_star.small.1.json"
+    kept = path.read_text()
+    path.write_text(json.dumps({**json.loads(kept), "commit": "0123abcdef99"}))
+    try:
+        assert interlinear([*command(folder), "--only", "rnnsearch_star"]) == 0
+        assert "0123abcdef |" in (folder / "out/paper/table.md").read_text()
+    finally:
+        path.write_text(kept)
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda text: text[:100], "it is no result of a run"),
+        (lambda text: text.replace('"training.epochs": 2', '"training.epochs": 7'), "the run was trained otherwise"),
+    ],
+)
+def test_a_result_that_is_none_or_another_s_is_named(folder: Path, capsys: pytest.CaptureFixture[str], harm, says: str):
+    path = folder / "out/runs/paper.toy.rnnsearch_star.small.1.json"
+    kept = path.read_text()
+    path.write_text(harm(kept))
+    try:
+        assert interlinear(command(folder)) == 1
+        error = capsys.readouterr().err
+        assert says in error and str(path) in error and "emove it" in error
+    finally:
+        path.write_text(kept)
+
+
+def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert interlinear(["reproduce", "attention-is-all"]) == 2
+    assert "there are interactive-attention, uam, word-attention" in capsys.readouterr().err
+    assert interlinear([*command(folder), "--only", "transformer"]) == 2
+    assert "groups are toy; systems of the core rnnsearch_star, interactive_attention" in capsys.readouterr().err
+    assert interlinear([*command(folder), "--at-once", "2"]) == 2
+    assert "--address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_the_papers_tables_name_what_there_is(name: str):
+    from seq2seq.metrics.catalogue import GROUPS, METRICS
+    from training.dataset import known_datasets
+    from training.recipe import load_recipe
+
+    table = load_table(name)
+    assert places(name, table, "small", 1)
+    for key, group in table.groups.items():
+        assert set(group.starts_from) | set(group.starts_from.values()) <= set(group.systems)
+        for scale in ("small", "paper"):
+            for place in places(name, table, scale, 2, [key]):
+                own = group.at(scale)
+                assert own.data in known_datasets()
+                load_recipe(own.recipe.format(place.system), [f"{k}={v}" for k, v in own.settings.items()])
+        for metrics in group.tests.values():
+            assert all(metric in METRICS or metric in GROUPS for metric in metrics.split(","))

@@ -1,0 +1,173 @@
+"""A paper's tables as they stand: ours beside the paper's, gains beside gains, from the runs that are kept."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import mean, stdev
+
+from seq2seq.metrics.catalogue import chosen
+from seq2seq.metrics.significance import Compared, compare
+from training.tables import Group, Result, ScaleName, Table
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """A system on a test set by one score. Gains are over the group's first system; a test's p-value is of that
+    difference by approximate randomisation, over sentences and seeds; low and high are a 95 % interval by bootstrap."""
+
+    system: str
+    seeds: tuple[int, ...]
+    ours: float
+    spread: float | None  # standard deviation over the seeds
+    low: float
+    high: float
+    gain: float | None
+    p_value: float | None
+    published: float | None  # of the paper; None on test sets and scores that it has not
+    published_gain: float | None
+    parameters: int
+    minutes: float
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One test set's scores of a group's systems, the baseline first."""
+
+    group: str
+    about: str
+    data: str
+    test: str
+    metric: str
+    signature: str
+    rows: tuple[Row, ...]
+
+
+def standings(table: Table, results: Sequence[Result], scale: ScaleName) -> list[Standing]:
+    """Every group, test set and score that two systems at least have been run for, or one."""
+    found = []
+    for name, group in table.groups.items():
+        own = [one for one in results if one.place.group == name and one.place.scale == scale]
+        runs = {system: [one for one in own if one.place.system == system] for system in group.systems}
+        runs = {system: made for system, made in runs.items() if made}
+        if not runs:
+            continue
+        first = next(iter(runs.values()))[0]
+        for test, judged in first.tests.items():
+            for metric in judged.scores:
+                found.append(standing(name, group, test, metric, runs))
+    return found
+
+
+def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, list[Result]]) -> Standing:
+    """One score on one test set."""
+    first = next(iter(runs.values()))[0]
+    (judge,) = chosen([metric], first.tests[test].reading)
+    signature = first.tests[test].scores[metric].signature
+    statistics = {system: [one.tests[test].of(metric) for one in made] for system, made in runs.items()}
+    drawn: dict[str, Compared] = {}
+    chances: dict[str, Compared] = {}
+    if len(runs) > 1:
+        drawn = {one.system: one for one in compare(judge, statistics, "bootstrap", signature).systems}
+        chances = {one.system: one for one in compare(judge, statistics, "randomisation", signature).systems}
+    baseline = next(iter(group.systems))
+    has_baseline = baseline in runs
+    standard = mean(one.tests[test].scores[metric].score for one in runs[baseline]) if has_baseline else None
+    told = test == next(iter(group.tests)) and metric == group.metric
+    rows = []
+    for system, made in runs.items():
+        scores = [one.tests[test].scores[metric].score for one in made]
+        ours = mean(scores)
+        interval, chance = drawn.get(system), chances.get(system)
+        published = group.systems[system] if told else None
+        zero = group.systems[baseline] if told else None
+        rows.append(
+            Row(
+                system=system,
+                seeds=tuple(one.place.seed for one in made),
+                ours=ours,
+                spread=stdev(scores) if len(scores) > 1 else None,
+                low=ours if interval is None or interval.low is None else interval.low,
+                high=ours if interval is None or interval.high is None else interval.high,
+                gain=None if standard is None or system == baseline else ours - standard,
+                p_value=chance.p_value if chance and has_baseline else None,
+                published=None if group.published == "gain" else published,
+                published_gain=None if published is None or zero is None or system == baseline else published - zero,
+                parameters=made[0].parameters,
+                minutes=mean(one.seconds for one in made) / 60,
+                commits=tuple(dict.fromkeys((one.commit or "unknown")[:10] for one in made)),
+            )
+        )
+    return Standing(name, group.about, first.data, test, metric, signature, tuple(rows))
+
+
+def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results: Sequence[Result], command: str) -> str:
+    """The tables as a page."""
+    machines = dict.fromkeys(one.machine for one in results)
+    commits = dict.fromkeys((one.commit or "unknown")[:10] for one in results)
+    dates = sorted(one.date[:10] for one in results)
+    lines = [
+        f"# {table.about}",
+        "",
+        f"Scale: {scale}. {dates[0]} to {dates[-1]}; {'; '.join(machines)}.",
+        "",
+        f"    {command}",
+        "",
+    ]
+    if len(commits) > 1:
+        lines += [
+            f"**The runs are of {len(commits)} commits** ({', '.join(commits)}): the last column says which is whose.",
+            "",
+        ]
+    else:
+        lines += [f"All runs are of commit {next(iter(commits))}.", ""]
+    heading = (
+        "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | commit |"
+    )
+    for one in found:
+        lines += [
+            f"## {one.group}: {one.about}",
+            "",
+            f"{one.data}, {one.test}; {one.metric}, `{one.signature}`",
+            "",
+            heading,
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+            *(line(row) for row in one.rows),
+            "",
+        ]
+    lines += [
+        "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
+        "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
+        "randomisation over sentences and seeds. *Paper* is the paper's own figure, on its own data, which is larger "
+        "or licensed: gains can be compared, scores cannot.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def line(row: Row) -> str:
+    """A row of the page."""
+    cells = [
+        row.system,
+        str(len(row.seeds)),
+        f"{row.ours:.2f}" + ("" if row.spread is None else f" ± {row.spread:.2f}"),
+        f"{row.low:.2f} - {row.high:.2f}" if row.low < row.high else "",
+        signed(row.gain),
+        "" if row.p_value is None else f"{row.p_value:.4f}" + (" *" if row.p_value < SIGNIFICANT else ""),
+        "" if row.published is None else f"{row.published:.2f}",
+        signed(row.published_gain),
+        f"{row.parameters / 1e6:.1f}M",
+        f"{row.minutes:.0f}",
+        ", ".join(row.commits),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def signed(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:+.2f}"
+
+
+def as_json(found: Sequence[Standing]) -> list[dict[str, object]]:
+    """The tables for programs."""
+    return [asdict(one) for one in found]
