@@ -22,7 +22,17 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from pydantic import ValidationError
 
-from registry.curves import DEV_BLEU, DEV_PERPLEXITY, RECORD, TRAIN_LOSS, Curves, RunRecord, in_order, read_curves
+from registry.curves import (
+    DEV_BLEU,
+    DEV_PERPLEXITY,
+    RECORD,
+    TRAIN_LOSS,
+    Curves,
+    RunRecord,
+    in_order,
+    read_curves,
+    title_of,
+)
 from registry.names import check_name
 from registry.store import Store
 from seq2seq.bundle import Bundle, load
@@ -195,7 +205,7 @@ class Tracker:
     def _learning(self, folder: Path, bundle: Bundle, job: TrainingJob) -> Path | None:
         """None where this record has no epoch, as that of a training which was resumed behind its last."""
         drawn = [(key, points) for key in PICTURED_CURVES if (points := self.curves.get(key))]
-        panels = [Panel(key, (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
+        panels = [Panel(title_of(key), (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
         return learning_curves(panels, folder / "learning_curve.png") if panels else None
 
     def _attention(self, folder: Path, bundle: Bundle, job: TrainingJob) -> Path | None:
