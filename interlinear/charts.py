@@ -138,6 +138,7 @@ def curves(
 
 def panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> list["Panel"]:
     """Runs as the curves of systems. Raises CallError where seeds by recipe differ in more than the seed."""
+    from registry.curves import title_of
     from seq2seq.figures.curves import Curve, Panel
 
     one_data_set = len({run.dataset for _, run in runs}) == 1
@@ -157,7 +158,8 @@ def panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> l
             )
     return [
         Panel(
-            metric, tuple(Curve(name, tuple(run.by_epoch(metric) for run in seeds)) for name, seeds in grouped.items())
+            title_of(metric),
+            tuple(Curve(name, tuple(run.by_epoch(metric) for run in seeds)) for name, seeds in grouped.items()),
         )
         for metric in metrics
     ]

@@ -40,7 +40,7 @@ def attention(
         Matrix | None, typer.Option("--by", show_default=False, help="Which way of looking; else the attention.")
     ] = None,
     nulls: Annotated[
-        bool, typer.Option("--nulls", help="Go on over <null> behind the end, as an alignment module does.")
+        bool, typer.Option("--nulls", help="Go on over `<null>` behind the end, as an alignment module does.")
     ] = False,
     output: OutputFile = Path("attention.png"),
     font: FontFile = None,
@@ -50,7 +50,7 @@ def attention(
     """Draw what each word of a translation looked at.
 
     With --nulls the module's guesses stand in brackets: the words of the whole source vocabulary that it takes for the
-    source of each word, of the end, and of every <null> behind it (Kiyono et al. 2018, figures 2 and 3).
+    source of each word, of the end, and of every `<null>` behind it (Kiyono et al. 2018, figures 2 and 3).
     """
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix

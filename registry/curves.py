@@ -48,6 +48,11 @@ class RunCurves:
         return in_order(points)
 
 
+def title_of(name: str) -> str:
+    """A curve's name for people: `dev/bleu` is dev BLEU."""
+    return name.replace("/", " ").replace("_", " ").replace("bleu", "BLEU").replace("rouge", "ROUGE")
+
+
 def in_order(points: Mapping[int, float]) -> tuple[float, ...]:
     """A curve's values, update by update."""
     return tuple(value for _, value in sorted(points.items()))

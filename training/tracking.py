@@ -32,6 +32,7 @@ from registry.curves import (
     RunRecord,
     in_order,
     read_curves,
+    title_of,
 )
 from registry.names import check_name
 from registry.store import Store
@@ -206,7 +207,7 @@ class Tracker:
     def _learning(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:
         """None where this record has no epoch, as that of a training which was resumed behind its last."""
         drawn = [(key, points) for key in PICTURED_CURVES if (points := self.curves.get(key))]
-        panels = [Panel(key, (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
+        panels = [Panel(title_of(key), (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
         return learning_curves(panels, folder / "learning_curve.png") if panels else None
 
     def _attention(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:

@@ -32,6 +32,9 @@ class Languages:
         return cls(card.languages.get(next(iter(card.model.sources))), card.languages.get("target"))
 
 
+UNKNOWN = Languages()
+
+
 @dataclass(frozen=True)
 class Grid:
     """The cells of a sheet: where they begin, and how large each is, gap included."""

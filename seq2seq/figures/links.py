@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from seq2seq.alignment import Gold, Link
-from seq2seq.figures.grid import GAP, LEGEND, ROUND, Grid, Languages, lay_out
+from seq2seq.figures.grid import GAP, LEGEND, ROUND, UNKNOWN, Grid, Languages, lay_out
 from seq2seq.figures.style import HOT, SHEET, WARM, Sheet, check_suffix, tint, width_of
 from seq2seq.looks import Span
 
@@ -19,7 +19,7 @@ def alignment_grid(
     links: Collection[Link],
     gold: Gold,
     path: Path,
-    languages: Languages = Languages(),  # noqa: B008 frozen
+    languages: Languages = UNKNOWN,
     font: Path | None = None,
 ) -> Path:
     """Draw a model's links (source word, target word) over gold ones: apart by form, in colour and without.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.errors import CallError
-from seq2seq.figures.grid import APART, GAP, LEGEND, ROUND, Languages, lay_out, ramp
+from seq2seq.figures.grid import APART, GAP, LEGEND, ROUND, UNKNOWN, Languages, lay_out, ramp
 from seq2seq.figures.style import WARM, Sheet, check_suffix, height_of, readable_on, tint, width_of
 from seq2seq.looks import Explanation
 
@@ -22,7 +22,7 @@ def attention_matrix(
     explanation: Explanation,
     path: Path,
     matrix: str = "attention",
-    languages: Languages = Languages(),  # noqa: B008 frozen
+    languages: Languages = UNKNOWN,
     beside: Sequence[str] = (),
     font: Path | None = None,
 ) -> Path:

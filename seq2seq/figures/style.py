@@ -60,6 +60,7 @@ class Sheet:
         self.plain = families_for(texts, font, first=PLAIN)
         self.figure: Figure = Figure(dpi=DOTS_PER_INCH)  # words are measured as they are drawn
         self.width = self.height = 0.0
+        self.heading = ""
 
     def word(self, text: str, language: str | None = None, size: float = 9.5, rotation: int = 0) -> Text:
         """A word of the text, not placed yet; `language` chooses among the forms that a letter has."""
@@ -79,6 +80,7 @@ class Sheet:
         self.figure.set_size_inches(self.width / UNITS_PER_INCH, self.height / UNITS_PER_INCH)
         self.figure.set_facecolor(PAPER)
         self.figure.add_axes((0, 0, 1, 1), xlim=(0, self.width), ylim=(self.height, 0)).set_axis_off()
+        self.heading = heading
         title = self.note(heading.upper(), size=8)
         title.set(family=PLAIN, weight="bold")
         self.place(title, MARGIN, MARGIN, "left", "top")
@@ -127,10 +129,12 @@ class Sheet:
 
         check_suffix(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        dated = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower())
+        metadata: dict[str, str | None] = {"Title": self.heading}
+        if dated := {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower()):
+            metadata[dated] = None
         # Words stay words in an SVG: they can be searched, copied, and read aloud.
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "interlinear"}):
-            self.figure.savefig(path, metadata={dated: None} if dated else None)
+            self.figure.savefig(path, metadata=metadata)
         return path
 
 

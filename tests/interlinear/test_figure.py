@@ -167,7 +167,7 @@ def test_learning_curves_come_from_mlflow_with_seeds_under_their_recipe(store, t
     second = a_run(store, tmp_path / "b", "rnnsearch", 2, 12, 18, 31)
     other = a_run(store, tmp_path / "c", "uam", 1, 11, 25)
     words = drawn(capsys, tmp_path / "c.svg", "curves", str(first), str(second), str(other))
-    assert {"rnnsearch", "uam", "dev/bleu", "epoch"} <= set(words) and words.count("rnnsearch") == 1
+    assert {"rnnsearch", "uam", "dev BLEU", "epoch"} <= set(words) and words.count("rnnsearch") == 1
     identity = json.loads((first / "mlflow.json").read_text())["run_id"]
     by_id = drawn(capsys, tmp_path / "d.svg", "curves", f"mine=runs:/{identity}/model", "--tracking", store.uri)
     assert "mine" in by_id

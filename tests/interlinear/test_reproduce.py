@@ -101,9 +101,9 @@ def test_a_result_that_is_none_or_another_s_is_named(folder: Path, capsys: pytes
 
 def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert interlinear(["reproduce", "attention-is-all"]) == 2
-    assert "there are interactive-attention, uam, word-attention" in capsys.readouterr().err
+    assert "here are interactive-attention, uam, word-attention" in capsys.readouterr().err
     assert interlinear([*command(folder), "--only", "transformer"]) == 2
-    assert "groups are toy; systems of the core rnnsearch_star, interactive_attention" in capsys.readouterr().err
+    assert "roups are toy; systems of the core rnnsearch_star, interactive_attention" in capsys.readouterr().err
     assert interlinear([*command(folder), "--at-once", "2"]) == 2
     assert "--address" in capsys.readouterr().err
 

@@ -100,6 +100,7 @@ def test_every_picture_is_a_valid_png_and_drawn_in_less_than_two_seconds(tmp_pat
         with Image.open(path) as picture:
             picture.verify()
             assert picture.format == "PNG" and min(picture.size) > 200
+            assert picture.info["Title"]
             assert max(picture.info["dpi"]) == pytest.approx(style.DOTS_PER_INCH, abs=1)
 
 

@@ -13,7 +13,7 @@ import seq2seq
 from registry.names import fetch
 from registry.store import Store
 from seq2seq.errors import CallError, RegistryError, TrainingError
-from tests.training.toy import toy_job
+from tests.training.toy import toy_job, write_corpus
 from training.loop import train
 from training.reports import EpochReport, Outcome, Started, StepReport
 from training.tracking import Tracker
@@ -102,10 +102,26 @@ def test_a_training_that_is_resumed_goes_on_in_its_run(tmp_path: Path, uri: str)
     (run,) = runs(uri)
     assert run.info.status == "FINISHED"
     assert len(mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, "dev/bleu")) == 3
+    assert len(tracker.curves["dev/bleu"]) == 3  # what is drawn has the epochs before the interruption
 
     with Tracker(uri) as tracker:
         train(toy_job(tmp_path), None, [tracker])
     assert sorted(str(run.info.run_name) for run in runs(uri)) == ["toy", "toy-2"]
+
+
+def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, uri: str):
+    write_corpus(tmp_path)
+    sources = (tmp_path / "dev.source").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "dev.source").write_text("".join(f"\U00050000 {line}\n" for line in sources), encoding="utf-8")
+    said: list[str] = []
+    with Tracker(uri, say=said.append) as tracker:
+        train(toy_job(tmp_path, settings=["training.epochs=1"]), None, [tracker])
+    (run,) = runs(uri)
+    assert run.info.status == "FINISHED"
+    files = mlflow.MlflowClient(uri).list_artifacts(run.info.run_id, "figures")
+    assert [file.path for file in files] == ["figures/learning_curve.png"]
+    (sentence,) = said
+    assert sentence.startswith("a picture is left out: ") and "U+50000" in sentence
 
 
 def test_what_fails_is_recorded_as_failed(tmp_path: Path, uri: str):
