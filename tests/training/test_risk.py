@@ -24,16 +24,16 @@ SOURCES, TARGETS = [[5, 6, 7], [8, 4]], [[6, 7, 4], [5, 8]]
 
 @pytest.fixture(scope="module")
 def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model that was stopped early, and translates half of its words."""
+    """A folder with a model that was stopped early: most of its words are wrong."""
     folder = tmp_path_factory.mktemp("early")
-    train(toy_job(folder, "early", settings=["training.epochs=2", "training.learning_rate=0.005"]))
+    train(toy_job(folder, "early", settings=["training.epochs=4"]))
     return folder
 
 
 def job(folder: Path, run: str, *settings: str, resume: bool = False) -> TrainingJob:
     stage = (
-        "training.objective=risk", f"training.init_from={folder / 'runs/early/bundle'}", "training.risk.candidates=8",
-        "training.learning_rate=0.002", "training.epochs=1", "training.epoch_updates=8", "training.dev_sentences=20",
+        "training.objective=risk", f"training.init_from={folder / 'runs/early/bundle'}", "training.risk.candidates=4",
+        "training.learning_rate=0.003", "training.epochs=1", "training.epoch_updates=5", "training.dev_sentences=5",
     )  # fmt: skip
     return toy_job(folder, run, resume, [*stage, *settings])
 
@@ -50,41 +50,49 @@ def test_every_recipe_has_a_second_stage(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", ALL)
-@pytest.mark.parametrize("draw", ["samples", "both"])
-def test_the_risk_that_is_expected_goes_down(system: str, draw: str) -> None:
-    """Gradient descent on candidates that stay the same, in training mode and under autocast as in a training."""
+def test_every_system_has_the_gradient_of_its_risk(system: str) -> None:
+    """The slope along the gradient, measured; for rnnsearch, NMTIA and UAM tests/papers has every component."""
+    model = copy.deepcopy(model_of(system))
+    batch = collate({"source": SOURCES}, TARGETS)
+    options = RiskOptions(alpha=0.3, candidates=4, draw="both", max_length=4)
+    torch.manual_seed(2)
+    candidates = propose(model, batch, options)
+    parameters = list(model.parameters())
+    loss = expected_risk(model, batch, candidates, options)
+    gradients = torch.autograd.grad(loss.objective, parameters, allow_unused=True, materialize_grads=True)
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+
+    def moved(distance: float) -> float:
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter += distance * gradient / norm
+            risk = expected_risk(model, batch, candidates, options).objective.item()
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter -= distance * gradient / norm
+        return risk
+
+    assert 0 < loss.objective.item() < len(SOURCES) and norm > 1e-3
+    assert (moved(1e-4) - moved(-1e-4)) / 2e-4 == pytest.approx(norm.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("system", ALL)
+def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16(system: str) -> None:
+    """What autocast has cast for the candidates, without gradients, must not serve the loss."""
     model = copy.deepcopy(model_of(system)).float().train()
     batch = collate({"source": SOURCES}, TARGETS)
-    options = RiskOptions(alpha=0.5, candidates=6, draw=draw, max_length=5)
+    options = RiskOptions(alpha=0.3, candidates=4, draw="both", max_length=4)
     torch.manual_seed(2)
     with torch.autocast("cpu", torch.bfloat16):
         candidates = propose(model, batch, options)
-    assert model.training
-    risks = []
-    for _ in range(12):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = expected_risk(model, batch, candidates, options)
-        risks.append(loss.objective.item())
-        gradients = torch.autograd.grad(loss.objective, list(model.parameters()), allow_unused=True)
-        with torch.no_grad():
-            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-                if gradient is not None:
-                    parameter -= 0.3 * gradient
-    assert 0 <= risks[-1] < risks[0] - 0.05
-
-
-@pytest.mark.parametrize("draw", ["samples", "beam", "both"])
-def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16(draw: str) -> None:
-    """What autocast has cast for the candidates, without gradients, must not serve the loss."""
-    model = copy.deepcopy(model_of("rnnsearch")).float().train()
-    batch = collate({"source": SOURCES}, TARGETS)
-    options = RiskOptions(alpha=1.0, candidates=4, draw=draw, max_length=4)
-    with torch.autocast("cpu", torch.bfloat16):
-        candidates = propose(model, batch, options)
-        half = torch.autograd.grad(expected_risk(model, batch, candidates, options).objective, list(model.parameters()))
-    full = torch.autograd.grad(expected_risk(model, batch, candidates, options).objective, list(model.parameters()))
-    together = [torch.cat([gradient.flatten() for gradient in gradients]) for gradients in (half, full)]
-    assert (together[0] - together[1]).norm() < 0.1 * together[1].norm()
+        assert model.training
+        half = expected_risk(model, batch, candidates, options).objective
+    full = expected_risk(model, batch, candidates, options).objective
+    together = []
+    for risk in (half, full):
+        gradients = torch.autograd.grad(risk, list(model.parameters()), allow_unused=True, materialize_grads=True)
+        together.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    assert half.item() == pytest.approx(full.item(), rel=0.02)
+    assert (together[0] - together[1]).norm() < 0.15 * together[1].norm()
 
 
 def test_some_of_the_likelihood_may_be_added() -> None:
@@ -102,13 +110,18 @@ def test_some_of_the_likelihood_may_be_added() -> None:
 
 
 def test_it_raises_its_metric(early: Path) -> None:
+    """From nothing but its own outputs and their scores: the references are no candidates."""
     notes = Notes()
-    outcome = train(job(early, "raised", "training.epochs=4", "training.epoch_updates=12"), observers=[notes])
+    settings = (
+        "training.risk.reference=false", "training.risk.candidates=10", "training.risk.alpha=0.05",
+        "training.epochs=4", "training.epoch_updates=12", "training.dev_sentences=40",
+    )  # fmt: skip
+    outcome = train(job(early, "raised", *settings), observers=[notes])
     before = seq2seq.load(early / "runs/early/bundle").card.metrics["dev_bleu"].score
-    assert before < 75
-    assert outcome.dev_bleu is not None and outcome.dev_bleu.score > before + 10, (before, outcome.dev_bleu)
+    assert before < 30
+    assert outcome.dev_bleu is not None and outcome.dev_bleu.score > 75, outcome.dev_bleu
     risks = [report.train_loss for report in notes.epochs]
-    assert all(0 < risk < 1 for risk in risks) and risks[-1] < risks[0] - 0.05
+    assert all(0 < risk < 1 for risk in risks) and risks[-1] < risks[0] - 0.1
 
 
 @pytest.mark.parametrize("draw", ["samples", "both"])
@@ -118,7 +131,6 @@ def test_a_stopped_second_stage_goes_on_to_the_same_weights(early: Path, draw: s
     first = train(job(early, f"stopped-{draw}", *settings), Impatient(3))
     assert (first.signal, first.updates) == (signal.SIGTERM, 3)
     assert train(job(early, f"stopped-{draw}", *settings, resume=True), Alone()).weights_sha256 == expected
-    assert train(job(early, f"seed-{draw}", *settings, "training.seed=2")).weights_sha256 != expected
 
 
 def test_two_workers_make_the_updates_of_one(early: Path) -> None:
