@@ -17,8 +17,10 @@ class ProgressLine:
         self.live = sys.stderr.isatty()
         self.printed = time.monotonic()
         self.width = 0
+        self.loss = "loss"
 
     def started(self, job: "TrainingJob", start: "Started") -> None:
+        self.loss = "risk" if job.recipe.training.objective == "risk" else "loss"
         done = f", going on after update {start.done:,}" if start.done else ""
         self.line(
             f"{job.name}: {start.parameters / 1e6:.1f}M parameters, {start.pairs:,} pairs, "
@@ -27,7 +29,7 @@ class ProgressLine:
 
     def step(self, report: "StepReport") -> None:
         text = (
-            f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  loss {report.loss:.3f}  "
+            f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  {self.loss} {report.loss:.3f}  "
             f"perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
             f"ETA {clock(report.eta_seconds)}"
         )
@@ -40,7 +42,7 @@ class ProgressLine:
     def epoch(self, report: "EpochReport") -> None:
         star = "  *" if report.better else ""
         self.line(
-            f"epoch {report.epoch}  loss {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
+            f"epoch {report.epoch}  {self.loss} {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
             f"dev BLEU {report.dev_bleu.score:.2f}  rate {report.learning_rate:.2g}  {clock(report.seconds)}{star}"
         )
 

@@ -104,6 +104,13 @@ class Architecture(BaseModel):
         return self.hidden if self.directions == "summed" else 2 * self.hidden
 
     @property
+    def summary_size(self) -> int:
+        """Numbers from which the decoder's first state is made."""
+        if self.first_state == "sum":
+            return self.layers_up * (2 if self.cell == "lstm" else 1) * self.hidden
+        return self.annotation if self.first_state == "mean" else self.hidden
+
+    @property
     def readout_size(self) -> int:
         """Numbers that the output layer reads."""
         return self.hidden if self.decoder == "luong" else self.embedding

@@ -67,7 +67,7 @@ class Decoder(nn.Module):
     z_i = tanh(W [c_i; s_i]) (Kiyono et al. 2018, equation 9).
     """
 
-    def __init__(self, config: Architecture, summary: int) -> None:
+    def __init__(self, config: Architecture) -> None:
         super().__init__()
         self.config = config
         hidden, embedding, annotation = config.hidden, config.embedding, config.annotation
@@ -99,7 +99,7 @@ class Decoder(nn.Module):
             else None
         )
         self.first = (
-            nn.ModuleList(nn.Linear(summary, hidden) for _ in range(config.layers_down))
+            nn.ModuleList(nn.Linear(config.summary_size, hidden) for _ in range(config.layers_down))
             if config.first_state not in ("zero", "sum")
             else None
         )

@@ -79,6 +79,59 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None
 
 
+def log_likelihoods(readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor) -> Tensor:
+    """log softmax(W r + b) of every row's own target, (N), for a loss that weighs them as it likes.
+
+    What a row will weigh is known only when all are, so the logits cannot be used up at once as in cross_entropy:
+    they are made in chunks of rows, dropped, and made again for backward.
+    """
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_NR.device.type) else None
+    chosen: Tensor = _ChunkedLogLikelihood.apply(readouts_NR, weight_VR, bias_V, targets_N, dtype or weight_VR.dtype)
+    return chosen
+
+
+class _ChunkedLogLikelihood(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
+        total = readouts.new_empty(readouts.shape[0], dtype=torch.promote_types(dtype, torch.float32))  # log sum exp
+        chosen = torch.empty_like(total)
+        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        for start in range(0, readouts.shape[0], rows):
+            part = slice(start, start + rows)
+            logits = F.linear(readouts[part].to(dtype), weight_cast, bias_cast)
+            columns = (column[part].split(few) for column in (targets[:, None], total, chosen))
+            for block, words, normalizer, picked in zip(logits.split(few), *columns, strict=True):
+                block = block.to(total.dtype)
+                normalizer.copy_(torch.logsumexp(block, 1))
+                picked.copy_(block.gather(1, words).squeeze(1) - normalizer)
+        ctx.save_for_backward(readouts, weight, bias, targets, total)
+        ctx.dtype = dtype
+        return chosen
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        readouts, weight, bias, targets, total = ctx.saved_tensors
+        weight_cast, bias_cast, size = weight.to(ctx.dtype), bias.to(ctx.dtype), weight.shape[0]
+        d_readouts, d_weight, d_bias = torch.empty_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
+        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        for start in range(0, readouts.shape[0], rows):
+            part = slice(start, start + rows)
+            chunk = readouts[part].to(ctx.dtype)
+            logits = F.linear(chunk, weight_cast, bias_cast)
+            columns = (column[part, None].split(few) for column in (targets, total, upstream[0]))
+            for block, words, normalizer, slope in zip(logits.split(few), *columns, strict=True):
+                gradient = torch.exp(block.to(total.dtype) - normalizer).mul_(-slope)  # (target - softmax) x slope
+                gradient.scatter_add_(1, words, slope)
+                d_bias += gradient.sum(0)
+                block.copy_(gradient)
+            d_readouts[part] = logits @ weight_cast
+            d_weight += logits.t() @ chunk
+        return d_readouts, d_weight, d_bias, None, None
+
+
 def bag_of_words(
     readouts_BLR: Tensor, weight_VR: Tensor, bias_V: Tensor, steps_BL: Tensor, words_BT: Tensor, c: float
 ) -> Tensor:

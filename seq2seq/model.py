@@ -18,7 +18,7 @@ from seq2seq.decoder import STATES, Decoder
 from seq2seq.encoders import BidirectionalEncoder, Encoded
 from seq2seq.gates import SelectiveGate
 from seq2seq.looks import Looks
-from seq2seq.losses import Loss, bag_of_words, cross_entropy
+from seq2seq.losses import Loss, bag_of_words, cross_entropy, log_likelihoods
 from seq2seq.memory import Memory, State, fit
 from seq2seq.recurrence import Moment
 from seq2seq.text import BEGIN, PAD
@@ -39,7 +39,7 @@ class Model(nn.Module):
         # The alignment module's <null>, which a target is filled up with, is PAD: then a word that is learned.
         null = None if config.alignment_module else PAD
         self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
-        self.decoder = Decoder(config, config.annotation if config.first_state == "mean" else config.hidden)
+        self.decoder = Decoder(config)
         self.output = nn.Linear(config.readout_size, config.target.vocabulary)
         self.alignment = nn.Linear(config.readout_size, words) if config.alignment_module else None
         if config.tie_embeddings in ("output", "all"):
@@ -48,6 +48,11 @@ class Model(nn.Module):
             self.source_words.weight = self.target_words.weight
         self.output_dropout = config.dropout if config.output_dropout is None else config.output_dropout
         self.initialize()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of looks that it explains itself by."""
+        return self.config.looks
 
     def encode(self, batch: Batch) -> Memory:
         """What the decoder reads, computed once a sentence."""
@@ -165,6 +170,17 @@ class Model(nn.Module):
             self.config.alignment_weight or 10.0,
         )  # fmt: skip
         return Loss(loss.objective + nulls.objective + bags, loss.nats)
+
+    def log_likelihoods(self, memory: Memory, target_BKL: Tensor) -> Tensor:
+        """log P(y | x) of K targets a sentence, each ending with END, (B, K); 0 for a target of PAD alone.
+
+        The alignment module's <null>s belong to training on pairs: no output that search could write has any.
+        """
+        readouts_BKLR = self.unroll(memory, target_BKL)[0]
+        readouts_BKLR = F.dropout(readouts_BKLR, self.output_dropout, self.training)
+        real_BKL = target_BKL != PAD
+        words_N = log_likelihoods(readouts_BKLR[real_BKL], self.output.weight, self.output.bias, target_BKL[real_BKL])
+        return words_N.new_zeros(real_BKL.shape).masked_scatter(real_BKL, words_N).sum(-1)
 
     def cross_entropy(self, readouts_BLR: Tensor, target_BL: Tensor, chosen_BL: Tensor, smoothing: float) -> Loss:
         """The loss of the chosen positions."""

@@ -40,10 +40,12 @@ class BatchPlan:
         epoch: int = 0,
         accumulation: int = 1,
         shuffle: bool = True,
+        most: int | None = None,
     ) -> None:
         """`lengths`: of every field's rows, without the end symbol; one of the fields is `target`.
 
         Either `tokens` or `sentences` is the size of a batch. Without `shuffle`, from short to long: for a dev set.
+        `most`: an epoch has no more updates than that.
         """
         if (tokens is None) == (sentences is None):
             raise ValueError("the size of a batch is given in tokens or in sentences")
@@ -64,6 +66,7 @@ class BatchPlan:
         self._updates = np.arange(len(self._tokens))
         if shuffle:
             random.shuffle(self._updates)
+        self._updates = self._updates[:most]
 
     @property
     def updates(self) -> int:

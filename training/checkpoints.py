@@ -49,6 +49,7 @@ class Progress(BaseModel):
     objective: float = 0.0  # sums over this epoch so far, for its curve
     nats: float = 0.0
     tokens: int = 0
+    sentences: int = 0
     seconds: float = 0.0  # of training, in all
     done: bool = False
 

@@ -22,6 +22,7 @@ from seq2seq.model import Model, build
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
+from training.objective import Objective, Totals
 from training.prepare import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 from training.schedules import Schedule, optimizer
@@ -57,6 +58,7 @@ class Training:
         self.job, self.workers, self.device = job, workers, device
         self.observers = observers
         self.settings = job.recipe.training
+        self.objective = Objective(self.settings)
         self.prepared = Prepared.load(job.prepared)
         self.data = self.prepared.split("train")
         self.dev = self.prepared.split("dev")
@@ -118,6 +120,7 @@ class Training:
             seed=self.settings.seed,
             epoch=epoch,
             accumulation=self.settings.accumulation,
+            most=self.settings.epoch_updates,
         )
 
     def epoch(self, plan: BatchPlan, started: float) -> int:
@@ -133,10 +136,9 @@ class Training:
         )
         with loader:
             for update, batches in loader:
-                tokens = plan.target_tokens(update)
+                tokens, sentences = plan.target_tokens(update), plan.sentences(update)
                 rate = schedule.rate(progress.updates)
-                share = plan.sentences(update) if self.settings.divide_by == "sentences" else tokens
-                norm, sums = self.update(batches, share, rate)
+                norm, sums = self.update(batches, self.objective.share(tokens, sentences), rate)
                 stop, objective, nats = sums.tolist()
                 if not math.isfinite(objective) or not math.isfinite(norm):
                     raise self.diverged(update, objective, norm)
@@ -144,7 +146,8 @@ class Training:
                 progress.objective += objective
                 progress.nats += nats
                 progress.tokens += tokens
-                since.add(tokens, objective, nats)
+                progress.sentences += sentences
+                since.add(tokens, sentences, objective, nats)
                 now = time.monotonic()
                 progress.seconds = now - started
                 if now - reported >= REPORT_SECONDS or update + 1 == plan.updates:
@@ -171,7 +174,7 @@ class Training:
             if not batch.rows:
                 continue
             with self.precision():
-                loss = self.model.loss(batch.to(self.device), self.settings.label_smoothing)
+                loss = self.objective.loss(self.model, batch.to(self.device))
             (loss.objective / share).backward()  # type: ignore[no-untyped-call]
             sums[1] += loss.objective.detach()
             sums[2] += loss.nats
@@ -199,7 +202,8 @@ class Training:
         sums.copy_(total)
 
     def seed(self) -> None:
-        """Dropout's random numbers come from the seed, the update and the rank alone: a resumed run has the same."""
+        """Dropout's random numbers, and those that candidates are drawn by, come from the seed, the update and the rank
+        alone: a resumed run has the same."""
         entropy = np.random.SeedSequence([self.settings.seed, self.progress.updates, self.workers.rank])
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
 
@@ -220,7 +224,7 @@ class Training:
         report = EpochReport(
             progress.epoch,
             progress.updates,
-            progress.objective / max(1, progress.tokens),
+            self.objective.mean(progress),
             score.perplexity,
             score.bleu,
             self.schedule.rate(progress.updates),
@@ -242,6 +246,7 @@ class Training:
                 "objective": 0.0,
                 "nats": 0.0,
                 "tokens": 0,
+                "sentences": 0,
             }
         )
         self.tell("epoch", report)
@@ -352,7 +357,7 @@ class Training:
         if self.workers.rank == 0:
             self.checkpoints.save(TrainingState(self.progress, tensors_of(self.model, self.optimizer)))
 
-    def report(self, plan: BatchPlan, since: "Totals", rate: float, norm: float, seconds: float) -> None:
+    def report(self, plan: BatchPlan, since: Totals, rate: float, norm: float, seconds: float) -> None:
         """Tell of the updates since the last report."""
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
@@ -362,7 +367,7 @@ class Training:
                 progress.updates,
                 progress.updates + left,
                 progress.epoch,
-                since.objective / since.tokens,
+                self.objective.mean(since),
                 math.exp(min(since.nats / since.tokens, 100.0)),
                 rate,
                 norm,
@@ -387,22 +392,6 @@ class Training:
         """Call every observer."""
         for observer in self.observers:
             getattr(observer, event)(*what)
-
-
-@dataclass
-class Totals:
-    """Sums over some updates."""
-
-    updates: int = 0
-    tokens: int = 0
-    objective: float = 0.0
-    nats: float = 0.0
-
-    def add(self, tokens: int, objective: float, nats: float) -> None:
-        self.updates += 1
-        self.tokens += tokens
-        self.objective += objective
-        self.nats += nats
 
 
 def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:

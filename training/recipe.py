@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from seq2seq.config import Architecture, ModelConfig, TextVocabulary
 from seq2seq.errors import RecipeError
+from seq2seq.risk import RiskOptions
 from seq2seq.search import SearchOptions
 from training.shipped import shipped
 
@@ -30,6 +31,10 @@ class TextSettings(Section):
 class TrainingSettings(Section):
     """How the weights come to be."""
 
+    objective: Literal["likelihood", "risk"] = Field(
+        "likelihood", description="what an update minimises; risk is a second stage, from a trained model"
+    )
+    risk: RiskOptions | None = Field(None, description="objective: risk only")
     optimizer: Literal["adam", "adamw", "adadelta"] = "adam"
     learning_rate: float = Field(0.001, gt=0)
     weight_decay: float | None = Field(None, ge=0, description="adamw only; default 0.01")
@@ -47,13 +52,16 @@ class TrainingSettings(Section):
     )
     batch_sentences: int | None = Field(None, ge=1, description="the same in sentences; one of the two")
     accumulation: int = Field(1, ge=1, description="parts in which each worker takes its share of a batch")
-    divide_by: Literal["tokens", "sentences"] = Field(
-        "tokens", description="an update minimises the loss of its batch a target token, or a sentence"
+    divide_by: Literal["tokens", "sentences"] | None = Field(
+        None, description="an update minimises the loss of its batch a target token, the default, or a sentence"
     )
     init_from: str | None = Field(None, description="a trained model to start from: a bundle's folder, models:/...")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     precision: Literal["bf16", "fp32"] = "bf16"
     epochs: int = Field(20, ge=1)
+    epoch_updates: int | None = Field(
+        None, ge=1, description="updates in an epoch at most, of batches drawn anew for each; null: all the data"
+    )
     patience: int | None = Field(5, ge=1, description="epochs without a better dev score before training stops")
     score: Literal["bleu", "perplexity"] = Field("bleu", description="the dev score that decides what is better")
     dev_beam: int = Field(1, ge=1, le=64, description="beam of the search on the dev set, after every epoch")
@@ -79,6 +87,22 @@ class TrainingSettings(Section):
             raise ValueError("warmup: inverse_square_root needs one, in updates")
         if (self.batch_tokens is None) == (self.batch_sentences is None):
             raise ValueError("batch_tokens: set this or batch_sentences, and not both (null unsets the other)")
+        return self
+
+    @model_validator(mode="after")
+    def _risk(self) -> Self:
+        if self.objective == "likelihood":
+            if self.risk is not None:
+                raise ValueError("risk: has no effect with objective: likelihood")
+            return self
+        if self.init_from is None:
+            raise ValueError("init_from: objective: risk is a second stage, and needs a trained bundle to start from")
+        if self.divide_by == "tokens":
+            raise ValueError("divide_by: risk is a sentence's, and objective: risk is always divided by sentences")
+        if self.score == "perplexity":
+            raise ValueError("score: objective: risk gives up perplexity for its metric, and is judged by score: bleu")
+        if self.label_smoothing and not (self.risk and self.risk.likelihood):
+            raise ValueError("label_smoothing: has no effect with objective: risk unless risk.likelihood adds some")
         return self
 
 
@@ -198,12 +222,13 @@ def explained(name: str, error: ValidationError) -> RecipeError:
     key = ".".join(str(part) for part in first["loc"] if part != "float" and not str(part).startswith("literal["))
     if first["type"] == "extra_forbidden":
         models: dict[str, type[BaseModel]] = {
+            "": Recipe,
             "model": Architecture,
             "training": TrainingSettings,
+            "training.risk": RiskOptions,
             "search": SearchOptions,
-            "target": TextSettings,
         }
-        section: type[BaseModel] = Recipe if len(first["loc"]) == 1 else models.get(str(first["loc"][0]), TextSettings)
+        section = models.get(key.rpartition(".")[0], TextSettings)
         near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
         return RecipeError(f"{name}: {key}", "unknown key", known)

@@ -51,7 +51,11 @@ class Started:
 
 @dataclass(frozen=True)
 class StepReport:
-    """The updates since the last report; sums over all workers. Losses in nats a target word, END counted."""
+    """The updates since the last report; sums over all workers.
+
+    The loss is in nats a target word, END counted; with `objective: risk` it is the risk that is expected of a
+    sentence. The perplexity is that of the references in either case.
+    """
 
     update: int
     updates: int  # if every epoch is run
@@ -66,7 +70,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """An epoch and what the dev set says of it."""
+    """An epoch and what the dev set says of it; the training loss is what it is in a StepReport."""
 
     epoch: int
     update: int

@@ -44,3 +44,22 @@ def test_no_words_no_loss() -> None:
     loss = losses.cross_entropy(r, W, b, torch.zeros(0, dtype=torch.long))
     loss.objective.backward()
     assert float(loss.objective.detach()) == 0 and W.grad is not None and float(W.grad.abs().sum()) == 0
+
+
+@pytest.mark.parametrize("chunk", [1, 40, 2**23])
+def test_log_likelihoods_and_their_gradients_are_the_definitions(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(losses, "CHUNK", chunk)
+    torch.manual_seed(0)
+    r, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(11, 4), (13, 4), (13,)])
+    y, weights = torch.randint(13, (11,)), torch.randn(11, dtype=torch.float64)
+
+    ours = losses.log_likelihoods(r, W, b, y)
+    theirs = torch.log_softmax(r @ W.T + b, -1).gather(1, y[:, None]).squeeze(1)
+
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    for mine, definition in zip(
+        torch.autograd.grad((weights * ours).sum(), [r, W, b]),
+        torch.autograd.grad((weights * theirs).sum(), [r, W, b]),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, definition, rtol=0, atol=1e-10)

@@ -53,6 +53,16 @@ def test_every_row_comes_once_an_epoch_whoever_takes_it(lengths, size, seed, wor
         assert plan.sentences(update) == len(whole)
 
 
+def test_an_epoch_may_be_cut_and_the_next_takes_other_batches():
+    lengths = {name: np.arange(1, 401, dtype=np.int32) % 30 + 1 for name in ("source", "target")}
+    whole = [BatchPlan(lengths, sentences=8, seed=1, epoch=epoch) for epoch in (1, 2)]
+    cut = [BatchPlan(lengths, sentences=8, seed=1, epoch=epoch, most=10) for epoch in (1, 2)]
+    assert [plan.updates for plan in (*whole, *cut)] == [50, 50, 10, 10]
+    assert every_row(cut[0]) == every_row(whole[0])[:80]
+    assert set(every_row(cut[0])) != set(every_row(cut[1]))
+    assert BatchPlan(lengths, sentences=8, most=99).updates == 50
+
+
 @given(corpora(), st.integers(1, 300), st.integers(0, 99))
 @settings(deadline=None)
 def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, seed):

@@ -49,6 +49,9 @@ def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
         ("training.batch_sentences=32", "batch_tokens"),
         ("training.batch_tokens=null", "batch_tokens"),
         ("model.tie_embeddings=all", "needs joint_vocabulary"),
+        ("training.risk.metrc=bleu", "training.risk.metrc: unknown key. Did you mean metric?"),
+        ("training.risk.metric=bleu", "training.risk: has no effect with objective: likelihood"),
+        ("training.objective=risk", "training.init_from: objective: risk is a second stage"),
         ("search.n_best=9", "search.n_best: 9 outputs cannot come from a beam of 5"),
         ("model.layers=two", "model.layers: input should be a valid integer"),
         ("model.layers", "this is no setting"),
@@ -59,6 +62,25 @@ def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
 def test_what_has_no_meaning_is_refused_by_name(setting: str, says: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe("rnnsearch", [setting])
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["training.score=perplexity"], "training.score: objective: risk gives up perplexity"),
+        (["training.label_smoothing=0.1"], "training.label_smoothing: has no effect with objective: risk unless"),
+        (["training.divide_by=tokens"], "training.divide_by: risk is a sentence's"),
+        (["training.risk.draw=beam", "training.risk.candidates=65"], "training.risk.candidates: 65 cannot come from"),
+        (["training.risk.candidates=1"], "training.risk.candidates: input should be greater than"),
+        (["training.risk.alpha=0"], "training.risk.alpha: input should be greater than 0"),
+    ],
+)
+def test_what_has_no_meaning_in_a_second_stage_is_refused_by_name(settings: list[str], says: str) -> None:
+    stage = ["training.objective=risk", "training.init_from=x", "training.label_smoothing=0", "training.score=bleu"]
+    assert load_recipe("rnnsearch", stage).training.risk is None
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("rnnsearch", [*stage, *settings])
     assert says in str(caught.value)
 
 

@@ -1,0 +1,152 @@
+"""The second stage: it raises its metric, goes on exactly where it stopped, and goes with every system."""
+
+import copy
+import signal
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import torch
+
+import seq2seq
+from seq2seq.batch import collate
+from seq2seq.risk import RiskOptions, expected_risk, minimum_risk, propose
+from tests.seq2seq.systems import ALL, SYSTEMS, model_of
+from tests.training.test_loop import Impatient, Notes, worker
+from tests.training.toy import toy_job
+from training.loop import train
+from training.recipe import load_recipe
+from training.reports import TrainingJob
+from training.workers import Alone
+
+SOURCES, TARGETS = [[5, 6, 7], [8, 4]], [[6, 7, 4], [5, 8]]
+
+
+@pytest.fixture(scope="module")
+def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model that was stopped early: most of its words are wrong."""
+    folder = tmp_path_factory.mktemp("early")
+    train(toy_job(folder, "early", settings=["training.epochs=4"]))
+    return folder
+
+
+def job(folder: Path, run: str, *settings: str, resume: bool = False) -> TrainingJob:
+    stage = (
+        "training.objective=risk", f"training.init_from={folder / 'runs/early/bundle'}", "training.risk.candidates=4",
+        "training.learning_rate=0.003", "training.epochs=1", "training.epoch_updates=5", "training.dev_sentences=5",
+    )  # fmt: skip
+    return toy_job(folder, run, resume, [*stage, *settings])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_recipe_has_a_second_stage(system: str) -> None:
+    settings = [
+        "training.objective=risk",
+        "training.init_from=runs/x",
+        "training.label_smoothing=0",
+        "training.score=bleu",
+    ]
+    assert load_recipe(system, settings).training.objective == "risk"
+
+
+@pytest.mark.parametrize("system", ALL)
+def test_every_system_has_the_gradient_of_its_risk(system: str) -> None:
+    """The slope along the gradient, measured; for rnnsearch, NMTIA and UAM tests/papers has every component."""
+    model = copy.deepcopy(model_of(system))
+    batch = collate({"source": SOURCES}, TARGETS)
+    options = RiskOptions(alpha=0.3, candidates=4, draw="both", max_length=4)
+    torch.manual_seed(2)
+    candidates = propose(model, batch, options)
+    parameters = list(model.parameters())
+    loss = expected_risk(model, batch, candidates, options)
+    gradients = torch.autograd.grad(loss.objective, parameters, allow_unused=True, materialize_grads=True)
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+
+    def moved(distance: float) -> float:
+        with torch.no_grad():
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter += distance * gradient / norm
+            risk = expected_risk(model, batch, candidates, options).objective.item()
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter -= distance * gradient / norm
+        return risk
+
+    assert 0 < loss.objective.item() < len(SOURCES) and norm > 1e-3
+    assert (moved(1e-4) - moved(-1e-4)) / 2e-4 == pytest.approx(norm.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("system", ALL)
+def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16(system: str) -> None:
+    """What autocast has cast for the candidates, without gradients, must not serve the loss."""
+    model = copy.deepcopy(model_of(system)).float().train()
+    batch = collate({"source": SOURCES}, TARGETS)
+    options = RiskOptions(alpha=0.3, candidates=4, draw="both", max_length=4)
+    torch.manual_seed(2)
+    with torch.autocast("cpu", torch.bfloat16):
+        candidates = propose(model, batch, options)
+        assert model.training
+        half = expected_risk(model, batch, candidates, options).objective
+    full = expected_risk(model, batch, candidates, options).objective
+    together = []
+    for risk in (half, full):
+        gradients = torch.autograd.grad(risk, list(model.parameters()), allow_unused=True, materialize_grads=True)
+        together.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    assert half.item() == pytest.approx(full.item(), rel=0.02)
+    assert (together[0] - together[1]).norm() < 0.15 * together[1].norm()
+
+
+def test_some_of_the_likelihood_may_be_added() -> None:
+    model = model_of("uam")
+    batch = collate({"source": SOURCES}, TARGETS)
+    plain, mixed = RiskOptions(candidates=4), RiskOptions(candidates=4, likelihood=0.25)
+    torch.manual_seed(5)
+    risk = minimum_risk(model, batch, plain)
+    torch.manual_seed(5)
+    both = minimum_risk(model, batch, mixed, smoothing=0.1)
+    likelihood = model.loss(batch, 0.1)
+    torch.testing.assert_close(both.objective, risk.objective + 0.25 * likelihood.objective, rtol=0, atol=1e-9)
+    torch.testing.assert_close(both.nats, likelihood.nats, rtol=0, atol=1e-9)
+    torch.testing.assert_close(risk.nats, likelihood.nats, rtol=0, atol=1e-9)
+
+
+def test_it_raises_its_metric(early: Path) -> None:
+    """From nothing but its own outputs and their scores: the references are no candidates."""
+    notes = Notes()
+    settings = (
+        "training.risk.reference=false", "training.risk.candidates=10", "training.risk.alpha=0.05",
+        "training.epochs=4", "training.epoch_updates=12", "training.dev_sentences=40",
+    )  # fmt: skip
+    outcome = train(job(early, "raised", *settings), observers=[notes])
+    before = seq2seq.load(early / "runs/early/bundle").card.metrics["dev_bleu"].score
+    assert before < 30
+    assert outcome.dev_bleu is not None and outcome.dev_bleu.score > 75, outcome.dev_bleu
+    risks = [report.train_loss for report in notes.epochs]
+    assert all(0 < risk < 1 for risk in risks) and risks[-1] < risks[0] - 0.1
+
+
+@pytest.mark.parametrize("draw", ["samples", "both"])
+def test_a_stopped_second_stage_goes_on_to_the_same_weights(early: Path, draw: str) -> None:
+    settings = [f"training.risk.draw={draw}", "training.accumulation=2"]
+    expected = train(job(early, f"whole-{draw}", *settings)).weights_sha256
+    first = train(job(early, f"stopped-{draw}", *settings), Impatient(3))
+    assert (first.signal, first.updates) == (signal.SIGTERM, 3)
+    assert train(job(early, f"stopped-{draw}", *settings, resume=True), Alone()).weights_sha256 == expected
+
+
+def test_two_workers_make_the_updates_of_one(early: Path) -> None:
+    """With candidates of a beam, which no random number decides."""
+    settings = ["training.risk.draw=beam", "model.dropout=0", "training.epoch_updates=4"]
+    alone, shared = train(job(early, "of-1", *settings)), job(early, "of-2", *settings)
+    context = get_context("spawn")
+    answers = context.Queue()
+    port = 20000 + torch.randint(20000, ()).item()
+    processes = [context.Process(target=worker, args=(rank, 2, port, shared, answers)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    hashes = {answers.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join(30)
+    assert len(hashes) == 1
+    ours, theirs = (seq2seq.load(alone.bundle), seq2seq.load(shared.run / "bundle"))
+    for (name, one), (_, two) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
