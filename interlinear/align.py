@@ -53,7 +53,7 @@ def align(
     from interlinear.loading import load_generation
 
     generation = load_generation(model, tracking, device)
-    kinds = generation.bundle.model.config.looks
+    kinds = generation.kinds
     kind = None if by is None else BY[by]
     if kind and kind not in kinds:
         have = ", ".join(name for name, known in BY.items() if known in kinds)

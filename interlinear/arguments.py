@@ -10,7 +10,8 @@ ModelName = Annotated[
     typer.Argument(
         metavar="MODEL",
         show_default=False,
-        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model.",
+        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model. Several, with commas "
+        "between them, are an ensemble.",
     ),
 ]
 Tracking = Annotated[

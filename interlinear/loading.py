@@ -1,16 +1,24 @@
 """From a model's name to something that answers: the one place where a verb loads a model."""
 
-from seq2seq.bundle import Bundle, load
+from pathlib import Path
+
+from seq2seq.bundle import Bundle, join, load
+from seq2seq.ensemble import Predictor
 from seq2seq.errors import CallError
 from seq2seq.generation import Generation
 
 
-def load_bundle(name: str, tracking: str | None = None, device: str = "cpu") -> Bundle:
-    """The bundle of that name, on that device. Raises CallError, RegistryError, BundleError."""
+def load_bundle(name: str, tracking: str | None = None, device: str = "cpu") -> Bundle[Predictor]:
+    """The bundle of that name, on that device; of several names with commas between them, their ensemble.
+
+    Raises CallError, RegistryError, BundleError.
+    """
     from registry.names import fetch
 
     check_device(device)
-    return load(fetch(name, tracking).folder, device)
+    names = [name] if Path(name).exists() else name.split(",")
+    bundles = [load(fetch(one.strip(), tracking).folder, device) for one in names]
+    return bundles[0] if len(bundles) == 1 else join(bundles)
 
 
 def load_generation(

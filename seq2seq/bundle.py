@@ -10,9 +10,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from seq2seq.config import ModelConfig
+from seq2seq.ensemble import Ensemble, Predictor
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
 from seq2seq.model import Model, build
@@ -60,11 +62,14 @@ class Card(BaseModel):
     files: dict[str, str] = Field({}, description="SHA-256 of every other file of the bundle")
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """A model with all that it needs to read and write text."""
+Kind = TypeVar("Kind", bound=Predictor, covariant=True)
 
-    model: Model
+
+@dataclass(frozen=True)
+class Bundle(Generic[Kind]):
+    """A model, or an ensemble, with all that it needs to read and write text."""
+
+    model: Kind
     tokenizers: dict[str, Tokenizer]
     card: Card
     folder: Path
@@ -112,7 +117,7 @@ def own_weights(model: Model) -> dict[str, torch.Tensor]:
     return dict(model.named_parameters())
 
 
-def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf16"] = "fp32") -> Bundle:
+def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf16"] = "fp32") -> Bundle[Model]:
     """Load a bundle; every file is checked against the card. Raises BundleError with the file that is at fault.
 
     `bf16` keeps the weights in half the bytes, and computes in them: faster where the processor has such products;
@@ -146,6 +151,31 @@ def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf
     tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
+
+
+def join(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
+    """Several bundles as one, whose model is their ensemble; what else it says is the first one's, but for scores.
+
+    Their vocabularies must be the same, file by file. Raises BundleError.
+    """
+    first, *others = bundles
+    files = [f"tokenizer.{name}.json" for name in [*first.card.model.sources, "target"]]
+    for other in others:
+        theirs = [f"tokenizer.{name}.json" for name in [*other.card.model.sources, "target"]]
+        for file in dict.fromkeys([*files, *theirs]):
+            if first.card.files.get(file) != other.card.files.get(file):
+                raise BundleError(
+                    str(other.folder / file),
+                    f"an ensemble has one vocabulary, and this is another than {first.folder}'s",
+                    "train the models on the same data with the same text settings",
+                )
+    limits = Limits(
+        source_length=min(bundle.card.limits.source_length for bundle in bundles),
+        target_length=min(bundle.card.limits.target_length for bundle in bundles),
+    )
+    card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": ""})
+    model = Ensemble([bundle.model for bundle in bundles]).eval()
+    return Bundle(model, first.tokenizers, card, first.folder)
 
 
 def begin_from(model: Model, folder: Path) -> str:

@@ -12,6 +12,7 @@ import torch
 
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle
+from seq2seq.ensemble import Predictor
 from seq2seq.errors import RequestError
 from seq2seq.looks import Explanation, Looks, Span, by_words, explain, means, sums
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
@@ -70,12 +71,17 @@ class Answer:
 class Generation:
     """One table of slots over one bundle. Not thread-safe, but for `encode`."""
 
-    def __init__(self, bundle: Bundle, slots: int = 32, width: int = 5) -> None:
+    def __init__(self, bundle: Bundle[Predictor], slots: int = 32, width: int = 5) -> None:
         """`slots` sentences are searched together; `width` is the widest beam that a request may ask for."""
         self.bundle = bundle
         self.slots = slots
         self.table = SlotTable(bundle.model, width)
         self.rows: dict[Hashable, Row] = {}
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of looks that words can be aligned by."""
+        return self.bundle.model.kinds
 
     @property
     def live(self) -> int:

@@ -39,6 +39,16 @@ class Looks:
             {source: fertility[row : row + 1] for source, fertility in self.fertility.items()},
         )
 
+    @staticmethod
+    def mean(several: Sequence["Looks"]) -> "Looks":
+        """The mean of what several models looked at, of every kind that all have, the gated included.
+
+        A gate and a fertility say what one model did inside: they have no mean, and are left out.
+        """
+        tables = [look.weights | look.gated for look in several]
+        common = [name for name in tables[0] if all(name in table for table in tables)]
+        return Looks({name: torch.stack([table[name] for table in tables]).mean(0) for name in common})
+
     @property
     def attention(self) -> Tensor:
         """The first source's attention, (..., T)."""
@@ -49,14 +59,20 @@ class Looks:
         """The mean of the contextual gates' numbers, over all layers: how much the annotations count, (...)."""
         return torch.stack([gate.mean(-1) for gate in self.gates]).mean(0) if self.gates else None
 
+    @property
+    def gated(self) -> dict[tuple[str, str], Tensor]:
+        """With contextual gates, kind `gated` of the source: o alpha + (1 - o) beta (Wu et al. 2018, figure 2)."""
+        if (gate := self.gate) is None:
+            return {}
+        ((source, words_LT),) = (
+            (name, weights) for (name, kind), weights in self.weights.items() if kind == "word_attention"
+        )
+        return {(source, "gated"): torch.lerp(words_LT, self.weights[source, "attention"], gate[..., None])}
+
     def matrices(self) -> dict[str, Tensor]:
-        """The first source's weights by kind; with gates also `gated`, o alpha + (1 - o) beta (Wu et al. 2018,
-        figure 2)."""
+        """The first source's weights by kind, the gated included."""
         source = next(iter(self.weights))[0]
-        matrices = {kind: weights for (name, kind), weights in self.weights.items() if name == source}
-        if (gate := self.gate) is not None:
-            matrices["gated"] = torch.lerp(matrices["word_attention"], matrices["attention"], gate[..., None])
-        return matrices
+        return {kind: weights for (name, kind), weights in (self.weights | self.gated).items() if name == source}
 
 
 class Span(BaseModel):

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from seq2seq.batch import Batch
+from seq2seq.ensemble import Predictor
 from seq2seq.looks import Looks
 from seq2seq.memory import Memory, State, fit
-from seq2seq.model import Model
 from seq2seq.text import BEGIN, END, PAD
 
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
@@ -145,7 +145,7 @@ class SlotTable:
     `width` is the widest beam allowed; narrower ones are masked. The caller keeps `live` at what it can afford.
     """
 
-    def __init__(self, model: Model, width: int) -> None:
+    def __init__(self, model: Predictor, width: int) -> None:
         self.model = model
         self.width = width
         self.device = next(model.parameters()).device

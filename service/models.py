@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from registry.names import AliasName, fetch, parse
 from seq2seq.bundle import Bundle, Task, load
 from seq2seq.errors import CallError, ServiceError
+from seq2seq.model import Model
 from service.problems import Problem, shown
 from service.schemas import ModelIdentity
 from service.settings import ModelPlace, Settings
@@ -18,7 +19,7 @@ class Served:
     name: str
     version: str
     aliases: tuple[str, ...]
-    bundle: Bundle
+    bundle: Bundle[Model]
 
     @property
     def task(self) -> Task:

@@ -28,6 +28,7 @@ from seq2seq import figures
 from seq2seq.bundle import Bundle, load
 from seq2seq.errors import RegistryError
 from seq2seq.generation import Answer, Generation, Request
+from seq2seq.model import Model
 from training.prepare import Prepared
 from training.reports import DevSet, EpochReport, Outcome, Started, StepReport, TrainingJob
 
@@ -183,7 +184,7 @@ class Tracker:
             self.store.client.log_inputs(run_id, datasets=_inputs(job))
         return run_id
 
-    def _picture(self, bundle: Bundle, dev: DevSet) -> None:
+    def _picture(self, bundle: Bundle[Model], dev: DevSet) -> None:
         """What the model looks at in a dev sentence, as a PNG; none where it can translate none."""
         sentences = list(zip(*dev.sources.values(), strict=True))
         fit = [texts for texts in sentences if len(texts[0].split()) in PICTURED_WORDS]

@@ -1,0 +1,153 @@
+"""Ensembles: the mean of the members' probabilities, and a search that does not notice that they are several."""
+
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.batch import collate
+from seq2seq.bundle import Card, Limits, join, load, write_bundle
+from seq2seq.ensemble import Ensemble
+from seq2seq.errors import BundleError
+from seq2seq.generation import Generation, Request
+from seq2seq.search import SearchOptions, SlotTable
+from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
+from tests.seq2seq.systems import ALL, model_of
+from tests.seq2seq.test_search import OPTIONS, SENTENCE, run
+
+MIXED = ("rnnsearch", "contextual_gates", "interactive_attention", "coverage_neural", "uam")
+
+
+def ensemble(*systems: str) -> Ensemble:
+    return Ensemble([model_of(system) for system in systems]).eval()
+
+
+@pytest.mark.parametrize("system", ALL)
+@pytest.mark.parametrize("copies", [1, 2])
+@settings(max_examples=3, deadline=None)
+@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 4)), min_size=1, max_size=3))
+def test_a_model_with_itself_is_the_model(system: str, copies: int, waiting) -> None:
+    alone = run(SlotTable(model_of(system), 6), waiting, looks=True)
+    together = run(SlotTable(ensemble(*[system] * copies), 6), waiting, looks=True)
+    for ours, theirs in zip(together, alone, strict=True):
+        assert [h.ids for h in ours.hypotheses] == [h.ids for h in theirs.hypotheses]
+        for one, other in zip(ours.hypotheses, theirs.hypotheses, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-12)
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-12)
+        assert ours.looks.matrices().keys() == theirs.looks.matrices().keys()
+        for kind, weights in theirs.looks.matrices().items():
+            torch.testing.assert_close(ours.looks.matrices()[kind], weights, rtol=0, atol=1e-12)
+
+
+def test_probabilities_and_looks_are_the_members_means() -> None:
+    """Every member on its own, word by word, beside the ensemble; sizes of state, summary and readout differ."""
+    members = [model_of(system) for system in MIXED]
+    together = ensemble(*MIXED)
+    batch = collate({"source": [[5, 6, 7, 4], [8]]})
+    target = torch.tensor([[6, 4, 7], [5, 5, 8]])
+    memory, own_memories = together.encode(batch), [member.encode(batch) for member in members]
+    state = together.start(memory)
+    own_states = [member.start(own) for member, own in zip(members, own_memories, strict=True)]
+    token = torch.full((2, 1), BEGIN)
+    for i in range(target.shape[1]):
+        state, readout, looks = together.step(memory, state, token)
+        p, attention = 0.0, 0.0
+        for k, member in enumerate(members):
+            own_states[k], own, seen = member.step(own_memories[k], own_states[k], token)
+            p = p + torch.exp(member.log_probabilities(own)) / len(members)
+            attention = attention + seen.weights["source", "attention"] / len(members)
+        torch.testing.assert_close(torch.exp(together.log_probabilities(readout)), p, rtol=0, atol=1e-12)
+        torch.testing.assert_close(looks.weights["source", "attention"], attention, rtol=0, atol=1e-12)
+        token = target[:, i : i + 1]
+
+
+def test_the_mean_by_hand() -> None:
+    """One model gives the words 4, 5 and the end 0.6, 0.3, 0.1 whatever it reads; the other 0.1, 0.7, 0.2."""
+    members = []
+    for probabilities in ([0.6, 0.3, 0.1], [0.1, 0.7, 0.2]):
+        model = copy.deepcopy(model_of("rnnsearch"))
+        with torch.no_grad():
+            model.output.weight.zero_()
+            model.output.bias.fill_(-1e9)
+            model.output.bias[[4, 5, END]] = torch.tensor(probabilities, dtype=torch.float64).log()
+        members.append(model)
+    greedy = SearchOptions(beam=1, length_penalty="none", max_length=2)
+    (found,) = run(SlotTable(Ensemble(members), 1), [([6, 7], greedy, 0)])
+    (best,) = found.hypotheses
+    assert best.ids == [5, 5]  # 0.35, 0.5 and 0.15 of each step; cut after two words
+    assert best.log_probability == pytest.approx(math.log(0.5 * 0.5 * 0.15), abs=1e-12)
+
+
+@settings(max_examples=5, deadline=None)
+@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+def test_what_is_beside_a_sentence_changes_nothing(waiting) -> None:
+    together = run(SlotTable(ensemble(*MIXED), 6), waiting, looks=True)
+    for (ids, options, _), found in zip(waiting, together, strict=True):
+        (alone,) = run(SlotTable(ensemble(*MIXED), options.beam), [(ids, options, 0)], looks=True)
+        assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
+        for ours, theirs in zip(alone.hypotheses, found.hypotheses, strict=True):
+            assert ours.score == pytest.approx(theirs.score, abs=1e-9)
+        steps = len(found.hypotheses[0].ids) + 1
+        torch.testing.assert_close(
+            found.looks.matrices()["attention"][0, 0, :steps, : len(ids) + 1],
+            alone.looks.matrices()["attention"][0, 0, :steps, : len(ids) + 1], rtol=0, atol=1e-9,
+        )  # fmt: skip
+
+
+def test_it_explains_itself_by_what_all_members_have() -> None:
+    batch = collate({"source": [[5, 6, 7, 4], [8]]}, [[6, 4], [5, 5, 8]])
+    for systems, kinds in {
+        ("contextual_gates", "word_attention"): ["attention", "word_attention"],
+        ("contextual_gates", "contextual_gates"): ["attention", "word_attention", "gated"],
+        ("uam", "uam", "rnnsearch"): ["attention"],
+        ("uam", "uam"): ["attention", "uam"],
+    }.items():
+        together = ensemble(*systems)
+        assert together.kinds == kinds
+        looks = together.looks(together.encode(batch), batch.target_BL[:, None])
+        assert set(looks.matrices()) == set(kinds) and looks.gate is None and not looks.fertility
+        members = [model_of(system) for system in systems]
+        for kind, matrix in looks.matrices().items():
+            own = [m.looks(m.encode(batch), batch.target_BL[:, None]).matrices()[kind] for m in members]
+            torch.testing.assert_close(matrix, sum(own) / len(own), rtol=0, atol=1e-12)
+
+
+def bundles(folder: Path) -> tuple[Path, Path, Path]:
+    """Two systems of one vocabulary, and one of another; they read 12, 9 and 12 words."""
+    words = "ein hund läuft die katze schläft im garten".split()
+    paths = []
+    for name, text, system, longest in (
+        ("plain", words, "rnnsearch", 12), ("gated", words, "contextual_gates", 9), ("other", words[1:], "luong", 12),
+    ):  # fmt: skip
+        config = TextConfig(units="words", vocabulary=60)
+        tokenizers = {
+            field: Tokenizer.train([" ".join(text)] * 3, config.model_copy(update={"language": language}))
+            for field, language in (("source", "de"), ("target", "en"))
+        }
+        model = copy.deepcopy(model_of(system, tokenizers["source"].size)).float()
+        card = Card(model=model.config, limits=Limits(source_length=longest, target_length=longest))
+        write_bundle(folder / name, model, tokenizers, card)
+        paths.append(folder / name)
+    return paths[0], paths[1], paths[2]
+
+
+def test_bundles_of_one_vocabulary_answer_together(tmp_path: Path) -> None:
+    plain, gated, _ = bundles(tmp_path)
+    joined = join([load(plain), load(gated)])
+    assert joined.card.limits == Limits(source_length=9, target_length=9)
+    request = Request({"source": "ein hund schläft"}, SearchOptions(beam=3, max_length=6), explain=True)
+    (answer,) = Generation(joined).answers([request])
+    assert set(answer.explanation.matrices) == {"attention"}
+    (pair,) = Generation(joined).align([({"source": "ein hund"}, "die katze")])
+    assert len(pair.alignment) == 2
+
+
+def test_another_vocabulary_is_refused_by_its_file(tmp_path: Path) -> None:
+    plain, gated, other = bundles(tmp_path)
+    with pytest.raises(BundleError, match=r"other/tokenizer\.source\.json: an ensemble has one vocabulary") as caught:
+        join([load(plain), load(gated), load(other)])
+    assert "plain" in str(caught.value) and "\n" not in str(caught.value)
