@@ -1,10 +1,7 @@
 """`interlinear reproduce`: a paper's tables, from data at hand to figures beside the paper's own."""
 
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -88,6 +85,8 @@ def reproduce(
     Every run is kept as a file of results when it ends: a command that is interrupted goes on where it was, and what
     was run before is not run again. The tables are written anew after each run: OUTPUT/PAPER/table.md, .json and .svg.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from training.tables import load_table, places, read_results, result_file
 
     table, paper = load_table(paper), Path(paper).stem
@@ -153,6 +152,8 @@ def command(place: "Place", table: "Table", shop: Workshop) -> list[str]:
 
 def train(place: "Place", table: "Table", shop: Workshop) -> None:
     """Train a run by the ordinary command, in a process of its own. Raises TrainingError, or ends as it was ended."""
+    import subprocess
+
     words = command(place, table, shop)
     say(f"{place}: interlinear {' '.join(words)}")
     ended = subprocess.run([sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, check=False)
@@ -245,6 +246,8 @@ def machine() -> str:
 
 def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], output: Path) -> Path:
     """Write the tables as they stand: a page, the same for programs, and a figure for every score of the core."""
+    import json
+
     from training.standings import as_json, markdown, standings
     from training.tables import read_results
 
