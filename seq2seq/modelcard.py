@@ -30,7 +30,11 @@ def readme(card: "Card", parameters: int) -> str:
         "made": f"{card.created}, commit {card.git_commit or 'unknown'}",
         "weights": f"SHA-256 `{card.weights_sha256}`",
     }
-    scores = [f"| {metric} | {score.score:.2f} | `{score.signature}` |" for metric, score in card.metrics.items()]
+    shown = {
+        metric: score.model_copy(update={"signature": score.signature.replace("|", r"\|")})  # a bar would end the cell
+        for metric, score in card.metrics.items()
+    }
+    scores = [f"| {metric} | {score.score:.2f} | `{score.signature}` |" for metric, score in shown.items()]
     limits, search = card.limits, card.search
     lines = [
         f"# {name}: {', '.join(dict.fromkeys(card.languages.values())) or card.task}",

@@ -106,11 +106,11 @@ def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results:
     """The tables as a page."""
     machines = dict.fromkeys(one.machine for one in results)
     commits = dict.fromkeys((one.commit or "unknown")[:10] for one in results)
-    dates = sorted(one.date[:10] for one in results)
+    dates = sorted({one.date[:10] for one in results})
     lines = [
         f"# {table.about}",
         "",
-        f"Scale: {scale}. {dates[0]} to {dates[-1]}; {'; '.join(machines)}.",
+        f"Scale: {scale}. {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {'; '.join(machines)}.",
         "",
         f"    {command}",
         "",
