@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Models = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODEL[,MODEL...] MODEL[,MODEL...]...",
+        metavar="MODEL[,MODEL...]",
         show_default=False,
         help=f"Two or more, the first the baseline; several runs of one system are joined by commas. Each: {JUDGED}.",
     ),
