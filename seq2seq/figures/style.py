@@ -157,7 +157,8 @@ class Sheet:
                 lines[0].text = "".join(line.text or "" for line in lines)
                 lines = lines[:1]
             unseen.extend(lines)
-        return ET.tostring(drawn["path"], encoding="utf-8", xml_declaration=True)
+        content: bytes = ET.tostring(drawn["path"], encoding="utf-8", xml_declaration=True)
+        return content
 
 
 def readable_on(colour: tuple[float, float, float]) -> str:
