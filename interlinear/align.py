@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GROUP = 512  # pairs read at a time
 
 By = Literal["attention", "words", "gated", "uam", "uam-vocabulary"]
-KINDS: dict[str, str] = {
+BY: dict[str, str] = {
     "attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam", "uam-vocabulary": "uam",
 }  # fmt: skip
 
@@ -88,7 +88,7 @@ class Aligner:
     @property
     def kind(self) -> str | None:
         """The kind of looks that is read; None: the best."""
-        return None if self.by is None else KINDS[self.by]
+        return None if self.by is None else BY[self.by]
 
 
 def align(
@@ -164,10 +164,10 @@ def load_aligner(
 
 def check_kind(model: str, by: By, kinds: Sequence[str]) -> str:
     """The kind of looks that is meant. Raises CallError where a model does not look in that way."""
-    if KINDS[by] not in kinds:
-        have = ", ".join(name for name, known in KINDS.items() if known in kinds)
+    if BY[by] not in kinds:
+        have = ", ".join(name for name, known in BY.items() if known in kinds)
         raise CallError(model, f"the model has no way of looking called {by}", f"it has {have}")
-    return KINDS[by]
+    return BY[by]
 
 
 def check_opposite(card: "Card", reverse: "Card") -> None:
@@ -194,7 +194,7 @@ def outcomes(aligner: Aligner, pairs: Iterator[Pair]) -> Iterator[Outcome]:
         return model.align((({name: read}, written) for read, written in texts), aligner.raw, aligner.kind, vocabulary)
 
     while group := list(islice(pairs, GROUP)):
-        problems = {pair.number: problem for pair in group if (problem := too_long(aligner, pair))}
+        problems = {pair.number: problem for pair in group if (problem := problem_of(aligner, pair))}
         good = [p for p in group if p.number not in problems and p.source.strip() and p.target.strip()]
         forward = explained(aligner.forward, [(pair.source, pair.target) for pair in good])
         found: dict[int, Alignment] = {}
@@ -214,24 +214,26 @@ def outcomes(aligner: Aligner, pairs: Iterator[Pair]) -> Iterator[Outcome]:
             yield Outcome(pair.number, found.get(pair.number, Alignment()), problems.get(pair.number, ""))
 
 
-def too_long(aligner: Aligner, pair: Pair) -> str:
+def problem_of(aligner: Aligner, pair: Pair) -> str:
+    """What is too long about a pair for a model, as a sentence; or nothing."""
+    problem = too_long(aligner.forward, pair, aligner.raw, aligner.unknown)
+    if problem or aligner.backward is None:
+        return problem
+    problem = too_long(aligner.backward, Pair(pair.number, pair.target, pair.source), aligner.raw, Unknown())
+    return problem and f"read by the reverse model, {problem}"
+
+
+def too_long(generation: "Generation", pair: Pair, raw: bool, unknown: Unknown) -> str:
     """What is too long about a pair, as a sentence; or nothing. Counts the target's unknown words."""
+    (name,) = generation.bundle.card.model.sources
+    limits = generation.bundle.card.limits
     ids: list[int] = []
-    for model, read, written in (
-        (aligner.backward, pair.target, pair.source),
-        (aligner.forward, pair.source, pair.target),
-    ):
-        if model is None:
-            continue
-        (name,) = model.bundle.card.model.sources
-        limits = model.bundle.card.limits
-        for side, text, limit in ((name, read, limits.source_length), ("target", written, limits.target_length)):
-            (whole,) = model.read(side, [text], aligner.raw)
-            ids = list(whole.encoded.ids)
-            if len(ids) > limit:
-                reverse = "" if model is aligner.forward else "reverse "
-                return f"the {reverse}{side} has {len(ids)} tokens, and the model takes at most {limit}."
-    aligner.unknown.add(pair.number, ids)  # those of the target, which comes last
+    for side, text, limit in ((name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)):
+        (whole,) = generation.read(side, [text], raw)
+        ids = list(whole.encoded.ids)
+        if len(ids) > limit:
+            return f"the {side} has {len(ids)} tokens, and the model takes at most {limit}."
+    unknown.add(pair.number, ids)  # the target's
     return ""
 
 

@@ -6,8 +6,10 @@ The unit is a pixel of the playground at 100 to the inch, from the upper left co
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from seq2seq.errors import CallError
 from seq2seq.figures.fonts import PLAIN, families_for
@@ -33,6 +35,8 @@ DASHES = ((), (5.0, 2.0), (1.5, 1.5), (7.0, 2.0, 1.5, 2.0), (3.0, 1.5), (9.0, 2.
 UNITS_PER_INCH, DOTS_PER_INCH = 100, 200
 MARGIN, PADDING, HEADING = 28, 24, 26
 SUFFIXES = (".png", ".svg", ".pdf")
+SVG = "http://www.w3.org/2000/svg"
+NAMESPACES = {"": SVG, "xlink": "http://www.w3.org/1999/xlink", "cc": "http://creativecommons.org/ns#"}
 
 
 def check_suffix(path: Path) -> None:
@@ -125,17 +129,36 @@ class Sheet:
 
     def save(self, path: Path) -> Path:
         """Write the file, its folder where that is missing. The same picture is the same bytes. Returns `path`."""
-        from matplotlib import rc_context
-
         check_suffix(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        metadata: dict[str, str | None] = {"Title": self.heading}
-        if dated := {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix.lower()):
-            metadata[dated] = None
-        # Words stay words in an SVG: they can be searched, copied, and read aloud.
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "interlinear"}):
-            self.figure.savefig(path, metadata=metadata)
+        if path.suffix.lower() == ".svg":
+            path.write_bytes(self.svg())
+        else:
+            dated: dict[str, str | None] = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {}
+            self.figure.savefig(path, metadata=dated | {"Title": self.heading})
         return path
+
+    def svg(self) -> bytes:
+        """The picture as SVG: its letters are shapes, which need no font where it is looked at; over them lie, unseen,
+        the words, which can be searched, copied and read aloud."""
+        from matplotlib import rc_context
+
+        drawn = {}
+        for letters in ("path", "none"):
+            with rc_context({"svg.fonttype": letters, "svg.hashsalt": "interlinear"}):
+                self.figure.savefig(file := BytesIO(), format="svg", metadata={"Date": None, "Title": self.heading})
+            drawn[letters] = ET.fromstring(file.getvalue())
+        for prefix, name in NAMESPACES.items():
+            ET.register_namespace(prefix, name)
+        unseen = ET.SubElement(drawn["path"], f"{{{SVG}}}g", opacity="0")
+        for group in drawn["none"].iter(f"{{{SVG}}}g"):
+            lines = group.findall(f"{{{SVG}}}text")
+            if len(lines) > 1 and all(len(line.text or "") == 1 for line in lines):  # a word that is written downwards
+                lines[0].text = "".join(line.text or "" for line in lines)
+                lines = lines[:1]
+            unseen.extend(lines)
+        content: bytes = ET.tostring(drawn["path"], encoding="utf-8", xml_declaration=True)
+        return content
 
 
 def readable_on(colour: tuple[float, float, float]) -> str:

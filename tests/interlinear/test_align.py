@@ -1,6 +1,7 @@
 """`interlinear align`: in each way of looking, in one direction and both, as links and as JSON."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_a_line_with_a_problem_says_so_in_json(toy, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("how", ["intersection", "union", "grow-diag-final-and"])
-def test_two_directions_become_one(how: Symmetrization, toy, back_toy, parallel, texts, capsys):
+def test_two_directions_become_one(how: Symmetrization, toy, back_toy, parallel, texts, tmp_path, capsys):
     source, target = map(str, parallel)
     forward = aligned(capsys, str(toy), *texts)
     backward = aligned(capsys, str(back_toy), "--source", target, "--target", source)
@@ -81,6 +82,13 @@ def test_two_directions_become_one(how: Symmetrization, toy, back_toy, parallel,
     assert cli.run(["align", str(toy), *texts, "--reverse", str(back_toy), "--symmetrize", how, "--json"]) == 0
     record = json.loads(capsys.readouterr().out.splitlines()[0])
     assert all(0 < link["reverse_weight"] <= 1 for link in record["links"])
+    parallel[0].write_text("ein hund\n")
+    parallel[1].write_text("a dog\n")
+    card = json.loads((back_toy / "model.json").read_text())
+    short = shutil.copytree(back_toy, tmp_path / "short")
+    (short / "model.json").write_text(json.dumps(card | {"limits": {"source_length": 1, "target_length": 9}}))
+    assert cli.run(["align", str(toy), *texts, "--reverse", str(short), "--symmetrize", how]) == 1
+    assert "line 1: read by the reverse model, the source has 2 tokens" in capsys.readouterr().err
 
 
 def test_what_does_not_go_together_is_refused(toy, other_toy, back_toy, gated_toy, texts, capsys):

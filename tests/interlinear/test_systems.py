@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.align import KINDS
+from interlinear.align import BY
 from tests.interlinear.conftest import write_toy
 from tests.seq2seq.systems import SYSTEMS
 from training.recipe import load_recipe
@@ -45,7 +45,7 @@ def test_it_aligns_in_every_way_that_it_looks(system, parallel, capsys):
     looks = load_recipe(system.name).model.looks
     best = next(kind for kind in ("uam", "gated", "attention") if kind in looks)
     printed = {}
-    for by, kind in KINDS.items():
+    for by, kind in BY.items():
         code = cli.run(["align", str(system), *files, "--by", by])
         shown = capsys.readouterr()
         if kind not in looks:

@@ -188,7 +188,20 @@ def test_every_letter_has_a_glyph(tmp_path, words):
     assert not without
     count = len(words.split())
     drawn = explanation([[0.1] * count], words, "x")
-    assert set(words.replace(" ", "")) <= set("".join(texts(attention_matrix(drawn, tmp_path / "a.svg"))))
+    assert set(words.split()) <= set(texts(attention_matrix(drawn, tmp_path / "a.svg")))
+
+
+def test_an_svgs_letters_are_shapes_that_need_no_font(tmp_path):
+    """Two letters that only differ in their shape: whoever looks at the file has no font for them."""
+    shapes = []
+    for letter in "学字":
+        tree = ET.parse(attention_matrix(explanation([[1.0]], letter, "x"), tmp_path / "a.svg"))
+        (unseen,) = tree.findall("{http://www.w3.org/2000/svg}g[@opacity='0']")
+        assert letter in [node.text for node in unseen]
+        tree.getroot().remove(unseen)
+        assert not list(tree.iter("{http://www.w3.org/2000/svg}text"))
+        shapes.append({node.get("d") for node in tree.iter("{http://www.w3.org/2000/svg}path")})
+    assert shapes[0] != shapes[1]
 
 
 def test_chinese_columns_are_written_downwards(tmp_path):
