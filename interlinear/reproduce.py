@@ -14,8 +14,8 @@ from seq2seq.errors import CallError, DataError, TrainingError
 
 if TYPE_CHECKING:
     from seq2seq.generation import Generation
+    from training.paper_tables import Judged, Place, Result, Scale, Table
     from training.standings import Standing
-    from training.tables import Judged, Place, Result, Scale, Table
 
 Paper = Annotated[
     str,
@@ -87,7 +87,7 @@ def reproduce(
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from training.tables import load_table, places, read_results, result_file
+    from training.paper_tables import load_table, places, read_results, result_file
 
     table, paper = load_table(paper), Path(paper).stem
     wanted = places(paper, table, scale, seeds, only or ())
@@ -169,7 +169,7 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
 
     from interlinear.loading import load_generation
     from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, add_scores, read_run
-    from training.tables import DevPoint, Result, write_result
+    from training.paper_tables import DevPoint, Result, write_result
 
     group = table.groups[place.group]
     own = group.at(place.scale)
@@ -215,7 +215,7 @@ def judged(generation: "Generation", data: str, split: str, metrics: str, shop: 
     """What a model scores on one split."""
     from interlinear.judging import System, applicable, asked_metrics, wants_alignments
     from interlinear.testsets import Place as TestPlace
-    from training.tables import Judged, lines
+    from training.paper_tables import Judged, lines
 
     system = System(data, generation)
     place = TestPlace(data, split, None, [], shop.data_root)
@@ -248,8 +248,8 @@ def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], o
     """Write the tables as they stand: a page, the same for programs, and a figure for every score of the core."""
     import json
 
+    from training.paper_tables import read_results
     from training.standings import as_json, markdown, standings
-    from training.tables import read_results
 
     results = [one for one in read_results(output, paper) if one.place.scale == scale]
     found = standings(table, results, scale)

@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 from seq2seq.metrics.catalogue import chosen
 from seq2seq.metrics.significance import Compared, compare
-from training.tables import Group, Result, ScaleName, Table
+from training.paper_tables import Group, Result, ScaleName, Table
 
 SIGNIFICANT = 0.05
 

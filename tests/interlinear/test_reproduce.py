@@ -7,7 +7,7 @@ import pytest
 
 from interlinear.cli import run as interlinear
 from tests.training.toy import SETTINGS, write_corpus
-from training.tables import load_table, places, table_names
+from training.paper_tables import load_table, places, table_names
 
 TABLE = """\
 about: "A paper of two systems"
