@@ -72,7 +72,9 @@ class Architecture(BaseModel):
     tie_embeddings: Literal["none", "output", "all"] = Field(
         "none", description="output: target words and output layer share one matrix; all: the source words too"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="on words and between layers")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="on words, but not those that word attention reads, and between layers"
+    )
     output_dropout: float | None = Field(None, ge=0, lt=1, description="before the softmax; default: dropout")
     initialization: Literal["xavier", "uniform", "orthogonal"] = "xavier"
     initialization_scale: float | None = Field(

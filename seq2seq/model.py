@@ -57,8 +57,8 @@ class Model(nn.Module):
     def encode(self, batch: Batch) -> Memory:
         """What the decoder reads, computed once a sentence."""
         text = batch.sources[self.source]
-        words_BTE = F.dropout(self.source_words(text.ids_BT), self.config.dropout, self.training)
-        encoded = self.encoder(words_BTE, text.lengths_B)
+        words_BTE = self.source_words(text.ids_BT)  # word attention reads them as they are, the encoder with dropout
+        encoded = self.encoder(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
         states_BTD = encoded.states_BTD
         if self.selective_gate is not None:
             ends = (encoded.last_forward_BH, encoded.first_backward_BH)
