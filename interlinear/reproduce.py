@@ -1,7 +1,9 @@
 """`interlinear reproduce`: a paper's tables, from data at hand to figures beside the paper's own."""
 
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +16,7 @@ from seq2seq.errors import CallError, DataError, TrainingError
 
 if TYPE_CHECKING:
     from seq2seq.generation import Generation
-    from training.paper_tables import Judged, Place, Result, Scale, Table
+    from training.paper_tables import Judged, Place, Result, Table
     from training.standings import Standing
 
 Paper = Annotated[
@@ -85,7 +87,7 @@ def reproduce(
     Every run is kept as a file of results when it ends: a command that is interrupted goes on where it was, and what
     was run before is not run again. The tables are written anew after each run: OUTPUT/PAPER/table.md, .json and .svg.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    from contextlib import closing
 
     from training.paper_tables import load_table, places, read_results, result_file
 
@@ -111,12 +113,13 @@ def reproduce(
         while len(waves) <= after + 1:
             waves.append([])
         waves[after + 1].append(place)
+    page = None if missing else write_tables(paper, table, scale, output)
     for wave in waves:
-        with ThreadPoolExecutor(at_once) as pool:
-            for place, _ in zip(wave, pool.map(lambda one: train(one, table, shop), wave), strict=True):
+        with closing(trained(wave, table, shop, at_once)) as ended:
+            for place in ended:
                 judge(place, table, shop)
-                write_tables(paper, table, scale, output)
-    print(write_tables(paper, table, scale, output))
+                page = write_tables(paper, table, scale, output)
+    print(page)
 
 
 def starts(one: "Place", place: "Place", start: str) -> bool:
@@ -126,12 +129,11 @@ def starts(one: "Place", place: "Place", start: str) -> bool:
 
 def check_same(place: "Place", result: "Result", table: "Table", path: Path) -> None:
     """Raise DataError for a result that was trained otherwise than it would be now."""
-    own = table.groups[place.group].at(place.scale)
-    now = (own.recipe.format(place.system), own.data, own.settings)
-    if (result.recipe, result.data, result.settings) != now:
+    now, then = table.groups[place.group].training(place.system, place.scale), result.training
+    if then != now:
         raise DataError(
             str(path),
-            f"the run was trained otherwise ({result.recipe} on {result.data}, {result.settings}) than the table says",
+            f"the run was trained otherwise ({then.recipe} on {then.data}, {then.settings}) than the table says",
             "remove it, and it is trained again; or name another folder by --output",
         )
 
@@ -139,28 +141,49 @@ def check_same(place: "Place", result: "Result", table: "Table", path: Path) -> 
 def command(place: "Place", table: "Table", shop: Workshop) -> list[str]:
     """The words of `interlinear` that train a run; one that was begun goes on."""
     group = table.groups[place.group]
-    own: Scale = group.at(place.scale)
+    own = group.training(place.system, place.scale)
     settings = {**own.settings, "training.seed": place.seed}
     if start := group.starts_from.get(place.system):
         settings["training.init_from"] = shop.runs / str(place.model_copy(update={"system": start})) / "bundle"
-    words = ["train", own.recipe.format(place.system), "--data", str(own.data), "--run", str(place)]
+    words = ["train", own.recipe, "--data", own.data, "--run", str(place)]
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     words += ["--experiment", place.table, "--register", f"{place.table}.{place.group}.{place.system}"]
     words += ["--resume"] if (shop.runs / str(place)).is_dir() else []
     return words + shop.options()
 
 
-def train(place: "Place", table: "Table", shop: Workshop) -> None:
-    """Train a run by the ordinary command, in a process of its own. Raises TrainingError, or ends as it was ended."""
-    import subprocess
+def trained(wave: "Sequence[Place]", table: "Table", shop: Workshop, at_once: int) -> "Generator[Place]":
+    """Train runs by the ordinary command, each in a process of its own; each is given when it ends.
 
-    words = command(place, table, shop)
-    say(f"{place}: interlinear {' '.join(words)}")
-    ended = subprocess.run([sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, check=False)
-    if ended.returncode > 128:
-        raise SystemExit(ended.returncode)
-    if ended.returncode:
-        raise TrainingError(str(place), "its training failed, as is said above", "the same command goes on with it")
+    Raises TrainingError, or ends as one was ended. Whatever ends this ends the trainings that still run: they save.
+    """
+    waiting = list(wave)
+    running: dict[Place, subprocess.Popen[bytes]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                place = waiting.pop(0)
+                words = command(place, table, shop)
+                say(f"{place}: interlinear {' '.join(words)}")
+                # In a session of its own, so that it hears one signal of one sender: a second would end it unsaved.
+                running[place] = subprocess.Popen(
+                    [sys.executable, "-m", "interlinear", *words], stdout=subprocess.DEVNULL, start_new_session=True
+                )
+            for place in [place for place, child in running.items() if child.poll() is not None]:
+                code = running.pop(place).returncode
+                if code > 128:
+                    raise SystemExit(code)
+                if code:
+                    raise TrainingError(
+                        str(place), "its training failed, as is said above", "the same command goes on with it"
+                    )
+                yield place
+            time.sleep(0.2)
+    finally:
+        for child in running.values():
+            child.terminate()
+        for child in running.values():
+            child.wait()
 
 
 def judge(place: "Place", table: "Table", shop: Workshop) -> None:
@@ -172,22 +195,20 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
     from training.paper_tables import DevPoint, Result, write_result
 
     group = table.groups[place.group]
-    own = group.at(place.scale)
+    own = group.training(place.system, place.scale)
     folder = shop.runs / str(place)
     generation = load_generation(str(folder), shop.tracking, "cuda" if shop.gpu else "cpu")
     card = generation.bundle.card
     tests = {
-        split: judged(generation, str(own.data), split, metrics, shop)
+        split: judged(generation, own.data, split, metrics, shop)
         for split, metrics in group.tests.items()
-        if has_split(str(own.data), split, shop)
+        if has_split(own.data, split, shop)
     }
     run = read_run(str(folder), shop.tracking)
     points = zip(run.by_epoch(DEV_PERPLEXITY), run.by_epoch(DEV_BLEU), strict=True)
     result = Result(
         place=place,
-        recipe=own.recipe.format(place.system),
-        data=str(own.data),
-        settings=own.settings,
+        training=own,
         commit=card.git_commit,
         machine=machine(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -223,12 +244,13 @@ def judged(generation: "Generation", data: str, split: str, metrics: str, shop: 
     answers, reading = test_set.answers(), test_set.reading(None, None)
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, reading), answers)
     outputs = system.outputs(test_set, label=f"{data}, {split}")
+    statistics = {metric: metric.statistics(outputs, answers) for metric in chosen}
     return Judged(
         reading=reading,
-        scores={metric.name: metric.score(outputs, answers) for metric in chosen},
+        scores={m.name: m.report(each, m.signature(outputs, answers)) for m, each in statistics.items()},
         left_out=left_out,
         lengths=[len(test_set.words(text)) for text in test_set.sources],
-        statistics={metric.name: lines(metric.statistics(outputs, answers)) for metric in chosen},
+        statistics={metric.name: lines(each) for metric, each in statistics.items()},
     )
 
 

@@ -24,11 +24,19 @@ class Record(BaseModel):
 
 
 class Scale(Record):
-    """How a group is trained at one scale: the recipe of a system (`{}` is its name), the data, and settings."""
+    """How a group is trained at one scale."""
 
-    recipe: str = "{}"
+    recipe: str | None = Field(None, description="of a system, `{}` is its name; else `{}`, or `paper/{}`")
     data: str | None = Field(None, description="else the group's")
     settings: dict[str, Any] = {}
+
+
+class Training(Record):
+    """How one system is trained."""
+
+    recipe: str
+    data: str
+    settings: dict[str, Any]
 
 
 class Group(Record):
@@ -43,13 +51,13 @@ class Group(Record):
     starts_from: dict[str, str] = Field({}, description="a system, and another of the group that it starts from")
     settings: dict[str, Any] = {}
     small: Scale = Scale()
-    paper: Scale = Scale(recipe="paper/{}")
+    paper: Scale = Scale()
 
-    def at(self, scale: ScaleName) -> Scale:
-        """How it is trained, with what goes for both scales."""
-        own = self.small if scale == "small" else self.paper
-        recipe = "paper/{}" if scale == "paper" and own.recipe == "{}" else own.recipe
-        return Scale(recipe=recipe, data=own.data or self.data, settings=self.settings | own.settings)
+    def training(self, system: str, scale: ScaleName) -> Training:
+        """How one of its systems is trained at a scale, but for the seed and what it starts from."""
+        own, usual = (self.small, "{}") if scale == "small" else (self.paper, "paper/{}")
+        recipe = (own.recipe or usual).format(system)
+        return Training(recipe=recipe, data=own.data or self.data, settings=self.settings | own.settings)
 
     @property
     def metric(self) -> str:
@@ -108,9 +116,7 @@ class Result(Record):
     """A run that ended: what was trained, by which code, where, and what came of it."""
 
     place: Place
-    recipe: str
-    data: str
-    settings: dict[str, Any]
+    training: Training
     commit: str | None
     machine: str
     date: str

@@ -99,7 +99,7 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
                 commits=tuple(dict.fromkeys((one.commit or "unknown")[:10] for one in made)),
             )
         )
-    return Standing(name, group.about, first.data, test, metric, signature, tuple(rows))
+    return Standing(name, group.about, first.training.data, test, metric, signature, tuple(rows))
 
 
 def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results: Sequence[Result], command: str) -> str:

@@ -1,6 +1,9 @@
 """Tables from runs: trained once, kept as files, set beside the paper's figures; other commits are shown as such."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,26 @@ def test_a_result_that_is_none_or_another_s_is_named(folder: Path, capsys: pytes
         path.write_text(kept)
 
 
+def test_a_stopped_command_stops_its_training_which_goes_on_later(folder: Path, capsys: pytest.CaptureFixture[str]):
+    """SIGTERM to the command alone: the training in its own process saves and ends."""
+    paper = folder / "long.yaml"
+    paper.write_text((folder / "paper.yaml").read_text().replace("training.epochs: 2", "training.epochs: 5000, training.patience: 5000"))
+    words = [word.replace("paper.yaml", "long.yaml") for word in command(folder)]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "interlinear", *words, "--only", "rnnsearch_star"],
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, text=True,
+    )  # fmt: skip
+    assert started.stderr
+    for line in started.stderr:
+        if "epoch 2 " in line:
+            started.terminate()
+            break
+    _, said = started.communicate(timeout=120)
+    assert started.returncode == 143 and "--resume" in said
+    assert interlinear([*words, "--only", "rnnsearch_star", "--dry-run"]) == 0
+    assert "--resume" in capsys.readouterr().out
+
+
 def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert interlinear(["reproduce", "attention-is-all"]) == 2
     assert "here are interactive-attention, uam, word-attention" in capsys.readouterr().err
@@ -120,8 +143,8 @@ def test_the_papers_tables_name_what_there_is(name: str):
         assert set(group.starts_from) | set(group.starts_from.values()) <= set(group.systems)
         for scale in ("small", "paper"):
             for place in places(name, table, scale, 2, [key]):
-                own = group.at(scale)
+                own = group.training(place.system, scale)
                 assert own.data in known_datasets()
-                load_recipe(own.recipe.format(place.system), [f"{k}={v}" for k, v in own.settings.items()])
+                load_recipe(own.recipe, [f"{k}={v}" for k, v in own.settings.items()])
         for metrics in group.tests.values():
             assert all(metric in METRICS or metric in GROUPS for metric in metrics.split(","))
