@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
-import torch
-
 import seq2seq
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import Gold, read_gold
@@ -70,7 +68,6 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
-    torch.set_num_threads(max(1, torch.get_num_threads()))
     dataset = open_dataset(asked.data, asked.data_root)
     pairs = [(row.texts[0], row.texts[1]) for row in read_rows(dataset, "test", ["source", "target"])]
     gold = gold_of(dataset, pairs)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from interlinear.align import AlignedBy
 from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
 from interlinear.judging import (
     JUDGED,
-    AlignedBy,
     MetricNames,
     applicable,
     asked_metrics,

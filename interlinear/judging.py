@@ -30,12 +30,6 @@ MetricNames = Annotated[
         help="Scores by name (docs/scores.md); else bleu, or rouge for summaries.",
     ),
 ]  # fmt: skip
-AlignedBy = Annotated[
-    By | None,
-    typer.Option(
-        "--by", show_default=False, help="What words are aligned by, for scores of alignments; else the best there is."
-    ),
-]
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,11 @@ def test_a_result_that_is_none_or_another_s_is_named(folder: Path, capsys: pytes
 def test_a_stopped_command_stops_its_training_which_goes_on_later(folder: Path, capsys: pytest.CaptureFixture[str]):
     """SIGTERM to the command alone: the training in its own process saves and ends."""
     paper = folder / "long.yaml"
-    paper.write_text((folder / "paper.yaml").read_text().replace("training.epochs: 2", "training.epochs: 5000, training.patience: 5000"))
+    paper.write_text(
+        (folder / "paper.yaml")
+        .read_text()
+        .replace("training.epochs: 2", "training.epochs: 5000, training.patience: 5000")
+    )
     words = [word.replace("paper.yaml", "long.yaml") for word in command(folder)]
     started = subprocess.Popen(
         [sys.executable, "-m", "interlinear", *words, "--only", "rnnsearch_star"],

@@ -2,7 +2,6 @@
 
 import copy
 import signal
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import seq2seq
 from seq2seq.batch import collate
 from seq2seq.risk import RiskOptions, expected_risk, minimum_risk, propose
 from tests.seq2seq.systems import ALL, SYSTEMS, model_of
-from tests.training.test_loop import Impatient, Notes, worker
+from tests.training.test_loop import Impatient, Notes, assert_the_updates_of_one
 from tests.training.toy import toy_job
 from training.loop import train
 from training.recipe import load_recipe
@@ -136,17 +135,4 @@ def test_a_stopped_second_stage_goes_on_to_the_same_weights(early: Path, draw: s
 def test_two_workers_make_the_updates_of_one(early: Path) -> None:
     """With candidates of a beam, which no random number decides."""
     settings = ["training.risk.draw=beam", "model.dropout=0", "training.epoch_updates=4"]
-    alone, shared = train(job(early, "of-1", *settings)), job(early, "of-2", *settings)
-    context = get_context("spawn")
-    answers = context.Queue()
-    port = 20000 + torch.randint(20000, ()).item()
-    processes = [context.Process(target=worker, args=(rank, 2, port, shared, answers)) for rank in range(2)]
-    for process in processes:
-        process.start()
-    hashes = {answers.get(timeout=60) for _ in processes}
-    for process in processes:
-        process.join(30)
-    assert len(hashes) == 1
-    ours, theirs = (seq2seq.load(alone.bundle), seq2seq.load(shared.run / "bundle"))
-    for (name, one), (_, two) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
-        torch.testing.assert_close(one, two, rtol=0, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+    assert_the_updates_of_one(job(early, "of-1", *settings), job(early, "of-2", *settings), 1e-4)
