@@ -108,8 +108,7 @@ def parts_of(config: "ModelConfig") -> dict[str, int]:
 
 def inputs(config: "ModelConfig") -> list[tuple[str, str]]:
     """What the model reads and writes."""
-    sources = [(name, f"{source.kind}, vocabulary {source.vocabulary:,}") for name, source in config.sources.items()]
-    return [*sources, ("target", f"{config.target.kind}, vocabulary {config.target.vocabulary:,}")]
+    return [(name, str(side)) for name, side in [*config.sources.items(), ("target", config.target)]]
 
 
 def read_sizes(text: str, names: list[str]) -> list[int]:

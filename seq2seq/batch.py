@@ -35,15 +35,47 @@ class TextInput:
 
 
 @dataclass(frozen=True)
+class ImageInput:
+    """One image source of a batch: features of regions (B, T, F), or pixels (B, S, S, 3) in uint8.
+
+    `lengths_B` counts a row's regions; 0 is an absent row, whose values mean nothing.
+    """
+
+    values: Tensor
+    lengths_B: Tensor
+
+    def to(self, device: torch.device | str) -> "ImageInput":
+        return ImageInput(self.values.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
+
+    def pin(self) -> "ImageInput":
+        return ImageInput(self.values.pin_memory(), self.lengths_B.pin_memory())
+
+
+Input = TextInput | ImageInput
+
+
+@dataclass(frozen=True)
 class Batch:
     """What a model reads, by the name of the source, and what it is to write (ends with END; the model shifts it)."""
 
-    sources: dict[str, TextInput]
+    sources: dict[str, Input]
     target_BL: Tensor | None = None
 
     @property
     def rows(self) -> int:
-        return next(iter(self.sources.values())).ids_BT.shape[0]
+        return len(next(iter(self.sources.values())).lengths_B)
+
+    def text(self, source: str) -> TextInput:
+        """A source that is text."""
+        found = self.sources[source]
+        assert isinstance(found, TextInput), source
+        return found
+
+    def image(self, source: str) -> ImageInput:
+        """A source that is an image."""
+        found = self.sources[source]
+        assert isinstance(found, ImageInput), source
+        return found
 
     def to(self, device: torch.device | str) -> "Batch":
         target = None if self.target_BL is None else self.target_BL.to(device, non_blocking=True)
@@ -55,18 +87,38 @@ class Batch:
         return replace(self, sources={name: s.pin() for name, s in self.sources.items()}, target_BL=target)
 
 
-def pad(rows: Sequence[Ids], multiple: int = 1) -> tuple[Tensor, Tensor]:
-    """Rows of ids with END behind each, padded to one length (a multiple of `multiple`): ids (B, T) and lengths (B)."""
-    lengths = np.fromiter((len(row) + 1 for row in rows), np.int64, len(rows))
+def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:
+    """Rows of ids with END behind each, padded to one length (a multiple of `multiple`): ids (B, T) and lengths (B).
+
+    A row that is None is absent: all padding, of length 0.
+    """
+    lengths = np.fromiter((0 if row is None else len(row) + 1 for row in rows), np.int64, len(rows))
     width = -(-int(lengths.max(initial=1)) // multiple) * multiple
     ids = np.full((len(rows), width), PAD, np.int64)
     for i, row in enumerate(rows):
-        ids[i, : len(row)] = row
-        ids[i, len(row)] = END
+        if row is not None:
+            ids[i, : len(row)] = row
+            ids[i, len(row)] = END
     return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
-def collate(sources: Mapping[str, Sequence[Ids]], targets: Sequence[Ids] | None = None, multiple: int = 1) -> Batch:
-    """A batch of rows of ids without begin and end symbols; no rows make an empty batch."""
-    inputs = {name: TextInput(*pad(rows, multiple)) for name, rows in sources.items()}
+def stack_images(rows: Sequence[np.ndarray | None], like: np.ndarray, regions: int) -> ImageInput:
+    """Images of one shape and type (those of `like`) as a batch; a row that is None is absent."""
+    values = np.zeros((len(rows), *like.shape), like.dtype)
+    for i, row in enumerate(rows):
+        if row is not None:
+            values[i] = row
+    lengths = [0 if row is None else regions for row in rows]
+    return ImageInput(torch.from_numpy(values), torch.tensor(lengths))
+
+
+def collate(
+    sources: Mapping[str, Sequence[Ids | None]],
+    targets: Sequence[Ids] | None = None,
+    multiple: int = 1,
+    images: Mapping[str, ImageInput] | None = None,
+) -> Batch:
+    """A batch of rows of ids without begin and end symbols, beside images; no rows make an empty batch."""
+    inputs: dict[str, Input] = {name: TextInput(*pad(rows, multiple)) for name, rows in sources.items()}
+    inputs |= images or {}
     return Batch(inputs, None if targets is None else pad(targets, multiple)[0])

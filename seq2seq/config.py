@@ -3,9 +3,9 @@
 A field that is None takes the first of its choices; a field that is set where it has no effect is an error.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 
 
 class Architecture(BaseModel):
@@ -62,10 +62,26 @@ class Architecture(BaseModel):
         description="UAM, targets longer than their source: sum over as many first steps as the source has tokens, "
         "over all, or over all scaled to as many",
     )
-    first_state: Literal["first_backward", "mean", "last", "zero", "sum"] = Field(
+    combination: Literal["none", "concat", "flat", "hierarchical"] = Field(
+        "none",
+        description="how several sources are read together: contexts side by side, one softmax over all positions, or "
+        "a second attention over the contexts",
+    )
+    combination_size: int | None = Field(
+        None, ge=1, description="size of the space that flat and hierarchical bring contexts to; default: hidden"
+    )
+    share_projections: bool | None = Field(
+        None, description="one matrix for keys and values: U_a = U_c in flat, U_b = U_c in hierarchical; default: no"
+    )
+    sentinel: bool = Field(False, description="one more candidate, made of the decoder's state, to look at instead")
+    source_dropout: float | None = Field(
+        None, gt=0, lt=1, description="share of the sources that are hidden in training, never all of a sentence's"
+    )
+    first_state: Literal["first_backward", "mean", "last", "zero", "sum", "ends"] = Field(
         "first_backward",
-        description="the decoder's first state: tanh(W .) of a summary; zero; or, layer by layer, the sum of both "
-        "directions' last states and memories",
+        description="the decoder's first state: tanh(W .) of a summary (`ends`: both directions' last states); zero; "
+        "or, layer by layer, the sum of both directions' last states and memories. Of several sources W . of their "
+        "summaries side by side",
     )
     first_word: Literal["symbol", "zero"] = "symbol"
     readout: Literal["tanh", "linear", "maxout"] | None = Field(None, description="default: tanh")
@@ -110,7 +126,12 @@ class Architecture(BaseModel):
         """Numbers from which the decoder's first state is made."""
         if self.first_state == "sum":
             return self.layers_up * (2 if self.cell == "lstm" else 1) * self.hidden
-        return self.annotation if self.first_state == "mean" else self.hidden
+        return {"mean": self.annotation, "ends": 2 * self.hidden}.get(self.first_state, self.hidden)
+
+    @property
+    def shared(self) -> int:
+        """Numbers in the space that flat and hierarchical combination bring contexts to."""
+        return self.combination_size or self.hidden
 
     @property
     def readout_size(self) -> int:
@@ -126,6 +147,9 @@ class Architecture(BaseModel):
             "attention_size": (self.attention == "additive", f"attention: {self.attention}"),
             "coverage_size": (self.coverage == "neural", f"coverage: {self.coverage}"),
             "fertility": (self.coverage == "linguistic", f"coverage: {self.coverage}"),
+            "combination_size": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
+            "share_projections": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
+            "source_dropout": (self.combination != "none", "one source"),
             "readout": (self.decoder != "luong", "decoder: luong, whose mixture is the readout"),
             "alignment_weight": (self.alignment_module, "alignment_module: false"),
             "alignment_longer": (self.alignment_module, "alignment_module: false"),
@@ -148,6 +172,13 @@ class Architecture(BaseModel):
             )
         if self.coverage != "none" and self.attention == "bilinear":
             raise ValueError("coverage: is read inside the additive energy, and attention: bilinear has no inside")
+        if self.sentinel and self.combination not in ("flat", "hierarchical"):
+            raise ValueError(
+                "sentinel: is one more candidate of a softmax over sources, which combination: "
+                f"{self.combination} does not have"
+            )
+        if self.combination != "none":
+            self._together()
         if self.first_state == "sum" and self.layers_up != self.layers_down:
             raise ValueError("first_state: sum goes layer by layer, and needs as many layers up as down")
         if self.tie_embeddings != "none" and self.readout_size != self.embedding:
@@ -156,6 +187,20 @@ class Architecture(BaseModel):
                 f"{self.embedding} (embedding)"
             )
         return self
+
+    def _together(self) -> None:
+        """Parts that know of one source only."""
+        if self.attention == "bilinear":
+            raise ValueError("attention: bilinear has no energy that sources could share, and combination needs one")
+        if self.writing != "none":
+            raise ValueError("writing: of several sources it is not defined whose annotations are written")
+        if self.first_state == "sum":
+            raise ValueError("first_state: sum goes layer by layer, and the layers of several sources differ")
+        if self.share_projections and self.combination == "flat" and self.attention_size not in (None, self.shared):
+            raise ValueError(
+                f"share_projections: keys have attention_size {self.attention_size} and values combination_size "
+                f"{self.shared}; one matrix makes both"
+            )
 
 
 class TextVocabulary(BaseModel):
@@ -166,15 +211,77 @@ class TextVocabulary(BaseModel):
     kind: Literal["text"] = "text"
     vocabulary: int = Field(ge=5)
 
+    def __str__(self) -> str:
+        return f"text, vocabulary {self.vocabulary:,}"
+
+
+class ImageNetwork(BaseModel):
+    """A convolutional network from pixels to regions. Its weights are the model's own, and travel in the bundle."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["small", "resnet50"] = "small"
+    size: int = Field(128, ge=16, le=512, description="pictures are brought to so many pixels a side")
+    frozen: bool = Field(False, description="its weights stay as they were loaded")
+
+
+class ImageGrid(BaseModel):
+    """An image source, as the model sees it: rows x columns regions, row by row, of so many features each.
+
+    Without a network the features are given, made by what `made_by` identifies; else by the network, from pixels.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["image"] = "image"
+    rows: int = Field(ge=1)
+    columns: int = Field(ge=1)
+    features: int = Field(ge=1)
+    network: ImageNetwork | None = None
+    made_by: str = Field("", description="identifies the network that given features come from")
+
+    @property
+    def regions(self) -> int:
+        return self.rows * self.columns
+
+    def __str__(self) -> str:
+        made = f" from {self.network.size} x {self.network.size} pixels" if self.network else ""
+        return f"image, {self.rows} x {self.columns} regions of {self.features} features{made}"
+
+
+SourceConfig = Annotated[TextVocabulary | ImageGrid, Discriminator("kind")]
+
 
 class ModelConfig(Architecture):
     """Everything that `build` needs; it travels in the bundle."""
 
-    sources: dict[str, TextVocabulary] = Field(min_length=1, max_length=1)
+    sources: dict[str, SourceConfig] = Field(min_length=1)
     target: TextVocabulary
+
+    @property
+    def texts(self) -> dict[str, TextVocabulary]:
+        """The sources that are text."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, TextVocabulary)}
+
+    @property
+    def images(self) -> dict[str, ImageGrid]:
+        """The sources that are images."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, ImageGrid)}
 
     @model_validator(mode="after")
     def _shared(self) -> Self:
-        if self.tie_embeddings == "all" and {s.vocabulary for s in self.sources.values()} != {self.target.vocabulary}:
+        if self.tie_embeddings == "all" and {s.vocabulary for s in self.texts.values()} != {self.target.vocabulary}:
             raise ValueError("tie_embeddings: all needs one joint vocabulary for source and target")
+        return self
+
+    @model_validator(mode="after")
+    def _plural(self) -> Self:
+        if len(self.sources) > 1 and self.combination == "none":
+            raise ValueError("combination: says how several sources are read together, and must be set for them")
+        if self.combination == "none" and self.images:
+            raise ValueError("combination: an image is read with concat, flat or hierarchical")
+        if len(self.texts) != 1:
+            for key in ("word_attention", "alignment_module"):
+                if getattr(self, key):
+                    raise ValueError(f"{key}: reads one text's words, and there are {len(self.texts)} texts")
         return self

@@ -31,7 +31,7 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         (self.source,) = config.sources
-        words = config.sources[self.source].vocabulary
+        words = config.texts[self.source].vocabulary
         self.source_words = nn.Embedding(words, config.embedding, padding_idx=PAD)
         self.encoder = BidirectionalEncoder(config)
         gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
@@ -56,7 +56,7 @@ class Model(nn.Module):
 
     def encode(self, batch: Batch) -> Memory:
         """What the decoder reads, computed once a sentence."""
-        text = batch.sources[self.source]
+        text = batch.text(self.source)
         words_BTE = self.source_words(text.ids_BT)  # word attention reads them as they are, the encoder with dropout
         encoded = self.encoder(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
         states_BTD = encoded.states_BTD
@@ -159,7 +159,7 @@ class Model(nn.Module):
         """
         assert batch.target_BL is not None
         target_BL = batch.target_BL
-        text = batch.sources[self.source]
+        text = batch.text(self.source)
         if self.alignment is not None:
             target_BL = fit(target_BL, 1, max(target_BL.shape[1], text.ids_BT.shape[1]), PAD)
         readouts_BLR = self.unroll(self.encode(batch), target_BL[:, None])[0][:, 0]

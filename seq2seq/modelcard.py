@@ -22,9 +22,8 @@ def readme(card: "Card", parameters: int) -> str:
         "system": f"{name}. {card.recipe.get('about', '')}".strip(),
         "languages": ", ".join(languages) or "not stated",
         "parameters": f"{parameters:,}",
-        "vocabulary": ", ".join(
-            f"{field} {text.vocabulary:,}"
-            for field, text in [*card.model.sources.items(), ("target", card.model.target)]
+        "reads and writes": "; ".join(
+            f"{field}: {side}" for field, side in [*card.model.sources.items(), ("target", card.model.target)]
         ),
         "trained on": data or "not stated",
         "made": f"{card.created}, commit {card.git_commit or 'unknown'}",
