@@ -38,14 +38,13 @@ class AdditiveAttention(Keyed):
         self.energy = nn.Linear(size, 1, bias=False)
         self.covered = nn.Linear(coverage_size, size, bias=False) if coverage_size else None
 
-    def weights(
-        self, at: Moment, query_BKH: Tensor, keys: Tensor, padding_BT: Tensor, coverage_BKTC: Tensor | None = None
-    ) -> Tensor:
-        """Where a query looks, (B, K, T). Padding gets a weight of exactly 0."""
+    def energies(self, at: Moment, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None) -> Tensor:
+        """e_ij, (B, K, T)."""
         inside_BKTA = at(self.query, query_BKH)[:, :, None] + per_hypothesis(keys)
         if self.covered is not None and coverage_BKTC is not None:
             inside_BKTA = inside_BKTA + self.covered(coverage_BKTC.to(inside_BKTA.dtype))
-        return normalized(self.energy(torch.tanh(inside_BKTA)).squeeze(-1), padding_BT)
+        energy_BKT: Tensor = self.energy(torch.tanh(inside_BKTA)).squeeze(-1)
+        return energy_BKT
 
 
 class BilinearAttention(Keyed):
@@ -60,14 +59,12 @@ class BilinearAttention(Keyed):
         super().__init__()
         self.key = nn.Linear(value_size, query_size, bias=False)
 
-    def weights(
-        self, at: Moment, query_BKH: Tensor, keys: Tensor, padding_BT: Tensor, coverage_BKTC: Tensor | None = None
-    ) -> Tensor:
-        """Where a query looks, (B, K, T). Padding gets a weight of exactly 0."""
+    def energies(self, at: Moment, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None) -> Tensor:
+        """e_ij, (B, K, T)."""
         query_BKH = query_BKH.to(keys.dtype)
         if keys.dim() == 3:
-            return normalized(query_BKH @ keys.mT, padding_BT)
-        return normalized((keys @ query_BKH[..., None]).squeeze(-1), padding_BT)
+            return query_BKH @ keys.mT
+        return (keys @ query_BKH[..., None]).squeeze(-1)
 
 
 Attention = AdditiveAttention | BilinearAttention
@@ -82,9 +79,16 @@ def context(weights_BKT: Tensor, values: Tensor) -> Tensor:
 
 
 def normalized(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
-    """Softmax over real positions, in fp32 or better."""
+    """Where a query looks, (B, K, T): softmax over real positions, in fp32 or better; padding gets exactly 0."""
     energy_BKT = energy_BKT.masked_fill(padding_BT[:, None], -torch.inf)
     return torch.softmax(energy_BKT, dim=-1, dtype=torch.promote_types(energy_BKT.dtype, torch.float32))
+
+
+def normalized_where_present(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
+    """Softmax over real positions; zeros for a row that has none."""
+    absent_B1 = padding_BT.all(-1, keepdim=True)
+    # Such a row's energies stay finite, so that no gradient through its softmax is NaN.
+    return normalized(energy_BKT, padding_BT & ~absent_B1) * ~absent_B1[:, None]
 
 
 def per_hypothesis(values: Tensor) -> Tensor:

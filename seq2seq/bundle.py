@@ -115,8 +115,8 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
 
 
 def own_weights(model: Model) -> dict[str, torch.Tensor]:
-    """The model's weights by name, each once where several names share it."""
-    return dict(model.named_parameters())
+    """The model's weights by name, each once where several names share it; an image network's statistics too."""
+    return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
 def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf16"] = "fp32") -> Bundle[Model]:
@@ -149,7 +149,7 @@ def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf
         model.load_state_dict(weights, strict=False)  # a shared matrix is stored once, under its first name
     except RuntimeError as error:
         raise BundleError(str(folder / WEIGHTS), f"the weights do not fit the architecture ({error})") from None
-    names = [*card.model.sources, "target"]
+    names = [*card.model.texts, "target"]
     tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
@@ -161,9 +161,9 @@ def join(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
     Their vocabularies must be the same, file by file. Raises BundleError.
     """
     first, *others = bundles
-    files = [f"tokenizer.{name}.json" for name in [*first.card.model.sources, "target"]]
+    files = [f"tokenizer.{name}.json" for name in [*first.card.model.texts, "target"]]
     for other in others:
-        theirs = [f"tokenizer.{name}.json" for name in [*other.card.model.sources, "target"]]
+        theirs = [f"tokenizer.{name}.json" for name in [*other.card.model.texts, "target"]]
         for file in dict.fromkeys([*files, *theirs]):
             if first.card.files.get(file) != other.card.files.get(file):
                 raise BundleError(

@@ -259,6 +259,11 @@ class ModelConfig(Architecture):
     target: TextVocabulary
 
     @property
+    def summaries_size(self) -> int:
+        """Numbers from which the decoder's first state is made, of all sources; an image's summary is an annotation."""
+        return len(self.texts) * self.summary_size + len(self.images) * self.annotation
+
+    @property
     def texts(self) -> dict[str, TextVocabulary]:
         """The sources that are text."""
         return {name: source for name, source in self.sources.items() if isinstance(source, TextVocabulary)}

@@ -16,18 +16,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.attention import AdditiveAttention, Attention, BilinearAttention, context
+from seq2seq.attention import (
+    AdditiveAttention,
+    Attention,
+    BilinearAttention,
+    context,
+    normalized,
+    normalized_where_present,
+)
 from seq2seq.cells import Cell, cell
-from seq2seq.config import Architecture
+from seq2seq.combining import combination
+from seq2seq.config import Architecture, ModelConfig
 from seq2seq.coverage import Coverage, LinguisticCoverage, NeuralCoverage
+from seq2seq.encoders import Annotated
 from seq2seq.gates import ContextualGate
 from seq2seq.looks import Looks
 from seq2seq.memory import Memory, State, View
 from seq2seq.recurrence import Moment, Recurrent, Unrolled
 from seq2seq.writing import Writing
 
-STATES, WORDS = "states", "words"  # the views: annotations, and embeddings
-KINDS = {STATES: "attention", WORDS: "word_attention"}  # what a look at each is called
+STATES, WORDS = "attention", "word_attention"  # kinds of views, by what a look at them is called
 
 
 @dataclass(frozen=True)
@@ -41,12 +49,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at all views: their contexts, alone and side by side (B, K, C), the weights, and the leaves that looking
-    changes."""
+    """One look at all views: the contexts by kind, and side by side (B, K, C), the weights, what each source weighs in
+    all, and the leaves that looking changes."""
 
     contexts: dict[str, Tensor]
     together: Tensor
     weights: dict[tuple[str, str], Tensor]
+    between: dict[str, Tensor]
     leaves: dict[str, Tensor]
 
 
@@ -67,18 +76,23 @@ class Decoder(nn.Module):
     z_i = tanh(W [c_i; s_i]) (Kiyono et al. 2018, equation 9).
     """
 
-    def __init__(self, config: Architecture) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.source, *_ = config.sources
         hidden, embedding, annotation = config.hidden, config.embedding, config.annotation
         self.order = config.decoder
-        self.coverage = coverage(config)
-        self.attention = attention(config, annotation, self.coverage.size if self.coverage else 0)
+        coverages = {source: coverage(config) for source in config.sources} if config.coverage != "none" else {}
+        self.coverages = nn.ModuleDict(coverages)
+        covered = next(iter(coverages.values())).size if coverages else 0
+        self.combination = combination(config, covered)
+        self.attention = attention(config, annotation, covered) if self.combination is None else None
         self.word_attention = attention(config, embedding) if config.word_attention else None
         self.writing = Writing(hidden, annotation) if config.writing != "none" else None
         self.writing_attention = attention(config, annotation) if config.writing == "separate" else None
 
-        contexts = annotation + (embedding if config.word_attention else 0)
+        read = annotation if self.combination is None else self.combination.size
+        contexts = read + (embedding if config.word_attention else 0)
         if self.order == "luong":
             entering = 0
         else:
@@ -92,14 +106,14 @@ class Decoder(nn.Module):
         )
         self.gates = (
             nn.ModuleList(
-                ContextualGate(w, x, hidden, annotation, embedding, layer.gates_count)
+                ContextualGate(w, x, hidden, read, embedding, layer.gates_count)
                 for w, x, layer in zip(words, own, self.layers, strict=True)
             )
             if config.contextual_gates
             else None
         )
         self.first = (
-            nn.ModuleList(nn.Linear(config.summary_size, hidden) for _ in range(config.layers_down))
+            nn.ModuleList(nn.Linear(config.summaries_size, hidden) for _ in range(config.layers_down))
             if config.first_state not in ("zero", "sum")
             else None
         )
@@ -107,15 +121,24 @@ class Decoder(nn.Module):
         doubled = config.readout_size * (2 if config.readout == "maxout" else 1)
         self.readout = nn.Linear(embedding + hidden + contexts, doubled) if self.order != "luong" else None
 
-    def views(self, source: str, words_BTE: Tensor, states_BTD: Tensor, padding_BT: Tensor) -> dict[str, View]:
-        """What this decoder attends to, with all that can be computed once a sentence."""
+    def views(self, source: str, read: Annotated) -> dict[str, View]:
+        """What this decoder attends to in a source, with all that can be computed once a sentence."""
+        states_BTD = read.states_BTD
         nothing = states_BTD[..., :0]
-        covered = self.coverage.annotations(states_BTD) if self.coverage else nothing
-        keys = nothing if self.writing else self.attention.keys(states_BTD)
-        views = {STATES: View(source, keys, states_BTD, covered, padding_BT)}
-        if self.word_attention is not None:
-            views[WORDS] = View(source, self.word_attention.keys(words_BTE), words_BTE, nothing, padding_BT)
+        covered = self.coverage_of(source).annotations(states_BTD) if self.coverages else nothing
+        if self.combination is not None:
+            keys, values = self.combination.prepared(source, states_BTD)
+        else:
+            assert self.attention is not None
+            keys, values = nothing if self.writing else self.attention.keys(states_BTD), states_BTD
+        views = {f"{source}.{STATES}": View(source, keys, values, covered, read.padding_BT)}
+        if self.word_attention is not None and read.words_BTE is not None:
+            keys = self.word_attention.keys(read.words_BTE)
+            views[f"{source}.{WORDS}"] = View(source, keys, read.words_BTE, nothing, read.padding_BT)
         return views
+
+    def coverage_of(self, source: str) -> Coverage:
+        return cast(Coverage, self.coverages[source])
 
     def start(self, memory: Memory) -> State:
         """The state before the first word, one hypothesis a sentence."""
@@ -124,19 +147,21 @@ class Decoder(nn.Module):
         for i, layer in enumerate(self.layers):
             for leaf, value in zip(layer.leaves, self.first_leaves(memory, i), strict=False):
                 leaves[f"{leaf}.{i}"] = value
-        states = memory.views[STATES]
-        rows, width = states.padding_BT.shape
         if self.order == "luong":  # z_0 = 0
-            leaves["mixture"] = states.values_BTD.new_zeros(rows, 1, self.config.hidden)
+            leaves["mixture"] = memory.summary_BS.new_zeros(memory.rows, 1, self.config.hidden)
         if self.writing is not None:
-            leaves["written"], positions["written"] = full(states.values_BTD)[:, None], states.source
-        if self.coverage is not None:
-            leaves["coverage"] = full(states.values_BTD.new_zeros(rows, 1, width, self.coverage.size))
-            positions["coverage"] = states.source
+            written = memory.views[f"{self.source}.{STATES}"].values_BTD
+            leaves["written"], positions["written"] = full(written)[:, None], self.source
+        for source in self.coverages:
+            padding_BT = memory.views[f"{source}.{STATES}"].padding_BT
+            size = self.coverage_of(source).size
+            leaves[f"coverage.{source}"] = full(memory.summary_BS.new_zeros(memory.rows, 1, padding_BT.shape[1], size))
+            positions[f"coverage.{source}"] = source
         return State(leaves, positions)
 
     def first_leaves(self, memory: Memory, layer: int) -> tuple[Tensor, Tensor]:
-        """A layer's first state and memory, each (B, 1, H): tanh(W . summary) and zero, by `first_state`."""
+        """A layer's first state and memory, each (B, 1, H): tanh(W . summary) and zero, by `first_state`; of several
+        sources W . summaries (Libovicky and Helcl 2017)."""
         summary_B1S = memory.summary_BS[:, None]
         if self.config.first_state == "sum":  # states and memories of all layers, in turn
             parts = summary_B1S.split(self.config.hidden, -1)
@@ -145,7 +170,8 @@ class Decoder(nn.Module):
         if self.first is None:
             hidden = summary_B1S.new_zeros(memory.rows, 1, self.config.hidden)
         else:
-            hidden = torch.tanh(self.first[layer](summary_B1S))
+            hidden = self.first[layer](summary_B1S)
+            hidden = torch.tanh(hidden) if len(self.config.sources) == 1 else hidden
         return hidden, full(torch.zeros_like(hidden))
 
     @property
@@ -158,6 +184,8 @@ class Decoder(nn.Module):
         taking = [*self.layers, *(cast(list[ContextualGate], list(self.gates)) if self.gates is not None else [])]
         for part in taking:
             shares |= part.given(None if part.words is None else words)
+        if self.combination is not None:
+            shares |= self.combination.given(words)
         return shares
 
     def advance(self, memory: Memory, state: State, at: Moment) -> tuple[State, Seen]:
@@ -167,7 +195,7 @@ class Decoder(nn.Module):
             climb = self.climb(at, state, state.leaves["mixture"], None)
             look = self.look(at, memory, state, climb.hidden, before)
             mixture = torch.tanh(self.mix(at, look.together, climb.hidden))
-            seen = Seen(mixture, look.together, Looks(look.weights))
+            seen = Seen(mixture, look.together, Looks(look.weights, between=look.between))
             leaves = climb.leaves | look.leaves | {"mixture": mixture}
         else:
             query = before
@@ -175,7 +203,7 @@ class Decoder(nn.Module):
                 state, query = self.open(at, state)
             look = self.look(at, memory, state, query, before)
             climb = self.climb(at, state, None, look)
-            seen = Seen(climb.hidden, look.together, Looks(look.weights, climb.gates))
+            seen = Seen(climb.hidden, look.together, Looks(look.weights, climb.gates, between=look.between))
             leaves = climb.leaves | look.leaves
         if self.writing is not None:
             leaves["written"] = self.write(at, memory, state, climb.hidden, look)
@@ -191,30 +219,61 @@ class Decoder(nn.Module):
 
     def look(self, at: Moment, memory: Memory, state: State, query: Tensor, before: Tensor) -> Look:
         """Read every view with a query (B, K, H); `before` is the top layer's state before this step."""
-        states = memory.views[STATES]
-        values, keys = states.values_BTD, states.keys_BTA
+        if self.combination is None:
+            look = self.look_at_one(at, memory, state, query, before)
+        else:
+            look = self.look_at_all(at, memory, state, query, before)
+        if self.word_attention is None:
+            return look
+        (words,) = (view for name, view in memory.views.items() if name.endswith(f".{WORDS}"))
+        energy_BKT = self.word_attention.energies(at, query, words.keys_BTA)
+        over_words = normalized if self.combination is None else normalized_where_present
+        weights_BKT = over_words(energy_BKT, words.padding_BT)
+        of_words = context(weights_BKT, words.values_BTD)
+        return replace(
+            look,
+            contexts=look.contexts | {WORDS: of_words},
+            together=torch.cat([look.together, of_words], -1),
+            weights=look.weights | {(words.source, WORDS): weights_BKT},
+        )
+
+    def look_at_one(self, at: Moment, memory: Memory, state: State, query: Tensor, before: Tensor) -> Look:
+        """Plain attention over the only source, which hypotheses may have written to."""
+        assert self.attention is not None
+        states = memory.views[f"{self.source}.{STATES}"]
+        values, keys, share = states.values_BTD, states.keys_BTA, states.covered_BTC[:, None]
         if self.writing is not None:  # the annotations are each hypothesis's own
             values = state.leaves["written"]
             keys = self.attention.keys(values)
-        coverage_BKTC = state.leaves.get("coverage")
-        weights_BKT = self.attention.weights(at, query, keys, states.padding_BT, coverage_BKTC)
-        contexts = {STATES: context(weights_BKT, values)}
-        weights = {(states.source, KINDS[STATES]): weights_BKT}
-        leaves = {}
-        if self.coverage is not None and coverage_BKTC is not None:
-            share = (
-                self.coverage.annotations(values.to(states.values_BTD.dtype))
-                if self.writing
-                else states.covered_BTC[:, None]
-            )
-            leaves["coverage"] = self.coverage(coverage_BKTC, weights_BKT, share, before)
-        if self.word_attention is not None:
-            words = memory.views[WORDS]
-            weights_BKT = self.word_attention.weights(at, query, words.keys_BTA, words.padding_BT)
-            contexts[WORDS] = context(weights_BKT, words.values_BTD)
-            weights[words.source, KINDS[WORDS]] = weights_BKT
-        both = list(contexts.values())
-        return Look(contexts, both[0] if len(both) == 1 else torch.cat(both, -1), weights, leaves)
+            if self.coverages:
+                share = self.coverage_of(self.source).annotations(values.to(states.values_BTD.dtype))
+        coverage_BKTC = state.leaves.get(f"coverage.{self.source}")
+        energy_BKT = self.attention.energies(at, query, keys, coverage_BKTC)
+        weights_BKT = normalized(energy_BKT, states.padding_BT)
+        of_states = context(weights_BKT, values)
+        leaves = self.cover(self.source, coverage_BKTC, weights_BKT, share, before)
+        return Look({STATES: of_states}, of_states, {(self.source, STATES): weights_BKT}, {}, leaves)
+
+    def look_at_all(self, at: Moment, memory: Memory, state: State, query: Tensor, before: Tensor) -> Look:
+        """Every source, as the combination has them read together."""
+        assert self.combination is not None
+        views = {source: memory.views[f"{source}.{STATES}"] for source in self.config.sources}
+        covered = {source: state.leaves[f"coverage.{source}"] for source in self.coverages}
+        found = self.combination(at, query, before, views, covered)
+        leaves: dict[str, Tensor] = {}
+        for source, coverage_BKTC in covered.items():
+            share = views[source].covered_BTC[:, None]
+            leaves |= self.cover(source, coverage_BKTC, found.weights[source], share, before)
+        weights = {(source, STATES): weights_BKT for source, weights_BKT in found.weights.items()}
+        return Look({STATES: found.context}, found.context, weights, found.between, leaves)
+
+    def cover(
+        self, source: str, coverage_BKTC: Tensor | None, weights_BKT: Tensor, share: Tensor, before: Tensor
+    ) -> dict[str, Tensor]:
+        """A source's coverage after a look at it; nothing without coverage."""
+        if coverage_BKTC is None:
+            return {}
+        return {f"coverage.{source}": self.coverage_of(source)(coverage_BKTC, weights_BKT, share, before)}
 
     def climb(self, at: Moment, state: State, fed: Tensor | None, look: Look | None) -> Climb:
         """All layers' cells in turn. `fed` enters the first one; of a look the contexts enter all."""
@@ -247,11 +306,12 @@ class Decoder(nn.Module):
     def write(self, at: Moment, memory: Memory, state: State, hidden: Tensor, look: Look) -> Tensor:
         """The annotations after this step, written by its new state."""
         assert self.writing is not None
-        written, states = state.leaves["written"], memory.views[STATES]
-        weights_BKT = look.weights[states.source, KINDS[STATES]]
+        written = state.leaves["written"]
+        weights_BKT = look.weights[self.source, STATES]
         if self.writing_attention is not None:
             keys = self.writing_attention.keys(written)
-            weights_BKT = self.writing_attention.weights(at, hidden, keys, states.padding_BT)
+            energy_BKT = self.writing_attention.energies(at, hidden, keys)
+            weights_BKT = normalized(energy_BKT, memory.views[f"{self.source}.{STATES}"].padding_BT)
         after: Tensor = self.writing(at, hidden, weights_BKT, written)
         return after
 
@@ -297,13 +357,11 @@ def attention(config: Architecture, value: int, coverage_size: int = 0) -> Atten
     return AdditiveAttention(config.hidden, value, config.attention_size or config.hidden, coverage_size)
 
 
-def coverage(config: Architecture) -> Coverage | None:
-    """The recipe's coverage, if it has one."""
-    if config.coverage == "neural":
-        return NeuralCoverage(config.annotation, config.hidden, config.coverage_size or 10, config.gru or "cudnn")
+def coverage(config: Architecture) -> Coverage:
+    """The recipe's coverage."""
     if config.coverage == "linguistic":
         return LinguisticCoverage(config.annotation, config.fertility or 2.0)
-    return None
+    return NeuralCoverage(config.annotation, config.hidden, config.coverage_size or 10, config.gru or "cudnn")
 
 
 def full(leaf: Tensor) -> Tensor:

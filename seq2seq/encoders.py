@@ -1,7 +1,7 @@
-"""Encoders: from words to what the decoder can look at.
+"""Encoders: from words, or an image's regions, to what the decoder can look at.
 
 Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H, or H where
-directions are summed).
+directions are summed), F features of a region.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,95 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from seq2seq.batch import ImageInput, TextInput
 from seq2seq.cells import GRUCell
-from seq2seq.config import Architecture
+from seq2seq.config import Architecture, ImageGrid, ModelConfig
+from seq2seq.gates import SelectiveGate
+from seq2seq.networks import build_network
 from seq2seq.recurrence import Moment
+from seq2seq.text import PAD
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """What one source became: annotations (B, T, D), the summary (B, S) that the decoder's first state is made from,
+    padding (B, T), and a text's embeddings (B, T, E)."""
+
+    states_BTD: Tensor
+    summary_BS: Tensor
+    padding_BT: Tensor
+    words_BTE: Tensor | None = None
+
+
+class TextEncoder(nn.Module):
+    """Words, both directions over them, and the selective gate where the config has one."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.words = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
+        self.recurrent = BidirectionalEncoder(config)
+        gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
+        self.gate = None if gated is None else SelectiveGate(config.annotation, gated)
+
+    def forward(self, text: TextInput) -> Annotated:
+        words_BTE = self.words(text.ids_BT)  # word attention reads them as they are, the encoder with dropout
+        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
+        states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
+        if self.gate is not None:
+            ends = (encoded.last_forward_BH, encoded.first_backward_BH)
+            sentence_BS = torch.cat(ends, -1) if self.config.selective_gate == "concatenation" else sum(ends)
+            states_BTD = self.gate(states_BTD, sentence_BS)
+        return Annotated(states_BTD, self.summary(encoded, padding_BT), padding_BT, words_BTE)
+
+    def summary(self, encoded: "Encoded", padding_BT: Tensor) -> Tensor:
+        """What the first decoder state is made from, by `first_state`; a selective gate does not touch it."""
+        if encoded.last_BS is not None:
+            return encoded.last_BS
+        if self.config.first_state == "mean":
+            return mean_of_present(encoded.states_BTD, padding_BT)
+        if self.config.first_state == "ends":
+            return torch.cat([encoded.last_forward_BH, encoded.first_backward_BH], -1)
+        return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
+
+
+class ImageEncoder(nn.Module):
+    """An image's regions, row by row, each a linear projection of its features; the summary is their mean.
+
+    The features are given, or a convolutional network makes them from pixels, of the images that are there.
+    """
+
+    def __init__(self, config: ModelConfig, grid: ImageGrid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.network = None if grid.network is None else build_network(grid.network)
+        self.frozen = grid.network is not None and grid.network.frozen
+        self.projection = nn.Linear(grid.features, config.annotation)
+
+    def forward(self, image: ImageInput) -> Annotated:
+        states_BTD: Tensor = self.projection(self.features(image))
+        position_T = torch.arange(self.grid.regions, device=states_BTD.device)
+        padding_BT = position_T >= image.lengths_B[:, None]
+        return Annotated(states_BTD, mean_of_present(states_BTD, padding_BT), padding_BT)
+
+    def features(self, image: ImageInput) -> Tensor:
+        """(B, T, F), zeros for an absent image."""
+        if self.network is None:
+            return image.values.to(self.projection.weight.dtype)
+        there_N = image.lengths_B.nonzero().flatten()
+        shape = (len(image.lengths_B), self.grid.regions, self.grid.features)
+        nothing = self.projection.weight.new_zeros(shape)
+        if not len(there_N):
+            return nothing
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            features_NTF = self.network(image.values[there_N])
+        return nothing.to(features_NTF.dtype).index_copy(0, there_N, features_NTF)
+
+
+def mean_of_present(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
+    """The mean of each row's real positions, (B, D); zeros where there is none."""
+    present_BT1 = (~padding_BT)[:, :, None]
+    return (states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Ensemble(nn.Module):
 
     def memories(self, memory: Memory) -> list[Memory]:
         """Each member's own."""
-        summaries = memory.summary_BS.split([member.config.summary_size for member in self.models], -1)
+        summaries = memory.summary_BS.split([member.config.summaries_size for member in self.models], -1)
         return [
             replace(memory, views=named(i, memory.views), summary_BS=summary) for i, summary in enumerate(summaries)
         ]

@@ -6,16 +6,29 @@ The service's engine thread and the offline commands drive the same `Generation`
 import re
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
 import torch
 
-from seq2seq.batch import collate
+from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.bundle import Bundle
+from seq2seq.config import ImageGrid
 from seq2seq.ensemble import Predictor
 from seq2seq.errors import CallError, RequestError
-from seq2seq.looks import Explanation, Looks, Span, by_words, explain, means, sums
+from seq2seq.looks import (
+    Explanation,
+    Looks,
+    SourceLooks,
+    Span,
+    by_target_words,
+    by_words,
+    explain,
+    means,
+    rounded,
+    sums,
+)
 from seq2seq.memory import fit
 from seq2seq.model import Model
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
@@ -29,20 +42,23 @@ LOOKAHEAD = 16  # table-fulls of requests that offline search reads ahead, to so
 
 @dataclass(frozen=True)
 class Request:
-    """A text for every source of the model, and how to search for its output.
+    """What the model is to read, by the name of the source, and how to search for its output.
 
-    `raw` says that the texts are as people write them; False, that they are tokenised as the training data was.
+    A model of several sources does without those that are not named, but for one. An image is pixels (S, S, 3) in
+    uint8, or features of regions (T, F), as the model's `ImageGrid` asks. `raw` says that the texts are as people write
+    them; False, that they are tokenised as the training data was.
     """
 
     texts: dict[str, str]
     options: SearchOptions
     explain: bool = False
     raw: bool = True
+    images: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A request in the model's terms."""
+    """A request in the model's terms: the texts that it has in ids."""
 
     request: Request
     sources: dict[str, Encoded]
@@ -50,8 +66,8 @@ class Row:
 
     @property
     def length(self) -> int:
-        """Words of its longest source, the end symbol counted."""
-        return max(len(encoded.ids) for encoded in self.sources.values()) + 1
+        """Words of its longest text, the end symbol counted."""
+        return max((len(encoded.ids) for encoded in self.sources.values()), default=0) + 1
 
 
 @dataclass(frozen=True)
@@ -98,42 +114,65 @@ class Generation:
         return self.slots - self.live
 
     def encode(self, request: Request) -> Row:
-        """The request in ids. Raises RequestError for what cannot be searched: no text, too long, too wide a beam."""
+        """The request in ids. Raises RequestError for what cannot be searched: nothing to read, an empty text, one that
+        is too long, an image of another shape, too wide a beam."""
         card = self.bundle.card
-        if unknown := set(request.texts) - set(card.model.sources):
-            raise RequestError(
-                sorted(unknown)[0], "the model has no such source", f"it reads {', '.join(card.model.sources)}"
-            )
+        for given, known in ((request.texts, card.model.texts), (request.images, card.model.images)):
+            if unknown := set(given) - set(known):
+                raise RequestError(
+                    sorted(unknown)[0],
+                    "the model has no such source",
+                    f"it reads {'; '.join(f'{name}: {source}' for name, source in card.model.sources.items())}",
+                )
         if request.options.beam > self.table.width:
             raise RequestError("beam_size", f"{request.options.beam} is more than the {self.table.width} allowed here")
-        sources = {}
-        for name in card.model.sources:
-            if name not in request.texts:
-                raise RequestError(name, "the text is missing")
-            encoded = self.bundle.tokenizers[name].encode(request.texts[name], raw=request.raw)
-            if not encoded.ids:
-                raise RequestError(name, "the text is empty")
-            if len(encoded.ids) > card.limits.source_length:
-                raise RequestError(
-                    name,
-                    f"the text has {len(encoded.ids)} tokens, and the model reads at most {card.limits.source_length}",
-                    "split it into sentences",
-                )
-            sources[name] = encoded
-        longest = request.options.longest(max(len(encoded.ids) for encoded in sources.values()))
+        for name, image in request.images.items():
+            check_shape(name, image, card.model.images[name])
+        if not request.texts and not request.images:
+            (first, *_) = card.model.sources
+            wanted = "the text is missing" if len(card.model.sources) == 1 else "every source is missing"
+            raise RequestError(first, wanted, f"give {' or '.join(card.model.sources)}")
+        sources = {name: self._encoded(name, request) for name in card.model.texts if name in request.texts}
+        regions = max((card.model.images[name].regions for name in request.images), default=0)
+        longest = request.options.longest(max((len(encoded.ids) for encoded in sources.values()), default=regions))
         return Row(request, sources, min(longest, card.limits.target_length))
+
+    def _encoded(self, name: str, request: Request) -> Encoded:
+        """One text in ids."""
+        encoded = self.bundle.tokenizers[name].encode(request.texts[name], raw=request.raw)
+        limit = self.bundle.card.limits.source_length
+        if not encoded.ids:
+            raise RequestError(name, "the text is empty")
+        if len(encoded.ids) > limit:
+            raise RequestError(
+                name,
+                f"the text has {len(encoded.ids)} tokens, and the model reads at most {limit}",
+                "split it into sentences",
+            )
+        return encoded
 
     def admit(self, rows: Sequence[tuple[Hashable, Row]]) -> None:
         """Let requests into the table, at most `free` of them, each under a key of its own."""
         if not rows:
             return
-        batch = collate({name: [row.sources[name].ids for _, row in rows] for name in self.bundle.card.model.sources})
         waiting = [
             Waiting(key, row.request.options, row.longest, row.request.explain or row.request.options.replace_unknown)
             for key, row in rows
         ]
-        self.table.admit(batch, waiting)
+        self.table.admit(self._batch([row for _, row in rows]), waiting)
         self.rows.update(rows)
+
+    def _batch(self, rows: Sequence[Row]) -> Batch:
+        """What the model reads; a source that a row does not have is absent."""
+        config = self.bundle.card.model
+        texts = {
+            name: [row.sources[name].ids if name in row.sources else None for row in rows] for name in config.texts
+        }
+        images = {
+            name: stack_images([row.request.images.get(name) for row in rows], blank(grid), grid.regions)
+            for name, grid in config.images.items()
+        }
+        return collate(texts, images=images)
 
     def advance(self) -> list[tuple[Hashable, Answer]]:
         """One word for every live hypothesis; the answers to what finished."""
@@ -188,30 +227,35 @@ class Generation:
         by: str | None = None,
         vocabulary: bool = False,
     ) -> Iterator[Explanation]:
-        """What given outputs look at, by forced decoding: texts by source, and the output, in order.
+        """What given outputs look at, by forced decoding: texts by source, and the output, in order. Images are absent.
 
         `raw`: texts as people write them; otherwise their words stand between spaces, also where the model was trained
         on raw text, which it is then given. `by` is the kind of looks that words are aligned by (`kinds`); None: the
         best that the model has. `vocabulary`: as `Model.looks` has it.
         """
         for group in groups(pairs, self.slots):
-            sources = {
-                name: self.read(name, [texts[name] for texts, _ in group], raw)
-                for name in self.bundle.card.model.sources
-            }
             targets = self.read("target", [target for _, target in group], raw)
-            batch = collate(
-                {name: [text.encoded.ids for text in texts] for name, texts in sources.items()},
-                [text.encoded.ids for text in targets],
-            )
+            given = [
+                {name: self.read(name, [texts[name]], raw)[0] for name in self.bundle.card.model.texts if name in texts}
+                for texts, _ in group
+            ]
+            batch = self._pairs(given, targets)
             assert batch.target_BL is not None
             with torch.inference_mode():
                 device = self.table.device
                 memory = self.bundle.model.encode(batch.to(device))
                 looks = self.bundle.model.looks(memory, batch.target_BL.to(device)[:, None], vocabulary)
-            for i, target in enumerate(targets):
-                own = {name: texts[i] for name, texts in sources.items()}
+            for i, (own, target) in enumerate(zip(given, targets, strict=True)):
                 yield self._explain(own, target, looks.pick(i, 1), by)
+
+    def _pairs(self, given: "Sequence[dict[str, Text]]", targets: "Sequence[Text]") -> Batch:
+        """Texts and outputs as a batch, without images."""
+        config = self.bundle.card.model
+        texts = {name: [own[name].encoded.ids if name in own else None for own in given] for name in config.texts}
+        images = {
+            name: stack_images([None] * len(given), blank(grid), grid.regions) for name, grid in config.images.items()
+        }
+        return collate(texts, [text.encoded.ids for text in targets], images=images)
 
     def read(self, name: str, texts: Sequence[str], raw: bool = True) -> list["Text"]:
         """Texts of a source, or of the target, as the model is given them, with their words; `raw` as in `align`."""
@@ -239,7 +283,7 @@ class Generation:
         (first, *_) = sources
         steps = len(written.encoded.ids) + 1
         nulls = max(0, len(sources[first].encoded.ids) + 1 - steps)
-        batch = collate({name: [text.encoded.ids] for name, text in sources.items()}, [written.encoded.ids])
+        batch = self._pairs([sources], [written])
         assert batch.target_BL is not None
         target_1KL = fit(batch.target_BL, 1, steps + nulls, PAD)[:, None].to(self.table.device)
         with torch.inference_mode():
@@ -276,6 +320,8 @@ class Generation:
     def _replace(self, row: Row, hypothesis: Hypothesis, looks: Looks | None, k: int) -> dict[int, str]:
         """For every unknown word of an output, by position: the source word that it most looked at."""
         assert looks is not None
+        if not row.sources:
+            return {}
         (name, encoded), *_ = row.sources.items()
         text = row.request.texts[name]
         spans = self.bundle.tokenizers[name].words(text, row.request.raw)
@@ -295,20 +341,39 @@ class Generation:
         return {name: Text(spans(texts[name], words[name]), words[name], row.sources[name]) for name in row.sources}
 
     def _explain(self, sources: dict[str, "Text"], output: "Text", looks: Looks, by: str | None = None) -> Explanation:
-        """The looks of one output, between words."""
-        (name, source), *_ = sources.items()
+        """The looks of one output, between words; of an image, between words and regions."""
+        config = self.bundle.card.model
+        places = (output.encoded.offsets, output.words)
+        name = next((name for name in config.texts if name in sources), None)
+        source = Text([], [], Encoded([], [])) if name is None else sources[name]
         pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
-        matrices = {kind: by_words(weights[0, 0].cpu(), *pieces) for kind, weights in looks.matrices().items()}
-        gate = None if looks.gate is None else means(looks.gate[0, 0].cpu(), output.encoded.offsets, output.words)
-        fertility = looks.fertility.get(name)
+        found = {} if name is None else looks.matrices(name)
+        fertility = None if name is None else looks.fertility.get(name)
         return explain(
             source.shown,
             output.shown,
-            matrices,
-            gate,
+            {kind: by_words(weights[0, 0].cpu(), *pieces) for kind, weights in found.items()},
+            None if looks.gate is None else means(looks.gate[0, 0].cpu(), *places),
             None if fertility is None else sums(fertility[0].cpu(), source.encoded.offsets, source.words),
             by,
+            self._every_source(sources, output, looks) if len(config.sources) > 1 else None,
+            {key: means(weight[0, 0].cpu(), *places) for key, weight in looks.between.items()} or None,
         )
+
+    def _every_source(self, sources: dict[str, "Text"], output: "Text", looks: Looks) -> dict[str, SourceLooks]:
+        """What was looked at in each source that is there."""
+        config = self.bundle.card.model
+        every = {}
+        for name, text in sources.items():
+            pieces = (text.encoded.offsets, output.encoded.offsets, text.words, output.words)
+            found = {kind: by_words(weights[0, 0].cpu(), *pieces) for kind, weights in looks.matrices(name).items()}
+            every[name] = SourceLooks(words=text.shown, matrices=rounded(found))
+        for name, grid in config.images.items():
+            weights_LT = looks.weights[name, "attention"][0, 0, :, : grid.regions].cpu()
+            if weights_LT.any():
+                found = {"attention": by_target_words(weights_LT, output.encoded.offsets, output.words)}
+                every[name] = SourceLooks(grid=(grid.rows, grid.columns), matrices=rounded(found))
+        return every
 
 
 @dataclass(frozen=True)
@@ -335,6 +400,21 @@ class RunOn:
 
     explanation: Explanation
     guesses: list[str]
+
+
+def blank(grid: ImageGrid) -> np.ndarray:
+    """An image of the shape and type that a model reads."""
+    if grid.network is None:
+        return np.zeros((grid.regions, grid.features), np.float32)
+    return np.zeros((grid.network.size, grid.network.size, 3), np.uint8)
+
+
+def check_shape(name: str, image: np.ndarray, grid: ImageGrid) -> None:
+    """Raises RequestError for an image that is not what the model reads."""
+    wanted = blank(grid)
+    if (image.shape, image.dtype) != (wanted.shape, wanted.dtype):
+        shape = " x ".join(map(str, image.shape))
+        raise RequestError(name, f"the image is {shape} of {image.dtype}, and the model reads {grid}")
 
 
 def spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:

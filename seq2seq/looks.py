@@ -12,14 +12,18 @@ from torch import Tensor
 class Looks:
     """What was looked at in a step, (B, K, ...), or in L steps, (B, K, L, ...). Never kept on a module.
 
-    weights: by (source, kind) over source positions, (..., T); a row sums to 1. Kinds: attention, word_attention.
+    weights: by (source, kind) over source positions, (..., T); a row sums to 1 (with a flat combination those of all
+        sources together), and to 0 in a source that is absent. Kinds: attention, word_attention.
     gates: a contextual gate's vector o (..., H) for every decoder layer.
     fertility: by source what linguistic coverage predicts of every position, (B, T): the same at every step.
+    between: by source, and `sentinel`, what it weighs in all, (...); empty where no softmax goes over sources. With a
+        flat combination a source's weights sum to this.
     """
 
     weights: dict[tuple[str, str], Tensor]
     gates: tuple[Tensor, ...] = ()
     fertility: dict[str, Tensor] = field(default_factory=dict)
+    between: dict[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
     def stack(steps: Sequence["Looks"]) -> "Looks":
@@ -29,6 +33,7 @@ class Looks:
             {name: torch.stack([look.weights[name] for look in steps], 2) for name in first.weights},
             tuple(torch.stack(layer, 2) for layer in zip(*(look.gates for look in steps), strict=True)),
             first.fertility,
+            {name: torch.stack([look.between[name] for look in steps], 2) for name in first.between},
         )
 
     def pick(self, row: int, hypotheses: int) -> "Looks":
@@ -37,6 +42,7 @@ class Looks:
             {name: weights[row : row + 1, :hypotheses] for name, weights in self.weights.items()},
             tuple(gate[row : row + 1, :hypotheses] for gate in self.gates),
             {source: fertility[row : row + 1] for source, fertility in self.fertility.items()},
+            {name: weight[row : row + 1, :hypotheses] for name, weight in self.between.items()},
         )
 
     @staticmethod
@@ -47,7 +53,11 @@ class Looks:
         """
         tables = [look.weights | look.gated for look in several]
         common = [name for name in tables[0] if all(name in table for table in tables)]
-        return Looks({name: torch.stack([table[name] for table in tables]).mean(0) for name in common})
+        shared = [name for name in several[0].between if all(name in look.between for look in several)]
+        return Looks(
+            {name: torch.stack([table[name] for table in tables]).mean(0) for name in common},
+            between={name: torch.stack([look.between[name] for look in several]).mean(0) for name in shared},
+        )
 
     @property
     def attention(self) -> Tensor:
@@ -69,9 +79,8 @@ class Looks:
         )
         return {(source, "gated"): torch.lerp(words_LT, self.weights[source, "attention"], gate[..., None])}
 
-    def matrices(self) -> dict[str, Tensor]:
-        """The first source's weights by kind, the gated included."""
-        source = next(iter(self.weights))[0]
+    def matrices(self, source: str) -> dict[str, Tensor]:
+        """A source's weights by kind, the gated included."""
         return {kind: weights for (name, kind), weights in (self.weights | self.gated).items() if name == source}
 
 
@@ -83,8 +92,22 @@ class Span(BaseModel):
     end: int
 
 
+class SourceLooks(BaseModel):
+    """What an output's words looked at in one of several sources.
+
+    Rows of a matrix are target words, columns the source's words, or an image's regions, row by row.
+    """
+
+    words: list[Span] | None = Field(None, description="a text's words")
+    grid: tuple[int, int] | None = Field(None, description="an image's rows and columns of regions")
+    matrices: dict[str, list[list[float]]] = Field(description="weights by name; a row sums to at most 1")
+
+
 class Explanation(BaseModel):
-    """What an output's words looked at. Rows of a matrix are target words, columns source words."""
+    """What an output's words looked at. Rows of a matrix are target words, columns source words.
+
+    For a model of several sources `source`, `matrices` and `alignment` are those of the first text that it was given.
+    """
 
     source: list[Span] = Field(description="the words of the request")
     target: list[Span] = Field(description="the words of the answer")
@@ -96,6 +119,12 @@ class Explanation(BaseModel):
         None, description="with linguistic coverage: target words that each source word was expected to make"
     )
     alignment: list[tuple[int, int]] = Field(description="pairs of a source word and a target word")
+    sources: dict[str, SourceLooks] | None = Field(
+        None, description="of a model of several sources: each that it was given, by name"
+    )
+    between: dict[str, list[float]] | None = Field(
+        None, description="what each source, and the sentinel, weighed for every target word"
+    )
 
 
 ALIGNING = ("uam", "gated", "attention")  # kinds of looks that alignments are read from, the best first
@@ -113,22 +142,30 @@ def explain(
     gate: Sequence[float] | None = None,
     fertility: Sequence[float] | None = None,
     by: str | None = None,
+    sources: dict[str, SourceLooks] | None = None,
+    between: dict[str, list[float]] | None = None,
 ) -> Explanation:
-    """An explanation from matrices (target words, source words).
+    """An explanation from matrices (target words, source words); none where no text was read.
 
     A target word is aligned to the source word with the largest weight in `by`, or in the best matrix there is.
     """
-    chosen = matrices[by or best_of(matrices)]
+    chosen = matrices[by or best_of(matrices)] if matrices else ()
     links = [(int(row.argmax()), j) for j, row in enumerate(chosen) if row.numel() and float(row.max()) > 0]
-    rounded = {name: [[round(float(w), 4) for w in row] for row in matrix] for name, matrix in matrices.items()}
     return Explanation(
         source=list(source),
         target=list(target),
-        matrices=rounded,
+        matrices=rounded(matrices),
         gate=None if gate is None else [round(float(g), 4) for g in gate],
         fertility=None if fertility is None else [round(float(f), 4) for f in fertility],
         alignment=sorted(links),
+        sources=sources,
+        between=None if between is None else {name: [round(w, 4) for w in row] for name, row in between.items()},
     )
+
+
+def rounded(matrices: dict[str, Tensor]) -> dict[str, list[list[float]]]:
+    """Matrices as they are written."""
+    return {name: [[round(float(w), 4) for w in row] for row in matrix] for name, matrix in matrices.items()}
 
 
 def by_words(
@@ -144,9 +181,14 @@ def by_words(
     symbol) is left out, so that a row may sum to less than 1.
     """
     columns_TS = membership(source, source_words, weights_LT)
-    rows_LW = membership(target, target_words, weights_LT)
+    return by_target_words(weights_LT[:, : len(source)], target, target_words) @ columns_TS
+
+
+def by_target_words(weights_LT: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> Tensor:
+    """Weights (target words, T) from weights (target subwords, T): averaged over a word."""
+    rows_LW = membership(target, words, weights_LT)
     shares_LW = rows_LW / rows_LW.sum(0).clamp(min=1)
-    return shares_LW.T @ weights_LT[: len(target), : len(source)] @ columns_TS
+    return shares_LW.T @ weights_LT[: len(target)]
 
 
 def means(values_L: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:

@@ -6,6 +6,7 @@ V target vocabulary.
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +14,12 @@ from torch.nn import functional as F
 
 from seq2seq.batch import Batch
 from seq2seq.cells import GRUCell, LSTMCell
-from seq2seq.config import ModelConfig
+from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.decoder import STATES, Decoder
-from seq2seq.encoders import BidirectionalEncoder, Encoded
-from seq2seq.gates import SelectiveGate
+from seq2seq.encoders import ImageEncoder, TextEncoder
 from seq2seq.looks import Looks
 from seq2seq.losses import Loss, bag_of_words, cross_entropy, log_likelihoods
-from seq2seq.memory import Memory, State, fit
+from seq2seq.memory import Memory, State, View, fit
 from seq2seq.recurrence import Moment
 from seq2seq.text import BEGIN, PAD
 
@@ -30,22 +30,28 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        (self.source,) = config.sources
-        words = config.texts[self.source].vocabulary
-        self.source_words = nn.Embedding(words, config.embedding, padding_idx=PAD)
-        self.encoder = BidirectionalEncoder(config)
-        gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
-        self.selective_gate = None if gated is None else SelectiveGate(config.annotation, gated)
+        self.encoders = nn.ModuleDict(
+            {
+                name: TextEncoder(config, source.vocabulary)
+                if isinstance(source, TextVocabulary)
+                else ImageEncoder(config, source)
+                for name, source in config.sources.items()
+            }
+        )
         # The alignment module's <null>, which a target is filled up with, is PAD: then a word that is learned.
         null = None if config.alignment_module else PAD
         self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
         self.decoder = Decoder(config)
         self.output = nn.Linear(config.readout_size, config.target.vocabulary)
-        self.alignment = nn.Linear(config.readout_size, words) if config.alignment_module else None
+        self.alignment = None
+        if config.alignment_module:
+            ((self.source, words),) = config.texts.items()
+            self.alignment = nn.Linear(config.readout_size, words.vocabulary)
         if config.tie_embeddings in ("output", "all"):
             self.output.weight = self.target_words.weight
         if config.tie_embeddings == "all":
-            self.source_words.weight = self.target_words.weight
+            for text in self.texts.values():
+                text.words.weight = self.target_words.weight
         self.output_dropout = config.dropout if config.output_dropout is None else config.output_dropout
         self.initialize()
 
@@ -54,28 +60,33 @@ class Model(nn.Module):
         """The kinds of looks that it explains itself by."""
         return self.config.looks
 
+    @property
+    def texts(self) -> dict[str, TextEncoder]:
+        """The encoders of sources that are text."""
+        return {name: cast(TextEncoder, self.encoders[name]) for name in self.config.texts}
+
+    @property
+    def images(self) -> dict[str, ImageEncoder]:
+        """The encoders of sources that are images."""
+        return {name: cast(ImageEncoder, self.encoders[name]) for name in self.config.images}
+
     def encode(self, batch: Batch) -> Memory:
         """What the decoder reads, computed once a sentence."""
-        text = batch.text(self.source)
-        words_BTE = self.source_words(text.ids_BT)  # word attention reads them as they are, the encoder with dropout
-        encoded = self.encoder(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
-        states_BTD = encoded.states_BTD
-        if self.selective_gate is not None:
-            ends = (encoded.last_forward_BH, encoded.first_backward_BH)
-            sentence_BS = torch.cat(ends, -1) if self.config.selective_gate == "concatenation" else sum(ends)
-            states_BTD = self.selective_gate(states_BTD, sentence_BS)
-        views = self.decoder.views(self.source, words_BTE, states_BTD, text.padding_BT)
-        tokens = {} if self.alignment is None else {self.source: text.ids_BT.masked_fill(text.padding_BT, PAD)}
-        return Memory(views, self.summary(encoded, text.padding_BT), tokens)
-
-    def summary(self, encoded: Encoded, padding_BT: Tensor) -> Tensor:
-        """What the first decoder state is made from, by `first_state`; a selective gate does not touch it."""
-        if encoded.last_BS is not None:
-            return encoded.last_BS
-        if self.config.first_state == "mean":
-            present_BT1 = (~padding_BT)[:, :, None]
-            return (encoded.states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
-        return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
+        if self.training and self.config.source_dropout:
+            batch = hide(batch, self.config.source_dropout)
+        views: dict[str, View] = {}
+        summaries = []
+        for name in self.config.sources:
+            read = self.encoders[name](batch.sources[name])
+            views |= self.decoder.views(name, read)
+            if self.config.combination != "none":  # an absent source says nothing
+                read = replace(read, summary_BS=read.summary_BS * ~read.padding_BT.all(-1, keepdim=True))
+            summaries.append(read.summary_BS)
+        tokens = {}
+        if self.alignment is not None:
+            text = batch.text(self.source)
+            tokens[self.source] = text.ids_BT.masked_fill(text.padding_BT, PAD)
+        return Memory(views, torch.cat(summaries, -1), tokens)
 
     def start(self, memory: Memory) -> State:
         """The decoder's state before the first word, one hypothesis a sentence."""
@@ -92,8 +103,8 @@ class Model(nn.Module):
         readouts_BKLR, looks = self.unroll(memory, target_BKL)
         stacked = Looks.stack(looks)
         if self.config.coverage == "linguistic":
-            states = memory.views[STATES]
-            stacked = replace(stacked, fertility={states.source: states.covered_BTC[..., 0]})
+            views = {view.source: view for name, view in memory.views.items() if name.endswith(f".{STATES}")}
+            stacked = replace(stacked, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
         return readouts_BKLR, stacked
 
     def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
@@ -113,7 +124,7 @@ class Model(nn.Module):
         q_BKLT = log_q.gather(-1, index_BKLT).exp().masked_fill(index_BKLT == PAD, 0.0)
         if vocabulary:
             q_BKLT = q_BKLT * (index_BKLT == log_q.argmax(-1, keepdim=True))
-        attention_BKLT = looks.attention.to(q_BKLT.dtype)
+        attention_BKLT = looks.weights[self.source, STATES].to(q_BKLT.dtype)
         most_BKLV = torch.zeros_like(log_q).scatter_reduce(-1, index_BKLT, attention_BKLT, "amax")
         there_BKLT = (attention_BKLT == most_BKLV.gather(-1, index_BKLT)).to(q_BKLT.dtype)
         places_BKLV = torch.zeros_like(log_q).scatter_add(-1, index_BKLT, there_BKLT)
@@ -159,15 +170,15 @@ class Model(nn.Module):
         """
         assert batch.target_BL is not None
         target_BL = batch.target_BL
-        text = batch.text(self.source)
         if self.alignment is not None:
-            target_BL = fit(target_BL, 1, max(target_BL.shape[1], text.ids_BT.shape[1]), PAD)
+            target_BL = fit(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
         readouts_BLR = self.unroll(self.encode(batch), target_BL[:, None])[0][:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
         real_BL = target_BL != PAD
         loss = self.cross_entropy(readouts_BLR, target_BL, real_BL, smoothing)
         if self.alignment is None:
             return loss
+        text = batch.text(self.source)
         steps_BL = align_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
         null_BL = ~real_BL & (torch.arange(target_BL.shape[1], device=real_BL.device) < text.lengths_B[:, None])
         nulls = self.cross_entropy(readouts_BLR, target_BL, null_BL, smoothing)
@@ -212,21 +223,26 @@ class Model(nn.Module):
             else:
                 nn.init.xavier_uniform_(parameter)
         if kind == "xavier":  # Glorot's fan would be the vocabulary: far too small
-            for weight in (self.output.weight, self.source_words.weight, self.target_words.weight):
+            for weight in (self.output.weight, *(words.weight for words in self.embeddings)):
                 nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
             open_forget_gates(self)
         elif kind == "orthogonal":
             orthogonalize(self)
-        for words in (self.source_words, self.target_words):
+        for words in self.embeddings:
             if words.padding_idx is not None:
                 words.weight[PAD] = 0
+
+    @property
+    def embeddings(self) -> list[nn.Embedding]:
+        """The words of every text source, and of the target."""
+        return [*(text.words for text in self.texts.values()), self.target_words]
 
     def parts(self) -> dict[str, int]:
         """Parameters by part; those that are shared count once."""
         seen: set[int] = set()
         counts: dict[str, int] = {}
         for name, parameter in self.named_parameters():
-            part = ".".join(name.split(".")[: 2 if name.startswith("decoder") else 1])
+            part = ".".join(name.split(".")[: {"decoder": 2, "encoders": 3}.get(name.split(".")[0], 1)])
             counts[part] = counts.get(part, 0) + (0 if id(parameter) in seen else parameter.numel())
             seen.add(id(parameter))
         return counts
@@ -257,6 +273,18 @@ def orthogonalize(model: Model) -> None:
         for weight in recurrent:
             for gate in weight.split(hidden):
                 gate.copy_(nn.init.orthogonal_(torch.empty(hidden, hidden)))
+
+
+def hide(batch: Batch, share: float) -> Batch:
+    """The batch without a share of the sources that its sentences have; where all would go, all stay."""
+    lengths_NB = torch.stack([source.lengths_B for source in batch.sources.values()])
+    kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape, device=lengths_NB.device) >= share)
+    kept_NB = kept_NB | ~kept_NB.any(0)
+    hidden = {
+        name: replace(source, lengths_B=source.lengths_B * kept)
+        for (name, source), kept in zip(batch.sources.items(), kept_NB, strict=True)
+    }
+    return replace(batch, sources=hidden)
 
 
 def align_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:

@@ -260,7 +260,7 @@ class SlotTable:
             return
         index = torch.tensor(rows, device=self.device)
         memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
-        capacity = {source: bucket(int(memory.lengths_B(source).max())) for source in memory.capacity}
+        capacity = {source: bucket(max(1, int(memory.lengths_B(source).max()))) for source in memory.capacity}
         longest = max(one.longest for one in self.waiting) + 1
         self.memory = memory.resize(capacity)
         self.rows = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)

@@ -118,7 +118,7 @@ def test_info_counts_parameters(toy, tmp_path, capsys):
     assert cli.run(["info", "rnnsearch", "--vocabulary", "100,200", "--set", "model.hidden=8", "--json"]) == 0
     small = json.loads(capsys.readouterr().out)
     assert small["parameters"]["total"] == sum(small["parameters"]["parts"].values())
-    assert small["parameters"]["parts"]["source_words"] == 100 * 256
+    assert small["parameters"]["parts"]["encoders.source.words"] == 100 * 256
     assert small["parameters"]["parts"]["target_words"] == 200 * 256
     assert cli.run(["info", str(toy), "--json"]) == 0
     model = json.loads(capsys.readouterr().out)

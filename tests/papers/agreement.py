@@ -79,7 +79,7 @@ def agrees(model: Model, transcription: Transcription) -> None:
     theirs_gradients = torch.autograd.grad(theirs_loss, list(model.parameters()), allow_unused=True)
     for (name, parameter), mine, paper in zip(model.named_parameters(), ours_gradients, theirs_gradients, strict=True):
         gradient = torch.zeros_like(parameter) if paper is None else paper
-        if name in ("source_words.weight", "target_words.weight") and not model.config.alignment_module:
+        if name in ("encoders.source.words.weight", "target_words.weight") and not model.config.alignment_module:
             gradient[0] = mine[0]  # padding's row is never looked up
         close(mine, gradient, f"gradient of {name}")
 

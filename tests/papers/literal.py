@@ -79,9 +79,9 @@ def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list
         states = []
         for x in xs:
             if config.cell == "gru" and config.gru == "paper":
-                s, c = cell(w, config, f"encoder.{side}.{stack}.layers.{layer}", x, zeros(0), s, c)
+                s, c = cell(w, config, f"encoders.source.recurrent.{side}.{stack}.layers.{layer}", x, zeros(0), s, c)
             else:
-                s, c = kernel_cell(w, config, f"encoder.{side}.{stack}", layer, x, s, c)
+                s, c = kernel_cell(w, config, f"encoders.source.recurrent.{side}.{stack}", layer, x, s, c)
             states.append(s)
         xs = states
         ends.append((s, c))
@@ -91,7 +91,7 @@ def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list
 def encode(w: Weights, config: Any, x: list[int]) -> tuple[list[Tensor], Tensor, Tensor, list[Any]]:
     """h_j of every word; the top layer's last forward and first backward state; and for every layer both directions'
     last states and memories, summed."""
-    h = [w["source_words.weight"][x_j] for x_j in x]
+    h = [w["encoders.source.words.weight"][x_j] for x_j in x]
     layers = config.encoder_layers or config.layers
     stacks, depth = (layers, 1) if config.encoder_stacks == "interleaved" else (1, layers)
     sums: list[Any] = []

@@ -25,12 +25,12 @@ def coverage_gru(w: Weights, config: Any, C: torch.Tensor, a: torch.Tensor, h_j:
     """A GRU without biases over the weight, the annotation and the previous state (Tu et al. 2016, section 3.1.2)."""
     d = C.shape[0]
     known = (
-        w["decoder.coverage.weight.weight"][:, 0] * a
-        + w["decoder.coverage.annotation.weight"] @ h_j
-        + w["decoder.coverage.state.weight"] @ s
+        w["decoder.coverages.source.weight.weight"][:, 0] * a
+        + w["decoder.coverages.source.annotation.weight"] @ h_j
+        + w["decoder.coverages.source.state.weight"] @ s
     )
-    r, z = sigma(known[: 2 * d] + w["decoder.coverage.gates.weight"] @ C).chunk(2)
-    U = w["decoder.coverage.candidate.weight"]
+    r, z = sigma(known[: 2 * d] + w["decoder.coverages.source.gates.weight"] @ C).chunk(2)
+    U = w["decoder.coverages.source.candidate.weight"]
     if config.gru == "paper":
         return (1 - z) * C + z * torch.tanh(known[2 * d :] + U @ (r * C))
     return (1 - z) * torch.tanh(known[2 * d :] + r * (U @ C)) + z * C
@@ -49,7 +49,7 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
         C = [zeros(config.coverage_size or 10) for _ in range(N)]
     elif config.coverage == "linguistic":
         C = [zeros(1) for _ in range(N)]
-        U_f = w["decoder.coverage.fertility.weight"][0]
+        U_f = w["decoder.coverages.source.fertility.weight"][0]
         fertility = torch.stack([(config.fertility or 2.0) * sigma(U_f @ h_j) for h_j in h])
     log_p, weights = [], []
     for t in range(len(y)):

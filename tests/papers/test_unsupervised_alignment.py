@@ -28,8 +28,8 @@ def gated(
 ) -> list[torch.Tensor]:
     """sGate_i = sigma(W h_i + U s + b), h'_i = h_i * sGate_i (Zhou et al. 2017)."""
     s = last + first if config.selective_gate == "sum" else torch.cat([last, first])
-    W, b = w["selective_gate.annotation.weight"], w["selective_gate.annotation.bias"]
-    U = w["selective_gate.sentence.weight"]
+    W, b = w["encoders.source.gate.annotation.weight"], w["encoders.source.gate.annotation.bias"]
+    U = w["encoders.source.gate.sentence.weight"]
     return [h_i * sigma(W @ h_i + U @ s + b) for h_i in h]
 
 
@@ -40,7 +40,7 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
     s, memory = first_state(w, config, h, last, first, sums)  # (6)
     if config.selective_gate != "none":
         h = gated(w, config, h, last, first)
-    words = [w["source_words.weight"][x_i] for x_i in x]
+    words = [w["encoders.source.words.weight"][x_i] for x_i in x]
     I, J1 = len(x), len(y)  # noqa: E741 - the paper's I, and J + 1
     nulls = max(0, I - J1) if config.alignment_module else 0
     y_prime = [*y, *[NULL] * nulls]  # Y'

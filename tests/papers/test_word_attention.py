@@ -26,7 +26,7 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
     n, layers = config.hidden, config.decoder_layers or config.layers
     h, last, first, sums = encode(w, config, x)
     s, memory = first_state(w, config, h, last, first, sums)
-    embeddings = [w["source_words.weight"][x_j] for x_j in x]
+    embeddings = [w["encoders.source.words.weight"][x_j] for x_j in x]
     log_p, alphas, betas, gates = [], [], [], [[] for _ in range(layers)]
     for i in range(len(y)):
         y_before = word_before(w, config, y, i)

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_bundle_comes_back_whole(folder: Path) -> None:
     bundle, again = seq2seq.load(folder), seq2seq.load(folder)
     assert bundle.card.weights_sha256 == hash_weights(own_weights(bundle.model)) == again.card.weights_sha256
-    assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.source_words.weight
+    assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.texts["source"].words.weight
     assert bundle.tokenizers["source"].decode(bundle.tokenizers["source"].encode("ein Hund").ids) == "ein Hund"
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
     assert torch.equal(bundle.model.loss(batch).nats, again.model.loss(batch).nats)

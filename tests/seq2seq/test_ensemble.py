@@ -38,9 +38,9 @@ def test_a_model_with_itself_is_the_model(system: str, copies: int, waiting) -> 
         for one, other in zip(ours.hypotheses, theirs.hypotheses, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-12)
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-12)
-        assert ours.looks.matrices().keys() == theirs.looks.matrices().keys()
-        for kind, weights in theirs.looks.matrices().items():
-            torch.testing.assert_close(ours.looks.matrices()[kind], weights, rtol=0, atol=1e-12)
+        assert ours.looks.matrices("source").keys() == theirs.looks.matrices("source").keys()
+        for kind, weights in theirs.looks.matrices("source").items():
+            torch.testing.assert_close(ours.looks.matrices("source")[kind], weights, rtol=0, atol=1e-12)
 
 
 def test_probabilities_and_looks_are_the_members_means() -> None:
@@ -93,8 +93,8 @@ def test_what_is_beside_a_sentence_changes_nothing(waiting) -> None:
             assert ours.score == pytest.approx(theirs.score, abs=1e-9)
         steps = len(found.hypotheses[0].ids) + 1
         torch.testing.assert_close(
-            found.looks.matrices()["attention"][0, 0, :steps, : len(ids) + 1],
-            alone.looks.matrices()["attention"][0, 0, :steps, : len(ids) + 1], rtol=0, atol=1e-9,
+            found.looks.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1],
+            alone.looks.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1], rtol=0, atol=1e-9,
         )  # fmt: skip
 
 
@@ -109,10 +109,10 @@ def test_it_explains_itself_by_what_all_members_have() -> None:
         together = ensemble(*systems)
         assert together.kinds == kinds
         looks = together.looks(together.encode(batch), batch.target_BL[:, None])
-        assert set(looks.matrices()) == set(kinds) and looks.gate is None and not looks.fertility
+        assert set(looks.matrices("source")) == set(kinds) and looks.gate is None and not looks.fertility
         members = [model_of(system) for system in systems]
-        for kind, matrix in looks.matrices().items():
-            own = [m.looks(m.encode(batch), batch.target_BL[:, None]).matrices()[kind] for m in members]
+        for kind, matrix in looks.matrices("source").items():
+            own = [m.looks(m.encode(batch), batch.target_BL[:, None]).matrices("source")[kind] for m in members]
             torch.testing.assert_close(matrix, sum(own) / len(own), rtol=0, atol=1e-12)
 
 

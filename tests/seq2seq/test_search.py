@@ -58,11 +58,11 @@ def test_what_is_beside_a_sentence_changes_nothing(
         assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
         for ours, theirs in zip(alone.hypotheses, found.hypotheses, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-9)
-        assert alone.looks.matrices().keys() == set(model.config.looks)
-        for kind, ours_looks in alone.looks.matrices().items():
+        assert alone.looks.matrices("source").keys() == set(model.config.looks)
+        for kind, ours_looks in alone.looks.matrices("source").items():
             for k, hypothesis in enumerate(found.hypotheses):
                 steps = len(hypothesis.ids) + 1
-                theirs_looks = found.looks.matrices()[kind][0, k, :steps]
+                theirs_looks = found.looks.matrices("source")[kind][0, k, :steps]
                 torch.testing.assert_close(
                     theirs_looks[:, : len(ids) + 1], ours_looks[0, k, :steps, : len(ids) + 1], rtol=0, atol=1e-9
                 )

@@ -25,7 +25,7 @@ def test_looks_are_on_words_and_sum_to_one(
     batch = collate({"source": [source for source, _ in pairs]}, [target for _, target in pairs], multiple)
     looks = model.looks(model.encode(batch), batch.target_BL[:, None])
     padding = batch.sources["source"].padding_BT[:, None, None]
-    matrices = looks.matrices()
+    matrices = looks.matrices("source")
     assert matrices.keys() == set(model.config.looks)
     for kind, weights in matrices.items():
         assert (weights >= 0).all()
@@ -109,7 +109,7 @@ def test_orthogonal_initialization_is_the_papers() -> None:
     )  # fmt: skip
     parameters = dict(build(config).named_parameters())
     recurrent = [
-        *parameters["encoder.forwards.0.weight_hh_l0"].split(40),
+        *parameters["encoders.source.recurrent.forwards.0.weight_hh_l0"].split(40),
         *parameters["decoder.opening.gates.weight"][:, -40:].split(40),
         parameters["decoder.cells.0.candidate_state.weight"],
     ]
@@ -119,4 +119,4 @@ def test_orthogonal_initialization_is_the_papers() -> None:
         if parameter.dim() == 1:
             assert (parameter == 0).all(), name
     assert float(parameters["output.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
-    assert float(parameters["source_words.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
+    assert float(parameters["encoders.source.words.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
