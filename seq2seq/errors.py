@@ -1,5 +1,9 @@
 """Every error that a user can meet: what was wrong, where, and what to do about it."""
 
+from typing import Literal
+
+ImageProblem = Literal["empty", "bytes", "format", "pixels", "animated", "damaged"]
+
 
 class InterlinearError(Exception):
     """An expected error, printed as one sentence: `where: problem. Remedy.`"""
@@ -59,6 +63,15 @@ class TrainingError(InterlinearError):
 
 class RequestError(InterlinearError):
     """A text cannot be translated as asked."""
+
+
+class ImageError(RequestError):
+    """A picture cannot be read; `kind` says for programs why: nothing there, too many bytes, ..."""
+
+    def __init__(self, where: str, problem: str, remedy: str, kind: ImageProblem) -> None:
+        super().__init__(where, problem, remedy)
+        self.kind = kind
+        self.args = (where, problem, remedy, kind)  # of which a copy in another process is made
 
 
 class ServiceError(InterlinearError):

@@ -1,0 +1,208 @@
+"""A picture from its bytes: checked before it is decoded, then brought to pixels of one size.
+
+The bytes are anybody's. Nothing but JPEG, PNG and WebP is handed to a decoder, which is chosen by what the bytes begin
+with, and only after their own header has said that the picture is small enough and one picture.
+"""
+
+import io
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from seq2seq.errors import ImageError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MOST_BYTES = 10_000_000
+MOST_PIXELS = 25_000_000
+MOST_SCANS = 100  # of a progressive JPEG, which has about 10: each goes over all pixels, and may take four bytes
+ORIENTATION = 0x0112  # EXIF's number for how the camera was held
+
+Format = Literal["JPEG", "PNG", "WebP"]
+
+
+class Header(NamedTuple):
+    """What a picture says of itself before it is decoded."""
+
+    width: int
+    height: int
+    frames: bool  # whether it moves
+
+
+def decode(
+    data: bytes,
+    size: int,
+    where: str = "image",
+    most_bytes: int = MOST_BYTES,
+    most_pixels: int = MOST_PIXELS,
+) -> np.ndarray:
+    """A picture's pixels, uint8 (size, size, 3), red, green, blue.
+
+    It is turned as its EXIF orientation says, brought to `size` x `size` with antialiasing whatever its shape was, and
+    laid over white where it is transparent. Memory is bounded by the two limits: a WebP
+    takes 16 bytes a pixel while it is decoded, the others 8.
+    Raises ImageError, whatever the bytes.
+    """
+    if not data:
+        raise ImageError(where, "has 0 bytes", "send a JPEG, PNG or WebP", "empty")
+    if len(data) > most_bytes:
+        problem = f"has {len(data):,} bytes, and at most {most_bytes:,} are read"
+        raise ImageError(where, problem, "send a smaller picture", "bytes")
+    form = sniff(data)
+    if form is None:
+        raise ImageError(where, f"is {guess(data)}, not a picture that is read", "send a JPEG, PNG or WebP", "format")
+    try:
+        header = {"JPEG": jpeg_header, "PNG": png_header, "WebP": webp_header}[form](data)
+    except (struct.error, IndexError, ValueError) as error:
+        raise damaged(where, form, error) from None
+    if header.width * header.height > most_pixels:
+        problem = f"has {header.width:,} x {header.height:,} pixels, and at most {most_pixels:,} are read"
+        raise ImageError(where, problem, "send a smaller picture", "pixels")
+    if header.frames:
+        raise ImageError(where, f"is an animated {form}", "send one still picture", "animated")
+    try:
+        return pixels(opened(form, data), size)
+    except Exception as error:  # a decoder raises what it likes: OSError, SyntaxError, RuntimeError, ZeroDivisionError
+        raise damaged(where, form, error) from None
+
+
+def damaged(where: str, form: Format, error: Exception) -> ImageError:
+    said = " ".join(str(error).split()) or type(error).__name__
+    return ImageError(where, f"is a damaged {form} ({said})", "send it whole", "damaged")
+
+
+def sniff(data: bytes) -> Format | None:
+    """The format by the first bytes, whatever the name; None for all that is not read."""
+    if data.startswith(b"\xff\xd8\xff"):
+        return "JPEG"
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "PNG"
+    return "WebP" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def guess(data: bytes) -> str:
+    """What bytes that are not read may be, for the one who sent them."""
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "a GIF"
+    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif"):
+        return "a HEIF or AVIF"
+    if data.startswith((b"II*\0", b"MM\0*")):
+        return "a TIFF"
+    start = data[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<svg") or (start.startswith((b"<?xml", b"<!doctype")) and b"<svg" in start):
+        return "an SVG"
+    try:
+        data[:1000].decode("ascii")
+    except UnicodeDecodeError:
+        return "of a format that is not known"
+    return "text"
+
+
+def jpeg_header(data: bytes) -> Header:
+    """Size from the frame header (ITU T.81, B.2.2), the segments before it skipped. Raises ValueError for no frame, and
+    for more scans than a picture has."""
+    at = 2
+    while True:
+        marker, length = struct.unpack_from(">HH", data, at)
+        if marker == 0xFFFF:  # fill bytes
+            at += 1
+        elif 0xFFC0 <= marker <= 0xFFCF and marker not in (0xFFC4, 0xFFC8, 0xFFCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            scans = data.count(b"\xff\xda", at)  # within a scan 0xff is followed by 0
+            if scans > MOST_SCANS:
+                raise ValueError(f"{scans:,} scans")
+            return Header(width, height, False)
+        elif not 0xFFC0 < marker < 0xFFFF or marker in (0xFFD9, 0xFFDA) or length < 2:
+            raise ValueError("no frame header")
+        else:
+            at += 2 + length
+
+
+def png_header(data: bytes) -> Header:
+    """Size from the first chunk; an APNG says before its pixels how many frames it has. Raises ValueError."""
+    width, height = struct.unpack_from(">II", data, 16)
+    if data[12:16] != b"IHDR":
+        raise ValueError("no IHDR")
+    at, frames = 8, 1
+    while at + 12 <= len(data) and data[at + 4 : at + 8] != b"IDAT":
+        if data[at + 4 : at + 8] == b"acTL":
+            frames = struct.unpack_from(">I", data, at + 8)[0]
+        at += 12 + struct.unpack_from(">I", data, at)[0]
+    return Header(width, height, frames > 1)
+
+
+def webp_header(data: bytes) -> Header:
+    """Size from the first chunk of its three kinds (RFC 9649). Raises ValueError."""
+    kind = data[12:16]
+    if kind == b"VP8X":
+        width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
+        return Header(width, height, bool(data[20] & 0b10))
+    if kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", data, 21)
+        return Header(1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), False)
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return Header(width & 0x3FFF, height & 0x3FFF, False)
+    raise ValueError("no picture in it")
+
+
+def opened(form: Format, data: bytes) -> "Image.Image":
+    """The picture by its format's own decoder; a JPEG that carries further pictures (as phones make) by its first."""
+    from PIL import Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+
+    decoders: dict[Format, Callable[[io.BytesIO], Image.Image]] = {
+        "JPEG": JpegImagePlugin.JpegImageFile,
+        "PNG": PngImagePlugin.PngImageFile,
+        "WebP": WebPImagePlugin.WebPImageFile,
+    }
+    return decoders[form](io.BytesIO(data))
+
+
+def pixels(picture: "Image.Image", size: int) -> np.ndarray:
+    """Decoded, made small, then made RGB: the large picture is gone over once."""
+    from PIL import Image
+
+    picture.draft(None, (2 * size, 2 * size))  # a JPEG many times as large is decoded in an eighth, quarter or half
+    picture.load()
+    turn = TURNS.get(orientation(picture))
+    picture = eight_bits(picture)
+    if "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+    elif picture.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
+        picture = picture.convert("RGBA" if picture.mode in ("PA", "La", "RGBa") else "RGB")
+    picture = picture.resize((size, size), Image.Resampling.BICUBIC, reducing_gap=3.0)
+    if picture.mode in ("LA", "RGBA"):
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    picture = picture.convert("RGB")
+    if turn is not None:  # a square stays one, so that it may be turned at the end
+        picture = picture.transpose(Image.Transpose(turn))
+    return np.array(picture)
+
+
+# EXIF's orientations, and Pillow's operation (Image.Transpose) that undoes each.
+TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+
+
+def orientation(picture: "Image.Image") -> int:
+    """EXIF's orientation; 1, upright, where there is none, or one that cannot be read: no reason to refuse a picture."""
+    try:
+        return int(picture.getexif().get(ORIENTATION, 1))
+    except Exception:  # of damaged EXIF: struct.error, SyntaxError, TypeError, ...
+        return 1
+
+
+def eight_bits(picture: "Image.Image") -> "Image.Image":
+    """A picture of 16 bits of grey in 8; Pillow would cut off what is above 255. Others as they are."""
+    from PIL import Image
+
+    if not picture.mode.startswith("I"):
+        return picture
+    grey = np.asarray(picture)
+    small = Image.fromarray((grey >> 8).astype(np.uint8))
+    if (seen_through := picture.info.get("transparency")) is not None:
+        small.putalpha(Image.fromarray(np.where(grey == seen_through, 0, 255).astype(np.uint8)))
+    return small

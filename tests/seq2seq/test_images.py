@@ -1,0 +1,351 @@
+"""Pictures from bytes: each mode to the same pixels, each bad input to one kind of error, memory within bounds."""
+
+import io
+import json
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from seq2seq.errors import ImageError, RequestError
+from seq2seq.images import MOST_BYTES, decode
+
+RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
+
+
+def quarters(size: int = 32) -> np.ndarray:
+    """Red, green / blue, white: every turn of it is another picture."""
+    half = size // 2
+    picture = np.zeros((size, size, 3), np.uint8)
+    picture[:half, :half], picture[:half, half:] = RED, GREEN
+    picture[half:, :half], picture[half:, half:] = BLUE, WHITE
+    return picture
+
+
+def saved(picture: Image.Image | np.ndarray, form: str = "PNG", **options: object) -> bytes:
+    file = io.BytesIO()
+    image = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def refused(data: bytes, **limits: int) -> ImageError:
+    with pytest.raises(ImageError) as caught:
+        decode(data, 16, "photo.jpg", **limits)
+    assert str(caught.value).startswith("photo.jpg: ")
+    return caught.value
+
+
+# What is read
+
+
+def test_pixels_of_the_right_size_are_handed_on_as_they_are():
+    for form, options in (("PNG", {}), ("WebP", {"lossless": True, "exact": True})):
+        got = decode(saved(quarters(), form, **options), 32)
+        assert got.dtype == np.uint8
+        np.testing.assert_array_equal(got, quarters())
+
+
+def close(got: np.ndarray, expected: tuple[int, int, int], by: int = 6) -> bool:
+    return bool((np.abs(got.astype(int) - expected) <= by).all())
+
+
+@pytest.mark.parametrize(
+    ("mode", "form"),
+    [("RGB", "JPEG"), ("CMYK", "JPEG"), ("P", "PNG"), ("RGBA", "PNG"), ("RGB", "WebP"), ("RGBA", "WebP")],
+)
+def test_every_mode_of_colours_becomes_the_same_pixels(mode: str, form: str):
+    data = saved(Image.fromarray(quarters(64)).convert(mode), form, quality=95)
+    got = decode(data, 32)
+    for (row, column), colour in {(6, 6): RED, (6, 25): GREEN, (25, 6): BLUE, (25, 25): WHITE}.items():
+        assert close(got[row, column], colour), (mode, form, got[row, column])
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WebP"])
+def test_grey_is_grey_in_each_colour(form: str):
+    got = decode(saved(Image.new("L", (40, 20), 90), form), 16)
+    assert close(got, (90, 90, 90), by=1)
+
+
+def test_sixteen_bits_of_grey_lose_the_lower_eight():
+    grey = np.tile(np.linspace(0, 65535, 16).astype(np.uint16), (16, 1))
+    np.testing.assert_array_equal(decode(saved(grey), 16)[0, :, 0], grey[0] >> 8)
+
+
+def test_one_bit_a_pixel():
+    black = Image.fromarray(np.tile([True, False], (16, 8)))
+    assert black.mode == "1"
+    assert decode(saved(black), 16)[0, :4, 1].tolist() == [255, 0, 255, 0]
+
+
+def test_what_is_transparent_is_white():
+    clear = np.zeros((20, 20, 4), np.uint8)  # black, and not to be seen
+    clear[:, 10:] = (255, 0, 0, 255)
+    clear[:, :4, 3] = 128
+    for form in ("PNG", "WebP"):
+        got = decode(saved(clear, form, **({"lossless": True, "exact": True} if form == "WebP" else {})), 20)
+        assert close(got[5, 7], WHITE, by=0)
+        assert close(got[5, 1], (127, 127, 127), by=1)
+        assert close(got[5, 15], RED, by=0)
+    palette = Image.new("P", (20, 20), 1)
+    palette.putpalette([0, 0, 0, 9, 9, 9])
+    assert close(decode(saved(palette, transparency=1), 8), WHITE, by=0)
+    assert close(decode(saved(Image.new("LA", (20, 20), (0, 0))), 8), WHITE, by=0)
+    assert close(decode(saved(np.full((8, 8), 700, np.uint16), transparency=700), 8), WHITE, by=0)
+
+
+def test_a_transparent_neighbour_gives_no_colour_when_a_picture_shrinks():
+    """Made small, then laid over white: the hidden black must not darken the edge."""
+    picture = np.zeros((64, 64, 4), np.uint8)
+    picture[:, 32:] = (255, 0, 0, 255)
+    got = decode(saved(picture), 8)
+    assert (got[:, :, 0] == 255).all()
+
+
+def test_it_is_stretched_and_antialiased():
+    stripes = np.tile(np.array([0, 255], np.uint8), (100, 200))
+    got = decode(saved(stripes), 16)
+    assert got.shape == (16, 16, 3)
+    assert close(got, (127, 127, 127), by=2)
+    wide = np.zeros((50, 400, 3), np.uint8)
+    wide[:, 200:] = WHITE
+    got = decode(saved(wide), 10)
+    assert close(got[:, :4], (0, 0, 0)) and close(got[:, 6:], WHITE)
+
+
+# EXIF 2.3, tag 274: which side of what is seen the stored picture's first row, and its first column, is.
+SIDES = {
+    1: ("top", "left"), 2: ("top", "right"), 3: ("bottom", "right"), 4: ("bottom", "left"),
+    5: ("left", "top"), 6: ("right", "top"), 7: ("right", "bottom"), 8: ("left", "bottom"),
+}  # fmt: skip
+
+
+def stored(seen: np.ndarray, orientation: int) -> np.ndarray:
+    """The picture as a camera held like that writes it, pixel by pixel."""
+    n = len(seen)
+    place = {
+        "top": lambda i: ("row", i), "bottom": lambda i: ("row", n - 1 - i),
+        "left": lambda i: ("column", i), "right": lambda i: ("column", n - 1 - i),
+    }  # fmt: skip
+    picture = np.zeros_like(seen)
+    for i in range(n):
+        for j in range(n):
+            first, second = (place[side](k) for side, k in zip(SIDES[orientation], (i, j), strict=True))
+            at = dict([first, second])
+            picture[i, j] = seen[at["row"], at["column"]]
+    return picture
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_it_is_turned_as_its_exif_says(orientation: int):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    picture = stored(quarters(), orientation)
+    np.testing.assert_array_equal(decode(saved(picture, exif=exif), 32), quarters())
+    np.testing.assert_array_equal(decode(saved(picture, "WebP", exif=exif, lossless=True), 32), quarters())
+    difference = decode(saved(picture, "JPEG", exif=exif, quality=100, subsampling=0), 32).astype(int) - quarters()
+    assert np.abs(difference).max() <= 4
+
+
+def test_exif_that_cannot_be_read_leaves_the_picture_upright():
+    for exif in (b"Exif\0\0nonsense", b"Exif\0\0II*\0\xff\xff\xff\xff", b""):
+        segment = b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif
+        data = saved(quarters(), "JPEG", quality=95)
+        assert close(decode(data[:2] + segment + data[2:], 32)[6, 6], RED)
+
+
+def test_a_polyglot_is_only_the_picture_that_it_begins_as():
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("evil.html", "<script>alert(1)</script>")
+    for form in ("JPEG", "PNG", "WebP"):
+        data = saved(quarters(), form)
+        np.testing.assert_array_equal(decode(data + archive.getvalue(), 32), decode(data, 32))
+    assert refused(b"<html><!--" + saved(quarters(), "JPEG")).kind == "format"
+    assert refused(b"GIF89a" + saved(quarters(), "JPEG")).kind == "format"
+
+
+def test_a_photograph_of_a_phone_with_a_second_picture_is_its_first():
+    file = io.BytesIO()
+    Image.fromarray(quarters()).save(file, "MPO", save_all=True, append_images=[Image.new("RGB", (8, 8))], quality=95)
+    assert close(decode(file.getvalue(), 32)[6, 6], RED)
+
+
+# What is not
+
+
+def test_nothing_at_all():
+    error = refused(b"")
+    assert (error.kind, str(error)) == ("empty", "photo.jpg: has 0 bytes. Send a JPEG, PNG or WebP.")
+    assert isinstance(error, RequestError)
+
+
+def test_too_many_bytes_are_not_looked_at():
+    error = refused(b"\xff\xd8\xff" + bytes(30_000_000))
+    assert (error.kind, error.problem) == ("bytes", "has 30,000,003 bytes, and at most 10,000,000 are read")
+    assert refused(saved(quarters()), most_bytes=10).kind == "bytes"
+
+
+@pytest.mark.parametrize(
+    ("data", "is_"),
+    [
+        (b"This is no picture.\n", "text"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "an SVG"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- x -->\n<svg/>", "an SVG"),
+        (saved(quarters(), "GIF"), "a GIF"),
+        (saved(Image.fromarray(quarters()), "GIF", save_all=True, append_images=[Image.new("RGB", (32, 32))]), "a GIF"),
+        (saved(quarters(), "TIFF"), "a TIFF"),
+        (saved(quarters(), "BMP"), "of a format that is not known"),
+        (b"%PDF-1.7\n%\xe2\xe3", "of a format that is not known"),
+        (b"\x00\x00\x00\x18ftypheic", "a HEIF or AVIF"),
+        (b"\xff", "of a format that is not known"),
+        (b"RIFF\0\0\0\0AVI ", "text"),
+    ],
+)
+def test_what_is_not_a_picture_that_is_read_is_named(data: bytes, is_: str):
+    error = refused(data)
+    assert (error.kind, error.problem) == ("format", f"is {is_}, not a picture that is read")
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def blank_png(width: int, height: int) -> bytes:
+    """A white picture of one bit a pixel: a hundred megapixels in some kilobytes."""
+    line = b"\0" + b"\xff" * -(-width // 8)
+    packer = zlib.compressobj(9)
+    rows = b"".join([*(packer.compress(line) for _ in range(height)), packer.flush()])
+    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def resized_header(data: bytes, width: int, height: int) -> bytes:
+    """A JPEG whose frame header says another size."""
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + struct.pack(">HH", height, width) + data[at + 4 :]
+
+
+def test_too_many_pixels_are_not_decoded():
+    bomb = blank_png(10_000, 10_000)
+    assert len(bomb) < 50_000
+    error = refused(bomb)
+    assert (error.kind, error.problem) == ("pixels", "has 10,000 x 10,000 pixels, and at most 25,000,000 are read")
+    assert refused(resized_header(saved(quarters(), "JPEG"), 60_000, 60_000)).kind == "pixels"
+    extended = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + 2 * (16_000).to_bytes(3, "little")
+    lossless = b"RIFF\x1e\0\0\0WEBPVP8L\x0a\0\0\0\x2f" + struct.pack("<I", 16_000 | 16_000 << 14) + bytes(8)
+    lossy = b"RIFF\x1e\0\0\0WEBPVP8 \x0a\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 16_000, 16_000) + bytes(8)
+    for data in (extended, lossless, lossy):
+        assert refused(data).kind == "pixels"
+    assert refused(saved(quarters()), most_pixels=1023).kind == "pixels"
+    assert decode(saved(quarters()), 32, most_pixels=1024).shape == (32, 32, 3)
+
+
+def test_what_moves_is_refused():
+    more = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    for form in ("PNG", "WebP"):
+        error = refused(saved(Image.fromarray(quarters()), form, save_all=True, append_images=more))
+        assert (error.kind, error.problem) == ("animated", f"is an animated {form}")
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WebP"])
+def test_what_is_cut_off_is_damaged(form: str):
+    random = np.random.default_rng(3).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    data = saved(random, form, **({"lossless": True} if form == "WebP" else {}))
+    for end in (3, 8, 12, 20, 40, len(data) // 2, len(data) - 100):
+        error = refused(data[:end])
+        assert error.kind in ("damaged", "format")
+        if end >= 12:
+            assert error.problem.startswith(f"is a damaged {form} (")
+
+
+def test_a_jpeg_of_endless_scans_is_not_decoded():
+    data = saved(quarters(), "JPEG", progressive=True)
+    at = data.index(b"\xff\xda")
+    error = refused(data[:at] + data[at:-2] * 30 + b"\xff\xd9")
+    assert error.kind == "damaged" and "scans" in error.problem
+    assert decode(data, 32).shape == (32, 32, 3)
+
+
+def test_an_error_survives_the_way_between_processes():
+    error = pickle.loads(pickle.dumps(refused(b"")))
+    assert (error.kind, str(error)) == ("empty", str(refused(b"")))
+
+
+SEEDS = [
+    saved(quarters(), "JPEG"), saved(quarters(), "JPEG", progressive=True), saved(quarters(), "PNG"),
+    saved(Image.fromarray(quarters()).convert("P"), "PNG"), saved(quarters(), "WebP"),
+    saved(quarters(), "WebP", lossless=True),
+]  # fmt: skip
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBPVP8X"]))
+@settings(deadline=None, max_examples=300)
+def test_random_bytes_are_pixels_or_an_image_error(data: bytes, start: bytes):
+    try:
+        assert decode(start + data, 8).shape == (8, 8, 3)
+    except ImageError as error:
+        assert error.kind in ("empty", "format", "pixels", "animated", "damaged")
+
+
+@given(st.sampled_from(SEEDS), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=8), st.floats(0, 1))
+@settings(deadline=None, max_examples=400)
+def test_changed_bytes_are_pixels_or_an_image_error(seed: bytes, changes: list[tuple[float, int]], cut: float):
+    data = bytearray(seed)
+    for place, value in changes:
+        data[int(place * (len(data) - 1))] = value
+    try:
+        assert decode(bytes(data[: int(cut * len(data)) + 1]), 8).shape == (8, 8, 3)
+    except ImageError as error:
+        assert error.kind in ("format", "pixels", "animated", "damaged")
+
+
+PEAK = r"""
+import json, re, sys
+from pathlib import Path
+from PIL import JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from seq2seq.errors import ImageError
+from seq2seq.images import decode
+
+peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+data = [Path(name).read_bytes() for name in sys.argv[1:]]
+before, kinds = peak(), []
+for each in data:
+    try:
+        decode(each, 128)
+        kinds.append("")
+    except ImageError as error:
+        kinds.append(error.kind)
+print(json.dumps([kinds, peak() - before]))
+"""
+
+
+def test_memory_is_bounded(tmp_path: Path):
+    """The largest that is read, of the widest kinds, and three bombs: 16 bytes a pixel are enough for each."""
+    files = {
+        "large.png": saved(Image.new("RGBA", (5000, 5000), (9, 9, 9, 99))),
+        "large.jpg": saved(Image.new("CMYK", (5000, 5000)), "JPEG", progressive=True),
+        "large.webp": saved(Image.new("RGBA", (5000, 5000), (9, 9, 9, 99)), "WebP", quality=0, method=0),
+        "bomb.png": blank_png(60_000, 60_000),
+        "bomb.jpg": resized_header(saved(quarters(), "JPEG"), 65_000, 65_000),
+        "bytes.jpg": saved(quarters(), "JPEG") + bytes(30_000_000),
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    assert len(files["large.png"]) < MOST_BYTES
+    ran = subprocess.run(
+        [sys.executable, "-c", PEAK, *(str(tmp_path / name) for name in files)],
+        check=True, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    kinds, grown = json.loads(ran.stdout)
+    assert kinds == ["", "", "", "pixels", "pixels", "bytes"]
+    assert grown < 16 * 25_000_000 / 2**20 + 50, grown
