@@ -73,7 +73,11 @@ def encoder_operations(model: Model, batch: Batch) -> int:
     """Multiplications and additions of the encoder's kernels, forward and (twice as many) backward."""
     rows, width = batch.sources["source"].ids_BT.shape
     weights = sum(
-        p.numel() for m in model.texts["source"].recurrent.modules() if isinstance(m, nn.RNNBase) for p in m.parameters() if p.dim() == 2
+        p.numel()
+        for m in model.texts["source"].recurrent.modules()
+        if isinstance(m, nn.RNNBase)
+        for p in m.parameters()
+        if p.dim() == 2
     )
     return 3 * 2 * rows * width * weights
 

@@ -115,8 +115,8 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
 
 
 def own_weights(model: Model) -> dict[str, torch.Tensor]:
-    """The model's weights by name, each once where several names share it; an image network's statistics too."""
-    return dict(model.named_parameters()) | dict(model.named_buffers())
+    """The model's weights by name, each once where several names share it."""
+    return dict(model.named_parameters())
 
 
 def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf16"] = "fp32") -> Bundle[Model]:

@@ -210,10 +210,16 @@ class Model(nn.Module):
         """Weights by `initialization`.
 
         xavier: Glorot's uniform, zero biases, open forget gates. uniform: one for everything (Wu et al. 2018).
-        orthogonal: orthogonal recurrent weights, zero biases, a normal for the rest (Meng et al. 2016).
+        orthogonal: orthogonal recurrent weights, zero biases, a normal for the rest (Meng et al. 2016). An image
+        network has drawn its own.
         """
         kind, scale = self.config.initialization, self.config.initialization_scale
+        networks = {
+            id(weight) for image in self.images.values() if image.network for weight in image.network.parameters()
+        }
         for parameter in self.parameters():
+            if id(parameter) in networks:
+                continue
             if kind == "uniform":
                 nn.init.uniform_(parameter, -(scale or 0.05), scale or 0.05)
             elif parameter.dim() == 1:

@@ -69,7 +69,7 @@ class Training:
         config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields})
         self.model = build(config)
         self.model.to(device)
-        self.optimizer = optimizer(self.settings, self.model.parameters())
+        self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
         self.checkpoints = Checkpoints(job.run, self.settings.keep_last)
@@ -182,6 +182,9 @@ class Training:
             (loss.objective / share).backward()  # type: ignore[no-untyped-call]
             sums[1] += loss.objective.detach()
             sums[2] += loss.nats
+        for parameter in self.parameters:
+            if parameter.grad is None:  # it took no part in the batch: no picture was there, or there were no rows
+                parameter.grad = torch.zeros_like(parameter)
         if self.workers.world > 1:
             self.share(sums)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
@@ -193,9 +196,9 @@ class Training:
         """Sum gradients and counts over the workers: one all-reduce of one flat buffer.
 
         The weights of a recurrent net are shared over time, so no gradient is ready before nearly all are: there is
-        nothing to overlap. What took no part in a batch counts as zero.
+        nothing to overlap.
         """
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
         if self.shared is None:
             self.shared = torch.empty(self.count() + len(sums), device=self.device)
         torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.shared)

@@ -1,4 +1,4 @@
-"""Attention over several sources (Libovicky and Helcl, ACL 2017): the talk's equations as loops over sources and states.
+"""Several sources (Libovicky and Helcl, ACL 2017): the talk's equations as loops over sources and their states.
 
 Two texts and an image of four regions; each sentence lacks other sources. The sentinel is Lu et al. 2016's, equations 9
 and 10.
