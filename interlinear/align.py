@@ -172,7 +172,7 @@ def check_kind(model: str, by: By, kinds: Sequence[str]) -> str:
 
 def check_opposite(card: "Card", reverse: "Card") -> None:
     """Raises CallError unless the second model translates back what the first translates."""
-    (there, *_), (back, *_) = card.model.sources, reverse.model.sources
+    there, back = card.model.first_text, reverse.model.first_text
     said = (card.languages.get(there), card.languages.get("target"))
     found = (reverse.languages.get(back), reverse.languages.get("target"))
     if None not in (*said, *found) and found != said[::-1]:
@@ -190,7 +190,7 @@ def outcomes(aligner: Aligner, pairs: Iterator[Pair]) -> Iterator[Outcome]:
     vocabulary = aligner.by == "uam-vocabulary"
 
     def explained(model: "Generation", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
-        (name,) = model.bundle.card.model.sources
+        name = model.bundle.card.model.first_text
         return model.align((({name: read}, written) for read, written in texts), aligner.raw, aligner.kind, vocabulary)
 
     while group := list(islice(pairs, GROUP)):
@@ -225,7 +225,7 @@ def problem_of(aligner: Aligner, pair: Pair) -> str:
 
 def too_long(generation: "Generation", pair: Pair, raw: bool, unknown: Unknown) -> str:
     """What is too long about a pair, as a sentence; or nothing. Counts the target's unknown words."""
-    (name,) = generation.bundle.card.model.sources
+    name = generation.bundle.card.model.first_text
     limits = generation.bundle.card.limits
     ids: list[int] = []
     for side, text, limit in ((name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)):

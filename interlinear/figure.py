@@ -61,7 +61,7 @@ def attention(
     written, explanation = explain(generation, source, target)
     guesses: list[str] = []
     if nulls:
-        (name,) = generation.bundle.card.model.sources
+        name = generation.bundle.card.model.first_text
         gone_on = generation.run_on({name: source}, written)
         explanation, guesses = gone_on.explanation, gone_on.guesses
     languages = Languages.of(generation.bundle.card)
@@ -186,7 +186,7 @@ def explain(generation: "Generation", source: str, target: str | None) -> tuple[
     """An output, given or the model's own, and what it looked at. Raises RequestError for an unreadable text."""
     from seq2seq.generation import Request
 
-    (name,) = generation.bundle.card.model.sources
+    name = generation.bundle.card.model.first_text
     request = Request({name: source}, generation.bundle.card.search, explain=True)
     generation.encode(request)  # a text that cannot be read is refused here, with the reason
     if target is None:

@@ -407,10 +407,13 @@ def _tags(card: "Card") -> dict[str, str]:
 
 
 def _signature(card: "Card") -> ModelSignature:
-    """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns."""
-    names = list(card.model.sources)
+    """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns, of
+    which any but one may be left out, and pictures are the bytes of their files."""
+    kinds = {name: DataType.string if name in card.model.texts else DataType.binary for name in card.model.sources}
     columns: list[ColSpec | TensorSpec] = (
-        [ColSpec(DataType.string, name) for name in names] if len(names) > 1 else [ColSpec(DataType.string)]
+        [ColSpec(kind, name, required=False) for name, kind in kinds.items()]
+        if len(kinds) > 1
+        else [ColSpec(DataType.string)]
     )
     return ModelSignature(
         inputs=Schema(columns),
@@ -420,14 +423,14 @@ def _signature(card: "Card") -> ModelSignature:
 
 
 def _example(card: "Card") -> pd.DataFrame:
-    """One row in the source's language, so that the example says what goes in."""
-    return pd.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.sources})
+    """One row of texts in the source's language, so that the example says what goes in."""
+    return pd.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts})
 
 
 def _requirements() -> list[str]:
     """This project, where it is installed, and what a bundle is read with, each at the version that made it."""
     found = []
-    for package in ("interlinear", "mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy"):
+    for package in ("interlinear", "mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy", "pillow"):
         with suppress(PackageNotFoundError):
             found.append(f"{package}=={version(package).partition('+')[0]}")
     return found

@@ -269,6 +269,11 @@ class ModelConfig(Architecture):
         return {name: source for name, source in self.sources.items() if isinstance(source, TextVocabulary)}
 
     @property
+    def first_text(self) -> str:
+        """The text source whose words alignments and figures are about."""
+        return next(iter(self.texts))
+
+    @property
     def images(self) -> dict[str, ImageGrid]:
         """The sources that are images."""
         return {name: source for name, source in self.sources.items() if isinstance(source, ImageGrid)}
@@ -281,6 +286,8 @@ class ModelConfig(Architecture):
 
     @model_validator(mode="after")
     def _plural(self) -> Self:
+        if not self.texts:
+            raise ValueError("sources: one of them at least must be text")
         if len(self.sources) > 1 and self.combination == "none":
             raise ValueError("combination: says how several sources are read together, and must be set for them")
         if self.combination == "none" and self.images:

@@ -17,6 +17,7 @@ from seq2seq.bundle import Bundle
 from seq2seq.config import ImageGrid
 from seq2seq.ensemble import Predictor
 from seq2seq.errors import CallError, RequestError
+from seq2seq.images import decode
 from seq2seq.looks import (
     Explanation,
     Looks,
@@ -400,6 +401,16 @@ class RunOn:
 
     explanation: Explanation
     guesses: list[str]
+
+
+def picture(grid: ImageGrid, data: bytes, where: str = "image") -> np.ndarray:
+    """A picture from its file's bytes, as a model reads it. Raises ImageError; RequestError for a model without network,
+    which reads given features only."""
+    if grid.network is None:
+        raise RequestError(
+            where, f"the model has no network for pixels: it reads {grid}", "give it features made by the same network"
+        )
+    return decode(data, grid.network.size, where)
 
 
 def blank(grid: ImageGrid) -> np.ndarray:

@@ -29,7 +29,7 @@ class Languages:
     @classmethod
     def of(cls, card: Card) -> Languages:
         """Those of a model's first source and of its output."""
-        return cls(card.languages.get(next(iter(card.model.sources))), card.languages.get("target"))
+        return cls(card.languages.get(card.model.first_text), card.languages.get("target"))
 
 
 UNKNOWN = Languages()
