@@ -404,8 +404,10 @@ class RunOn:
 
 
 def picture(grid: ImageGrid, data: bytes, where: str = "image") -> np.ndarray:
-    """A picture from its file's bytes, as a model reads it. Raises ImageError; RequestError for a model without network,
-    which reads given features only."""
+    """A picture from its file's bytes, as a model reads it.
+
+    Raises ImageError; RequestError for a model without network, which reads given features only.
+    """
     if grid.network is None:
         raise RequestError(
             where, f"the model has no network for pixels: it reads {grid}", "give it features made by the same network"

@@ -39,6 +39,13 @@ class Training(Record):
     settings: dict[str, Any]
 
 
+class Variant(Record):
+    """A system that is another one's recipe with settings of its own."""
+
+    of: str
+    settings: dict[str, Any] = {}
+
+
 class Group(Record):
     """Systems of one table that are trained alike. The first is the baseline that gains are counted from."""
 
@@ -48,6 +55,8 @@ class Group(Record):
     tests: dict[str, str] = Field(description="splits of the data set, and the scores of each, by comma")
     published: str = Field(description="the score that the paper's figures are, or `gain`: they are gains in it")
     systems: dict[str, float | None] = Field(min_length=2, description="each system's figure in the paper")
+    also: dict[str, dict[str, float]] = Field({}, description="the paper's figures in further scores, by system")
+    variants: dict[str, Variant] = Field({}, description="systems that are no recipe's name")
     starts_from: dict[str, str] = Field({}, description="a system, and another of the group that it starts from")
     settings: dict[str, Any] = {}
     small: Scale = Scale()
@@ -56,8 +65,15 @@ class Group(Record):
     def training(self, system: str, scale: ScaleName) -> Training:
         """How one of its systems is trained at a scale, but for the seed and what it starts from."""
         own, usual = (self.small, "{}") if scale == "small" else (self.paper, "paper/{}")
-        recipe = (own.recipe or usual).format(system)
-        return Training(recipe=recipe, data=own.data or self.data, settings=self.settings | own.settings)
+        variant = self.variants.get(system, Variant(of=system))
+        settings = self.settings | own.settings | variant.settings
+        return Training(recipe=(own.recipe or usual).format(variant.of), data=own.data or self.data, settings=settings)
+
+    def figure(self, system: str, test: str, metric: str) -> float | None:
+        """What the paper reports of a system; on test sets but the first, and other scores, nothing."""
+        if test != next(iter(self.tests)):
+            return None
+        return self.systems[system] if metric == self.metric else self.also.get(metric, {}).get(system)
 
     @property
     def metric(self) -> str:

@@ -74,14 +74,14 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
     baseline = next(iter(group.systems))
     has_baseline = baseline in runs
     standard = mean(one.tests[test].scores[metric].score for one in runs[baseline]) if has_baseline else None
-    told = test == next(iter(group.tests)) and metric == group.metric
+    zero = group.figure(baseline, test, metric)
+    gains = group.published == "gain" and metric == group.metric
     rows = []
     for system, made in runs.items():
         scores = [one.tests[test].scores[metric].score for one in made]
         ours = mean(scores)
         interval, chance = drawn.get(system), chances.get(system)
-        published = group.systems[system] if told else None
-        zero = group.systems[baseline] if told else None
+        published = group.figure(system, test, metric)
         rows.append(
             Row(
                 system=system,
@@ -92,7 +92,7 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
                 high=ours if interval is None or interval.high is None else interval.high,
                 gain=None if standard is None or system == baseline else ours - standard,
                 p_value=chance.p_value if chance and has_baseline else None,
-                published=None if group.published == "gain" else published,
+                published=None if gains else published,
                 published_gain=None if published is None or zero is None or system == baseline else published - zero,
                 parameters=made[0].parameters,
                 minutes=mean(one.seconds for one in made) / 60,

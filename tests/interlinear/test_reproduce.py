@@ -128,7 +128,7 @@ def test_a_stopped_command_stops_its_training_which_goes_on_later(folder: Path, 
 
 def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert interlinear(["reproduce", "attention-is-all"]) == 2
-    assert "here are interactive-attention, uam, word-attention" in capsys.readouterr().err
+    assert "here are interactive-attention, multi-source, uam, word-attention" in capsys.readouterr().err
     assert interlinear([*command(folder), "--only", "transformer"]) == 2
     assert "roups are toy; systems of the core rnnsearch_star, interactive_attention" in capsys.readouterr().err
     assert interlinear([*command(folder), "--at-once", "2"]) == 2
