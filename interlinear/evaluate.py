@@ -1,6 +1,7 @@
 """`interlinear evaluate`: what a model scores on a data set's split, or on a source file and its reference."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
 from interlinear.judging import (
     JUDGED,
     MetricNames,
+    System,
     applicable,
     asked_metrics,
     is_outputs,
@@ -18,7 +20,17 @@ from interlinear.judging import (
     wants_alignments,
 )
 from interlinear.searching import Asked, BeamSize, LengthPenalty, MaxLength
-from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Split, Tokenize
+from interlinear.testsets import (
+    MT,
+    UNEDITED,
+    Lowercase,
+    MtFile,
+    Place,
+    ReferenceFiles,
+    SourceFile,
+    Split,
+    Tokenize,
+)
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -35,6 +47,7 @@ def evaluate(
     split: Split = "test",
     source: SourceFile = None,
     reference: ReferenceFiles = None,
+    mt: MtFile = None,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -53,7 +66,8 @@ def evaluate(
     """Score a model, or a file with a model's outputs: BLEU, ROUGE, alignment error rate and others, with signatures.
 
     Raw text is scored as it is written, after detokenisation; a data set that says its text is tokenised, as tokens.
-    Scores that the data has no means for are left out, with the reason.
+    Scores that the data has no means for are left out, with the reason. Where machine translations are edited, their
+    own scores are printed beside.
     """
     alignments = wants_alignments(metrics, by)
     if is_outputs(model):
@@ -62,8 +76,8 @@ def evaluate(
             if value is not None:
                 raise CallError(name, f"{model} is a file with outputs: nothing is searched for", "leave it out")
     system = open_system(model, tracking, device, beam_size)
-    place = Place(data, split, source, reference or [], data_root)
-    test_set = place.read(system.field, system.task, alignments and system.generation is not None)
+    place = Place(data, split, source, reference or [], data_root, mt)
+    test_set = place.read(system.fields, system.task, alignments and system.generation is not None)
     answers = test_set.answers()
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)
     options = None
@@ -73,12 +87,24 @@ def evaluate(
     if output:
         output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
     scores = {metric.name: metric.score(outputs, answers) for metric in chosen}
+    before: dict[str, Score] = {}
+    if MT in test_set.texts and model != UNEDITED:
+        unedited = System(UNEDITED, None).outputs(test_set)
+        before = {metric.name: metric.score(unedited, answers) for metric in chosen}
     if as_json:
-        found: dict[str, object] = {name: score.model_dump() for name, score in scores.items()}
+        found: dict[str, object] = as_records(scores)
+        if before:
+            found[UNEDITED] = as_records(before)
         print(json.dumps(found | ({"left_out": left_out} if left_out else {})))
         return
     for name, score in scores.items():
-        print(f"{name.upper()} {shown(score)}\n{score.signature}")
+        beside = f" (unedited: {shown(before[name])})" if before else ""
+        print(f"{name.upper()} {shown(score)}{beside}\n{score.signature}")
+
+
+def as_records(scores: "Mapping[str, Score]") -> dict[str, object]:
+    """Scores as JSON has them."""
+    return {name: score.model_dump() for name, score in scores.items()}
 
 
 def shown(score: "Score") -> str:

@@ -9,7 +9,7 @@ import typer
 
 from interlinear.align import Aligner, By, Pair, check_kind, outcomes
 from interlinear.terminal import progress, say
-from interlinear.testsets import TestSet
+from interlinear.testsets import UNEDITED, TestSet
 from interlinear.translate import Line
 from interlinear.translate import outcomes as searched_outcomes
 from seq2seq.errors import CallError
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Task
     from seq2seq.search import SearchOptions
 
-JUDGED = "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, or a file with outputs"
+JUDGED = (
+    "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
+    "the machine translations of a set for post-editing"
+)
 
 MetricNames = Annotated[
     str | None,
     typer.Option(
         "--metrics", metavar="NAME,...|all", show_default=False,
-        help="Scores by name (docs/scores.md); else bleu, or rouge for summaries.",
+        help="Scores by name (docs/scores.md); else bleu; rouge for summaries, bleu and hter for post-edits.",
     ),
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class System:
-    """A model, or (generation None) a file with outputs."""
+    """A model, or (generation None) a file with outputs, or the machine translations as they are (`unedited`)."""
 
     name: str
     generation: "Generation | None"
 
     @property
-    def field(self) -> str | None:
-        """The field that it reads."""
-        if self.generation is None:
-            return None
-        (field,) = self.generation.bundle.card.model.sources
-        return field
+    def fields(self) -> tuple[str, ...]:
+        """The texts that it reads."""
+        return () if self.generation is None else tuple(self.generation.bundle.card.model.texts)
 
     @property
     def task(self) -> "Task | None":
@@ -65,6 +65,8 @@ class System:
         from seq2seq.metrics.metric import Outputs, check_lines
         from training.dataset import read_file
 
+        if self.name == UNEDITED:
+            return Outputs.of(test_set.unedited())
         if self.generation is None:
             lines = list(read_file(Path(self.name)))
             check_lines(self.name, len(lines), test_set.name, len(test_set.references[0]))
@@ -75,8 +77,8 @@ class System:
 
 
 def is_outputs(name: str) -> bool:
-    """Whether MODEL is a file with outputs, a line each: a file (or pipe) that is there."""
-    return Path(name).exists() and not Path(name).is_dir()
+    """Whether MODEL's outputs are there: a file (or pipe) of them, a line each, or the machine translations."""
+    return name == UNEDITED or (Path(name).exists() and not Path(name).is_dir())
 
 
 def open_system(name: str, tracking: str | None, device: str, width: int | None = None) -> System:
@@ -93,7 +95,7 @@ def asked_metrics(
     from seq2seq.metrics.catalogue import USUAL, chosen
     from seq2seq.metrics.metric import Reading
 
-    asked = names.split(",") if names is not None else [USUAL[task or "translation"]]
+    asked = names.split(",") if names is not None else USUAL[task or "translation"]
     return chosen((name.strip() for name in asked), reading or Reading())
 
 

@@ -1,7 +1,7 @@
 """What models are judged on: a split of a data set, or a source file and its references."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from seq2seq.metrics.metric import Answers, Reading, Task
     from training.dataset import Dataset
 
+MT = "mt"  # the field of machine translations that are to be edited
+UNEDITED = "unedited"  # names them where a model is asked for
+
 Split = Annotated[str, typer.Option(metavar="NAME", help="The split of the data set.")]
 SourceFile = Annotated[
     Path | None,
@@ -27,6 +30,13 @@ ReferenceFiles = Annotated[
     typer.Option(
         "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
         help="What it should become; several may be given.",
+    ),
+]  # fmt: skip
+MtFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mt", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="Machine translations, line by line those of the source, for a model that edits them.",
     ),
 ]  # fmt: skip
 Tokenize = Annotated[
@@ -43,18 +53,35 @@ Lowercase = Annotated[
 class TestSet:
     """Lines to translate, the references of each, and how the text is written.
 
-    sources: none where the outputs are there already. gold: the right links of every line, where they are wanted;
-    `unaligned` says why there are none. task: None where it is not known.
+    texts: by field, the first source first; none where the outputs are there already. gold: the right links of every
+    line, where they are wanted; `unaligned` says why there are none. task: None where it is not known.
     """
 
     name: str
     task: "Task | None"
-    sources: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
     raw: bool = True
     lowercase: bool = False
     gold: "tuple[Gold, ...]" = ()
     unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The lines of the first text that is read."""
+        return next(iter(self.texts.values()), ())
+
+    @property
+    def rows(self) -> int:
+        return len(self.references[0])
+
+    def unedited(self) -> tuple[str, ...]:
+        """The machine translations that are to be edited. Raises CallError where there are none."""
+        if MT not in self.texts:
+            raise CallError(
+                UNEDITED, f"{self.name} has no machine translations", "name a set for post-editing, or --mt"
+            )
+        return self.texts[MT]
 
     def answers(self) -> "Answers":
         """What outputs are held against."""
@@ -96,20 +123,27 @@ class Place:
     source: Path | None
     references: list[Path]
     data_root: Path | None
+    mt: Path | None = None
 
-    def read(self, field: str | None, task: "Task | None", aligned: bool) -> TestSet:
-        """The test set, for models that read `field` (None: there are none, only outputs). Its gold alignments are read
-        where it has some and `aligned` says so: where scores of them are asked for, and all systems are models.
+    def read(self, fields: Sequence[str], task: "Task | None", aligned: bool) -> TestSet:
+        """The test set, for models that read these texts (none: there are no models, only outputs).
+
+        Its gold alignments are read where it has some and `aligned` says so: where scores of them are asked for, and
+        all systems are models.
 
         `task` is what the models are for, where no data set says it. Raises CallError, DataError.
         """
-        if self.data and not self.source and not self.references:
-            return self._dataset(self.data, field, aligned)
-        if self.data or not self.references or (field and not self.source):
+        if self.data and not self.source and not self.references and not self.mt:
+            return self._dataset(self.data, fields, aligned)
+        if self.data or not self.references or (fields and not self.source):
             raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")
+        if MT in fields and not self.mt:
+            raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
         from training.dataset import read_file
 
-        paths = [self.source, *self.references] if self.source else self.references
+        named = {fields[0] if fields else "source": self.source, MT: self.mt}
+        texts = {name: path for name, path in named.items() if path}
+        paths = [*texts.values(), *self.references]
         columns = [tuple(read_file(path)) for path in paths]
         for path, column in zip(paths, columns, strict=True):
             if len(column) != len(columns[0]):
@@ -118,24 +152,26 @@ class Place:
                     f"they have {len(columns[0])} and {len(column)} lines",
                     "line i of each must belong together",
                 )
-        sources = columns.pop(0) if self.source else ()
-        return TestSet(str(paths[0]), task, sources, tuple(columns))
+        found = dict(zip(texts, columns, strict=False))
+        return TestSet(str(paths[0]), "post-edit" if self.mt else task, found, tuple(columns[len(texts) :]))
 
-    def _dataset(self, name: str, field: str | None, aligned: bool) -> TestSet:
-        """A split of a data set."""
+    def _dataset(self, name: str, fields: Sequence[str], aligned: bool) -> TestSet:
+        """A split of a data set: the texts of these fields, or of `source`; and the machine translations, if any."""
         from training.dataset import open_dataset, read_lines, read_rows
 
         dataset, split = open_dataset(name, self.data_root), self.split
-        source, target = dataset.field(split, field or "source"), dataset.field(split, "target")
-        rows = [row.texts for row in read_rows(dataset, split, (source.name, "target"))]
-        further = [tuple(read_lines(stream)) for stream in target.streams()[1:]]
-        columns = [tuple(reference for _, reference in rows), *further]
+        edited = [MT] if dataset.task == "post-edit" and MT in dataset.fields(split) else []
+        names = list(dict.fromkeys([*(fields or ["source"]), *edited]))
+        source, target = dataset.field(split, names[0]), dataset.field(split, "target")
+        texts = [row.texts for row in read_rows(dataset, split, (*names, "target"))]
+        *read, reference = (tuple(column) for column in zip(*texts, strict=True))
+        columns = [reference, *(tuple(read_lines(stream)) for stream in target.streams()[1:])]
         if target.segmentation:  # the model's output has whole words
             columns = [tuple(line.replace(f"{target.segmentation} ", "") for line in column) for column in columns]
         test_set = TestSet(
             f"{dataset.name}, {split}",
             dataset.task,
-            tuple(text for text, _ in rows),
+            dict(zip(names, read, strict=True)),
             tuple(columns),
             not (target.tokenised or source.tokenised),
             target.lowercase,
