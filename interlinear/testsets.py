@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from interlinear.pictures import Picture, in_folder, shuffled
 from seq2seq.errors import CallError, DataError
 
 if TYPE_CHECKING:
+    from interlinear.judging import System
     from seq2seq.alignment import Gold
     from seq2seq.metrics.metric import Answers, Reading, Task
     from training.dataset import Dataset
@@ -53,7 +56,7 @@ Lowercase = Annotated[
 class TestSet:
     """Lines to translate, the references of each, and how the text is written.
 
-    texts: by field, the first source first; none where the outputs are there already. gold: the right links of every
+    texts: by field, the first source first; none where the outputs are there already. pictures: likewise. gold: the right links of every
     line, where they are wanted; `unaligned` says why there are none. task: None where it is not known.
     """
 
@@ -65,6 +68,7 @@ class TestSet:
     lowercase: bool = False
     gold: "tuple[Gold, ...]" = ()
     unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
+    pictures: Mapping[str, "Sequence[Picture | None]"] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -74,6 +78,17 @@ class TestSet:
     @property
     def rows(self) -> int:
         return len(self.references[0])
+
+    @property
+    def illustrated(self) -> int:
+        """The number of lines that have a picture."""
+        return sum(any(pictures) for pictures in zip(*self.pictures.values(), strict=True))
+
+    def shuffled(self, seed: int) -> "TestSet":
+        """The same with every picture at another line. Raises CallError where that cannot be."""
+        if not self.pictures:
+            raise CallError("--shuffle-images", f"{self.name} has no pictures that the model reads", "leave it out")
+        return replace(self, pictures={name: shuffled(own, seed) for name, own in self.pictures.items()})
 
     def unedited(self) -> tuple[str, ...]:
         """The machine translations that are to be edited. Raises CallError where there are none."""
@@ -124,17 +139,19 @@ class Place:
     references: list[Path]
     data_root: Path | None
     mt: Path | None = None
+    image_dir: Path | None = None
+    images: Path | None = None
 
-    def read(self, fields: Sequence[str], task: "Task | None", aligned: bool) -> TestSet:
-        """The test set, for models that read these texts (none: there are no models, only outputs).
+    def read(self, system: "System", aligned: bool) -> TestSet:
+        """The test set, with what the system reads.
 
         Its gold alignments are read where it has some and `aligned` says so: where scores of them are asked for, and
-        all systems are models.
-
-        `task` is what the models are for, where no data set says it. Raises CallError, DataError.
+        all systems are models. Raises CallError, DataError.
         """
-        if self.data and not self.source and not self.references and not self.mt:
-            return self._dataset(self.data, fields, aligned)
+        fields = system.fields
+        given = (self.source, *self.references, self.mt, self.image_dir, self.images)
+        if self.data and not any(given):
+            return self._dataset(self.data, system, aligned)
         if self.data or not self.references or (fields and not self.source):
             raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")
         if MT in fields and not self.mt:
@@ -153,15 +170,27 @@ class Place:
                     "line i of each must belong together",
                 )
         found = dict(zip(texts, columns, strict=False))
-        return TestSet(str(paths[0]), "post-edit" if self.mt else task, found, tuple(columns[len(texts) :]))
+        test_set = TestSet(str(paths[0]), "post-edit" if self.mt else system.task, found, tuple(columns[len(texts) :]))
+        return replace(test_set, pictures=self._pictures(system, test_set.rows))
 
-    def _dataset(self, name: str, fields: Sequence[str], aligned: bool) -> TestSet:
-        """A split of a data set: the texts of these fields, or of `source`; and the machine translations, if any."""
+    def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
+        """The pictures in the folder, for the model's first source that is a picture."""
+        if not self.image_dir:
+            return {}
+        if not system.pictures:
+            raise CallError("--image-dir", "the model reads no pictures", "leave it out")
+        found = list(islice(in_folder(self.image_dir, self.images), rows + 1 if self.images else rows))
+        if len(found) != rows:
+            raise DataError(str(self.images), f"it does not have {rows} lines", "line i of each must belong together")
+        return {system.pictures[0]: found}
+
+    def _dataset(self, name: str, system: "System", aligned: bool) -> TestSet:
+        """A split of a data set: the fields that the system reads, or `source`; and the machine translations, if any."""
         from training.dataset import open_dataset, read_lines, read_rows
 
         dataset, split = open_dataset(name, self.data_root), self.split
         edited = [MT] if dataset.task == "post-edit" and MT in dataset.fields(split) else []
-        names = list(dict.fromkeys([*(fields or ["source"]), *edited]))
+        names = list(dict.fromkeys([*(system.fields or ["source"]), *edited]))
         source, target = dataset.field(split, names[0]), dataset.field(split, "target")
         texts = [row.texts for row in read_rows(dataset, split, (*names, "target"))]
         *read, reference = (tuple(column) for column in zip(*texts, strict=True))
