@@ -180,7 +180,7 @@ def scored(
         card = system.generation.bundle.card if system.generation else None
         name = given or (str(card.recipe.get("name", model)) if card else Path(model).name)
         if made is None:
-            test_set = place.read(system.field, system.task, aligned=False)
+            test_set = place.read(system, aligned=False)
             answers = test_set.answers()
             (metric,) = asked_metrics("bleu", test_set.task, test_set.reading(tokenize, lowercase))
             made = Scored(metric, "", [len(test_set.words(text)) for text in test_set.sources], {})

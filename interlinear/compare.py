@@ -18,7 +18,8 @@ from interlinear.judging import (
     open_system,
     wants_alignments,
 )
-from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Split, Tokenize
+from interlinear.pictures import ImageFolder, ImageNames
+from interlinear.testsets import Lowercase, MtFile, Place, ReferenceFiles, SourceFile, Split, Tokenize
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def compare(
     split: Split = "test",
     source: SourceFile = None,
     reference: ReferenceFiles = None,
+    mt: MtFile = None,
+    image_dir: ImageFolder = None,
+    images: ImageNames = None,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -69,11 +73,12 @@ def compare(
         raise CallError("compare", "two different models at least are needed", "name each model once")
     outputs: dict[str, Outputs] = {}
     test_set = None
-    alignments, place = wants_alignments(metrics, by), Place(data, split, source, reference or [], data_root)
+    alignments = wants_alignments(metrics, by)
+    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images)
     for run in sorted(runs, key=is_outputs):  # a model first: it says which field is read
         system = open_system(run, tracking, device)
         if test_set is None:
-            test_set = place.read(system.field, system.task, alignments and not any(map(is_outputs, runs)))
+            test_set = place.read(system, alignments and not any(map(is_outputs, runs)))
             answers = test_set.answers()
             asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
             chosen, left_out = applicable(asked, answers)

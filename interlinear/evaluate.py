@@ -1,6 +1,8 @@
 """`interlinear evaluate`: what a model scores on a data set's split, or on a source file and its reference."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,15 +12,29 @@ from interlinear.align import AlignedBy
 from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
 from interlinear.judging import (
     JUDGED,
+    Awareness,
     MetricNames,
+    System,
     applicable,
     asked_metrics,
+    awareness,
     is_outputs,
     open_system,
     wants_alignments,
 )
+from interlinear.pictures import ImageFolder, ImageNames
 from interlinear.searching import Asked, BeamSize, LengthPenalty, MaxLength
-from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Split, Tokenize
+from interlinear.testsets import (
+    MT,
+    UNEDITED,
+    Lowercase,
+    MtFile,
+    Place,
+    ReferenceFiles,
+    SourceFile,
+    Split,
+    Tokenize,
+)
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -35,6 +51,16 @@ def evaluate(
     split: Split = "test",
     source: SourceFile = None,
     reference: ReferenceFiles = None,
+    mt: MtFile = None,
+    image_dir: ImageFolder = None,
+    images: ImageNames = None,
+    no_images: Annotated[bool, typer.Option("--no-images", help="Show the model no pictures.")] = False,
+    shuffle_images: Annotated[
+        bool, typer.Option("--shuffle-images", help="Score it with every picture at another line too (Elliott 2018).")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", show_default=False, help="Of --shuffle-images; else 1.")
+    ] = None,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -53,17 +79,27 @@ def evaluate(
     """Score a model, or a file with a model's outputs: BLEU, ROUGE, alignment error rate and others, with signatures.
 
     Raw text is scored as it is written, after detokenisation; a data set that says its text is tokenised, as tokens.
-    Scores that the data has no means for are left out, with the reason.
+    Scores that the data has no means for are left out, with the reason. Where machine translations are edited, their
+    own scores are printed beside. With --shuffle-images the score with wrong pictures is printed too, and what right
+    ones are worth: how far the model is aware of them.
     """
     alignments = wants_alignments(metrics, by)
+    if seed is not None and not shuffle_images:
+        raise CallError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
+    if shuffle_images and no_images:
+        raise CallError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
     if is_outputs(model):
         given = {"--by": by, "--beam-size": beam_size, "--length-penalty": length_penalty, "--max-length": max_length}
-        for name, value in (given | {"--output": output}).items():
+        given |= {"--output": output, "--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
+        for name, value in given.items():
             if value is not None:
                 raise CallError(name, f"{model} is a file with outputs: nothing is searched for", "leave it out")
     system = open_system(model, tracking, device, beam_size)
-    place = Place(data, split, source, reference or [], data_root)
-    test_set = place.read(system.field, system.task, alignments and system.generation is not None)
+    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images)
+    test_set = place.read(system, alignments and system.generation is not None)
+    if no_images:
+        test_set = replace(test_set, pictures={})
+    wrong = test_set.shuffled(seed or 1) if shuffle_images else None
     answers = test_set.answers()
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)
     options = None
@@ -73,12 +109,36 @@ def evaluate(
     if output:
         output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
     scores = {metric.name: metric.score(outputs, answers) for metric in chosen}
+    before: dict[str, Score] = {}
+    if MT in test_set.texts and model != UNEDITED:
+        unedited = System(UNEDITED, None).outputs(test_set)
+        before = {metric.name: metric.score(unedited, answers) for metric in chosen}
+    seen: dict[str, Awareness] = {}
+    if wrong is not None:
+        shuffled = system.outputs(wrong, options, by, "with other pictures")
+        seen = {metric.name: awareness(metric, outputs, shuffled, answers) for metric in chosen}
     if as_json:
-        found: dict[str, object] = {name: score.model_dump() for name, score in scores.items()}
+        found: dict[str, object] = as_records(scores)
+        if before:
+            found[UNEDITED] = as_records(before)
+        if wrong is not None:
+            found["shuffled_images"] = {
+                "seed": seed or 1,
+                "lines": wrong.illustrated,
+                "scores": {name: asdict(one) for name, one in seen.items()},
+            }
         print(json.dumps(found | ({"left_out": left_out} if left_out else {})))
         return
     for name, score in scores.items():
-        print(f"{name.upper()} {shown(score)}\n{score.signature}")
+        beside = f" (unedited: {shown(before[name])})" if before else ""
+        print(f"{name.upper()} {shown(score)}{beside}\n{score.signature}")
+        if wrong is not None:
+            print(f"{seen[name]}, seed {seed or 1}, {wrong.illustrated} of {wrong.rows} lines have a picture")
+
+
+def as_records(scores: "Mapping[str, Score]") -> dict[str, object]:
+    """Scores as JSON has them."""
+    return {name: score.model_dump() for name, score in scores.items()}
 
 
 def shown(score: "Score") -> str:

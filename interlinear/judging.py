@@ -9,7 +9,7 @@ import typer
 
 from interlinear.align import Aligner, By, Pair, check_kind, outcomes
 from interlinear.terminal import progress, say
-from interlinear.testsets import TestSet
+from interlinear.testsets import UNEDITED, TestSet
 from interlinear.translate import Line
 from interlinear.translate import outcomes as searched_outcomes
 from seq2seq.errors import CallError
@@ -21,31 +21,36 @@ if TYPE_CHECKING:
     from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Task
     from seq2seq.search import SearchOptions
 
-JUDGED = "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, or a file with outputs"
+JUDGED = (
+    "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
+    "the machine translations of a set for post-editing"
+)
 
 MetricNames = Annotated[
     str | None,
     typer.Option(
         "--metrics", metavar="NAME,...|all", show_default=False,
-        help="Scores by name (docs/scores.md); else bleu, or rouge for summaries.",
+        help="Scores by name (docs/scores.md); else bleu; rouge for summaries, bleu and hter for post-edits.",
     ),
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class System:
-    """A model, or (generation None) a file with outputs."""
+    """A model, or (generation None) a file with outputs, or the machine translations as they are (`unedited`)."""
 
     name: str
     generation: "Generation | None"
 
     @property
-    def field(self) -> str | None:
-        """The field that it reads."""
-        if self.generation is None:
-            return None
-        (field,) = self.generation.bundle.card.model.sources
-        return field
+    def fields(self) -> tuple[str, ...]:
+        """The texts that it reads."""
+        return () if self.generation is None else tuple(self.generation.bundle.card.model.texts)
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The pictures that it reads."""
+        return () if self.generation is None else tuple(self.generation.bundle.card.model.images)
 
     @property
     def task(self) -> "Task | None":
@@ -65,6 +70,8 @@ class System:
         from seq2seq.metrics.metric import Outputs, check_lines
         from training.dataset import read_file
 
+        if self.name == UNEDITED:
+            return Outputs.of(test_set.unedited())
         if self.generation is None:
             lines = list(read_file(Path(self.name)))
             check_lines(self.name, len(lines), test_set.name, len(test_set.references[0]))
@@ -75,8 +82,8 @@ class System:
 
 
 def is_outputs(name: str) -> bool:
-    """Whether MODEL is a file with outputs, a line each: a file (or pipe) that is there."""
-    return Path(name).exists() and not Path(name).is_dir()
+    """Whether MODEL's outputs are there: a file (or pipe) of them, a line each, or the machine translations."""
+    return name == UNEDITED or (Path(name).exists() and not Path(name).is_dir())
 
 
 def open_system(name: str, tracking: str | None, device: str, width: int | None = None) -> System:
@@ -93,7 +100,7 @@ def asked_metrics(
     from seq2seq.metrics.catalogue import USUAL, chosen
     from seq2seq.metrics.metric import Reading
 
-    asked = names.split(",") if names is not None else [USUAL[task or "translation"]]
+    asked = names.split(",") if names is not None else USUAL[task or "translation"]
     return chosen((name.strip() for name in asked), reading or Reading())
 
 
@@ -125,7 +132,7 @@ def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[M
 
 def translated(generation: "Generation", test_set: TestSet, options: "SearchOptions", label: str) -> list[str]:
     """The output for every line; empty where the model cannot read it, which is said with count and first line."""
-    lines = [Line(number, f"line {number}", text) for number, text in enumerate(test_set.sources, 1)]
+    lines = read_lines(generation, test_set)
     hypotheses, problems, empty = [], [], []
     searched = searched_outcomes(generation, iter([lines]), options, raw=test_set.raw)
     for outcome in progress(searched, label, total=len(lines)):
@@ -139,6 +146,21 @@ def translated(generation: "Generation", test_set: TestSet, options: "SearchOpti
         say(f"{test_set.name}: {len(problems)} lines count as empty; first {first.line.where}: {first.problem}")
     say_empty(test_set.name, empty)
     return hypotheses
+
+
+def read_lines(generation: "Generation", test_set: TestSet) -> list[Line]:
+    """The lines of a test set with all that the model reads."""
+    first, *others = generation.bundle.card.model.texts
+    return [
+        Line(
+            row + 1,
+            f"line {row + 1}",
+            test_set.texts[first][row],
+            {name: test_set.texts[name][row] for name in others},
+            {name: picture for name, pictures in test_set.pictures.items() if (picture := pictures[row])},
+        )
+        for row in range(test_set.rows)
+    ]
 
 
 def say_empty(name: str, lines: Sequence[int]) -> None:
@@ -172,3 +194,33 @@ def aligned(generation: "Generation", test_set: TestSet, by: By | None) -> "list
 def covering(spans: "Sequence[Span]", words: Sequence[tuple[int, int]]) -> list[list[int]]:
     """For each of a model's words, the words that share a character with it."""
     return [[n for n, (start, end) in enumerate(words) if span.start < end and start < span.end] for span in spans]
+
+
+@dataclass(frozen=True)
+class Awareness:
+    """A score with wrong pictures; what right ones add, to the better (Elliott 2018); and how likely such a difference
+    is of a model that does not look at them, by the name of the test."""
+
+    score: float
+    awareness: float
+    p_values: dict[str, float]
+
+    def __str__(self) -> str:
+        chances = ", ".join(f"p {test} {p_value:.4f}" for test, p_value in self.p_values.items())
+        return f"pictures shuffled: {self.score:.2f}, awareness {self.awareness:+.2f}, {chances}"
+
+
+def awareness(metric: "Metric", right: "Outputs", wrong: "Outputs", answers: "Answers") -> Awareness:
+    """How far outputs with the right pictures are better than those with wrong ones."""
+    from seq2seq.metrics.significance import TESTS, compare
+
+    systems = {"shuffled": [metric.statistics(wrong, answers)], "right": [metric.statistics(right, answers)]}
+    compared = {test: compare(metric, systems, test, "").systems for test in TESTS}
+    shuffled, own = compared["bootstrap"]
+    sign = -1 if metric.better == "lower" else 1
+    p_values = {test: both[1].p_value for test, both in compared.items()}
+    return Awareness(
+        shuffled.score,
+        sign * (own.score - shuffled.score),
+        {test: p_value for test, p_value in p_values.items() if p_value is not None},
+    )

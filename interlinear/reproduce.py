@@ -240,7 +240,7 @@ def judged(generation: "Generation", data: str, split: str, metrics: str, shop: 
 
     system = System(data, generation)
     place = TestPlace(data, split, None, [], shop.data_root)
-    test_set = place.read(system.field, system.task, wants_alignments(metrics, None))
+    test_set = place.read(system, wants_alignments(metrics, None))
     answers, reading = test_set.answers(), test_set.reading(None, None)
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, reading), answers)
     outputs = system.outputs(test_set, label=f"{data}, {split}")

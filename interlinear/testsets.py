@@ -1,19 +1,25 @@
 """What models are judged on: a split of a data set, or a source file and its references."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from interlinear.pictures import Picture, in_folder, shuffled
 from seq2seq.errors import CallError, DataError
 
 if TYPE_CHECKING:
+    from interlinear.judging import System
     from seq2seq.alignment import Gold
     from seq2seq.metrics.metric import Answers, Reading, Task
     from training.dataset import Dataset
+
+MT = "mt"  # the field of machine translations that are to be edited
+UNEDITED = "unedited"  # names them where a model is asked for
 
 Split = Annotated[str, typer.Option(metavar="NAME", help="The split of the data set.")]
 SourceFile = Annotated[
@@ -27,6 +33,13 @@ ReferenceFiles = Annotated[
     typer.Option(
         "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
         help="What it should become; several may be given.",
+    ),
+]  # fmt: skip
+MtFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mt", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="Machine translations, line by line those of the source, for a model that edits them.",
     ),
 ]  # fmt: skip
 Tokenize = Annotated[
@@ -43,18 +56,47 @@ Lowercase = Annotated[
 class TestSet:
     """Lines to translate, the references of each, and how the text is written.
 
-    sources: none where the outputs are there already. gold: the right links of every line, where they are wanted;
-    `unaligned` says why there are none. task: None where it is not known.
+    texts: by field, the first source first; none where the outputs are there already. pictures: likewise. gold: the right links of every
+    line, where they are wanted; `unaligned` says why there are none. task: None where it is not known.
     """
 
     name: str
     task: "Task | None"
-    sources: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
     raw: bool = True
     lowercase: bool = False
     gold: "tuple[Gold, ...]" = ()
     unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
+    pictures: Mapping[str, "Sequence[Picture | None]"] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The lines of the first text that is read."""
+        return next(iter(self.texts.values()), ())
+
+    @property
+    def rows(self) -> int:
+        return len(self.references[0])
+
+    @property
+    def illustrated(self) -> int:
+        """The number of lines that have a picture."""
+        return sum(any(pictures) for pictures in zip(*self.pictures.values(), strict=True))
+
+    def shuffled(self, seed: int) -> "TestSet":
+        """The same with every picture at another line. Raises CallError where that cannot be."""
+        if not self.pictures:
+            raise CallError("--shuffle-images", f"{self.name} has no pictures that the model reads", "leave it out")
+        return replace(self, pictures={name: shuffled(own, seed) for name, own in self.pictures.items()})
+
+    def unedited(self) -> tuple[str, ...]:
+        """The machine translations that are to be edited. Raises CallError where there are none."""
+        if MT not in self.texts:
+            raise CallError(
+                UNEDITED, f"{self.name} has no machine translations", "name a set for post-editing, or --mt"
+            )
+        return self.texts[MT]
 
     def answers(self) -> "Answers":
         """What outputs are held against."""
@@ -96,20 +138,29 @@ class Place:
     source: Path | None
     references: list[Path]
     data_root: Path | None
+    mt: Path | None = None
+    image_dir: Path | None = None
+    images: Path | None = None
 
-    def read(self, field: str | None, task: "Task | None", aligned: bool) -> TestSet:
-        """The test set, for models that read `field` (None: there are none, only outputs). Its gold alignments are read
-        where it has some and `aligned` says so: where scores of them are asked for, and all systems are models.
+    def read(self, system: "System", aligned: bool) -> TestSet:
+        """The test set, with what the system reads.
 
-        `task` is what the models are for, where no data set says it. Raises CallError, DataError.
+        Its gold alignments are read where it has some and `aligned` says so: where scores of them are asked for, and
+        all systems are models. Raises CallError, DataError.
         """
-        if self.data and not self.source and not self.references:
-            return self._dataset(self.data, field, aligned)
-        if self.data or not self.references or (field and not self.source):
+        fields = system.fields
+        given = (self.source, *self.references, self.mt, self.image_dir, self.images)
+        if self.data and not any(given):
+            return self._dataset(self.data, system, aligned)
+        if self.data or not self.references or (fields and not self.source):
             raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")
+        if MT in fields and not self.mt:
+            raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
         from training.dataset import read_file
 
-        paths = [self.source, *self.references] if self.source else self.references
+        named = {fields[0] if fields else "source": self.source, MT: self.mt}
+        texts = {name: path for name, path in named.items() if path}
+        paths = [*texts.values(), *self.references]
         columns = [tuple(read_file(path)) for path in paths]
         for path, column in zip(paths, columns, strict=True):
             if len(column) != len(columns[0]):
@@ -118,24 +169,38 @@ class Place:
                     f"they have {len(columns[0])} and {len(column)} lines",
                     "line i of each must belong together",
                 )
-        sources = columns.pop(0) if self.source else ()
-        return TestSet(str(paths[0]), task, sources, tuple(columns))
+        found = dict(zip(texts, columns, strict=False))
+        test_set = TestSet(str(paths[0]), "post-edit" if self.mt else system.task, found, tuple(columns[len(texts) :]))
+        return replace(test_set, pictures=self._pictures(system, test_set.rows))
 
-    def _dataset(self, name: str, field: str | None, aligned: bool) -> TestSet:
-        """A split of a data set."""
+    def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
+        """The pictures in the folder, for the model's first source that is a picture."""
+        if not self.image_dir:
+            return {}
+        if not system.pictures:
+            raise CallError("--image-dir", "the model reads no pictures", "leave it out")
+        found = list(islice(in_folder(self.image_dir, self.images), rows + 1 if self.images else rows))
+        if len(found) != rows:
+            raise DataError(str(self.images), f"it does not have {rows} lines", "line i of each must belong together")
+        return {system.pictures[0]: found}
+
+    def _dataset(self, name: str, system: "System", aligned: bool) -> TestSet:
+        """A split of a data set: the fields that the system reads, or `source`; and the machine translations, if any."""
         from training.dataset import open_dataset, read_lines, read_rows
 
         dataset, split = open_dataset(name, self.data_root), self.split
-        source, target = dataset.field(split, field or "source"), dataset.field(split, "target")
-        rows = [row.texts for row in read_rows(dataset, split, (source.name, "target"))]
-        further = [tuple(read_lines(stream)) for stream in target.streams()[1:]]
-        columns = [tuple(reference for _, reference in rows), *further]
+        edited = [MT] if dataset.task == "post-edit" and MT in dataset.fields(split) else []
+        names = list(dict.fromkeys([*(system.fields or ["source"]), *edited]))
+        source, target = dataset.field(split, names[0]), dataset.field(split, "target")
+        texts = [row.texts for row in read_rows(dataset, split, (*names, "target"))]
+        *read, reference = (tuple(column) for column in zip(*texts, strict=True))
+        columns = [reference, *(tuple(read_lines(stream)) for stream in target.streams()[1:])]
         if target.segmentation:  # the model's output has whole words
             columns = [tuple(line.replace(f"{target.segmentation} ", "") for line in column) for column in columns]
         test_set = TestSet(
             f"{dataset.name}, {split}",
             dataset.task,
-            tuple(text for text, _ in rows),
+            dict(zip(names, read, strict=True)),
             tuple(columns),
             not (target.tokenised or source.tokenised),
             target.lowercase,

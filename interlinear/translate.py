@@ -1,16 +1,18 @@
 """`interlinear translate`: lines in, lines out, in their order."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
 from interlinear.arguments import Device, InputFiles, Json, ModelName, Tracking
+from interlinear.pictures import ImageFolder, ImageNames, Picture, in_folder
 from interlinear.searching import (
     Asked,
     BeamSize,
@@ -23,22 +25,41 @@ from interlinear.searching import (
     Tokenised,
 )
 from interlinear.terminal import FAILED, say
-from seq2seq.errors import RequestError
+from interlinear.testsets import MT, MtFile
+from seq2seq.errors import CallError, DataError, RequestError
 
 if TYPE_CHECKING:
-    from seq2seq.generation import Answer, Generation
+    from seq2seq.config import ModelConfig
+    from seq2seq.generation import Answer, Generation, Request
     from seq2seq.search import SearchOptions
 
+Item = TypeVar("Item")
+
+LAST = object()
 CHUNK = 1 << 20  # bytes read at a time, if there are so many: what has come is answered before more is waited for
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of input, where it stands (`FILE, line N`), and its number over all files. `text` is None if not UTF-8."""
+    """A line of input, where it stands (`FILE, line N`), and its number over all files. A text is None if not UTF-8.
+
+    beside, pictures: what belongs to it of the model's further sources, by their names. What is empty is absent.
+    """
 
     number: int
     where: str
     text: str | None
+    beside: Mapping[str, str | None] = field(default_factory=dict)
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is there to be read."""
+        return not self.pictures and all(text is not None and not text.strip() for text in self.texts)
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        return (self.text, *self.beside.values())
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,9 @@ class Outcome:
 def translate(
     model: ModelName,
     files: Annotated[list[Path] | None, InputFiles] = None,
+    mt: MtFile = None,
+    image_dir: ImageFolder = None,
+    images: ImageNames = None,
     n_best: NBest = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
@@ -70,7 +94,7 @@ def translate(
 
     An empty line stays empty. A line that the model cannot read (too long, or not UTF-8) becomes an empty line, is
     named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines
-    `NUMBER ||| TEXT ||| SCORE`.
+    `NUMBER ||| TEXT ||| SCORE`. Lines of several files are counted on; --mt and the pictures go by that count.
     """
     from interlinear.loading import load_bundle
     from seq2seq.generation import Generation
@@ -80,7 +104,8 @@ def translate(
     options = asked.over(bundle.card.search)
     generation = Generation(bundle, width=options.beam)
     failed = 0
-    for outcome in outcomes(generation, read_groups(files or []), options, explain, raw=not tokenised):
+    groups = together(read_groups(files or []), bundle.card.model, mt, image_dir, images)
+    for outcome in outcomes(generation, groups, options, explain, raw=not tokenised):
         if outcome.problem:
             failed += 1
             say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")
@@ -96,23 +121,72 @@ def outcomes(
     explain: bool = False,
     raw: bool = True,
 ) -> Iterator[Outcome]:
-    """What becomes of every line of a model with one source, in order."""
-    from seq2seq.generation import Request
-
-    (source,) = generation.bundle.card.model.sources
+    """What becomes of every line, in order. A line's text is the model's first; what is empty is absent."""
+    config = generation.bundle.card.model
     for group in groups:
-        answers = generation.answers(
-            Request({source: line.text}, options, explain, raw) for line in group if line.text and line.text.strip()
-        )
+        answers = generation.answers(requested(line, config, options, explain, raw) for line in group if not line.empty)
         for line in group:
-            if line.text is None:
-                yield Outcome(line, problem="the line is not valid UTF-8.")
-            elif not line.text.strip():
+            if line.empty:
                 yield Outcome(line)
             elif isinstance(answer := next(answers), RequestError):
-                yield Outcome(line, problem=f"{answer.problem}.")
+                where = f"{answer.where}: " if len(config.sources) > 1 else ""
+                yield Outcome(line, problem=f"{where}{answer.problem}.")
             else:
                 yield Outcome(line, answer)
+
+
+def requested(
+    line: Line, config: "ModelConfig", options: "SearchOptions", explain: bool, raw: bool
+) -> "Request | RequestError":
+    """What is asked of the model for a line; or what is wrong with the line."""
+    from seq2seq.generation import Request
+
+    texts: dict[str, str] = {}
+    for name, text in zip((next(iter(config.texts), ""), *line.beside), line.texts, strict=True):
+        if text is None:
+            return RequestError(name, "the line is not valid UTF-8")
+        if name and text.strip():
+            texts[name] = text
+    try:
+        images = {name: picture(config.images[name]) for name, picture in line.pictures.items()}
+    except RequestError as error:
+        return error
+    return Request(texts, options, explain, raw, images)
+
+
+def together(
+    groups: Iterator[list[Line]], config: "ModelConfig", mt: Path | None, folder: Path | None, names: Path | None
+) -> Iterator[list[Line]]:
+    """The lines with what belongs to them. Raises CallError for what the model does not read; DataError where there is
+    more of one than of the other."""
+    if mt and MT not in config.texts:
+        raise CallError("--mt", f"the model edits no translations: it reads {', '.join(config.sources)}")
+    if folder and not config.images:
+        raise CallError("--image-dir", f"the model reads no pictures: it reads {', '.join(config.sources)}")
+    beside: dict[str, Iterator[Line]] = {MT: chain.from_iterable(read_groups([mt]))} if mt else {}
+    pictures = in_folder(folder, names) if folder or names else None
+    for group in groups:
+        lines = []
+        for line in group:
+            texts = {name: following(of, str(mt)).text for name, of in beside.items()}
+            found = following(pictures, str(names)) if pictures else None
+            images = {next(iter(config.images)): found} if found else {}
+            lines.append(replace(line, beside=texts, pictures=images))
+        yield lines
+    for rest, path in ((beside.get(MT), mt), (pictures, names)):
+        if rest and path and next(rest, LAST) is not LAST:
+            raise uneven(str(path))
+
+
+def following(items: Iterator[Item], name: str) -> Item:
+    """The next item. Raises DataError where there is none."""
+    for item in items:
+        return item
+    raise uneven(name)
+
+
+def uneven(name: str) -> DataError:
+    return DataError(name, "it has not as many lines as there are to translate", "line i of each must belong together")
 
 
 def read_groups(files: Sequence[Path]) -> Iterator[list[Line]]:
@@ -166,7 +240,7 @@ def as_record(outcome: Outcome) -> str:
     """The outcome as one line of JSON."""
     import json
 
-    record: dict[str, object] = {"line": outcome.line.number, "source": outcome.line.text}
+    record: dict[str, object] = {"line": outcome.line.number, "source": outcome.line.text, **outcome.line.beside}
     record["translations"] = [
         {"text": c.text, "score": c.score, "log_probability": c.log_probability}
         for c in (outcome.answer.candidates if outcome.answer else [])

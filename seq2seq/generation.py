@@ -187,10 +187,12 @@ class Generation:
         for key in gone:
             del self.rows[key]
 
-    def answers(self, requests: Iterable[Request], lookahead: int | None = None) -> Iterator[Answer | RequestError]:
+    def answers(
+        self, requests: Iterable[Request | RequestError], lookahead: int | None = None
+    ) -> Iterator[Answer | RequestError]:
         """Answers in the order of the requests, which are read as they are needed.
 
-        A request that cannot be searched is answered by its error, in its place.
+        A request that cannot be searched is answered by its error, in its place; so is one that is an error already.
 
         Up to `lookahead` requests are read before the first answer, so that sentences of like length are searched
         together; 1 answers each before the next is read.
@@ -205,6 +207,8 @@ class Generation:
                 for key, request in source:
                     unanswered.append(key)
                     try:
+                        if isinstance(request, RequestError):
+                            raise request
                         waiting.append((key, self.encode(request)))
                     except RequestError as error:
                         ready[key] = error

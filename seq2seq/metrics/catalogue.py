@@ -8,7 +8,7 @@ from seq2seq.metrics.alignment import Accuracy, ErrorRate, Precision, Recall
 from seq2seq.metrics.behaviour import ExactMatch, LengthRatio, OverTranslation, RepetitionRate, UnderTranslation
 from seq2seq.metrics.metric import Metric, Reading, Task
 from seq2seq.metrics.rouge import RougeL, RougeN
-from seq2seq.metrics.translation import Sacrebleu, bleu, chrf, ter
+from seq2seq.metrics.translation import HumanTer, Sacrebleu, bleu, chrf, ter
 
 DUC_BYTES = 75  # what DUC's short summaries are cut to (its task 1 of 2003 and 2004)
 
@@ -16,6 +16,7 @@ METRICS: dict[str, Callable[[str, Reading], Metric]] = {
     "bleu": lambda name, reading: Sacrebleu(name, bleu, reading),
     "chrf": lambda name, reading: Sacrebleu(name, chrf, reading),
     "ter": lambda name, reading: Sacrebleu(name, ter, reading),
+    "hter": HumanTer,
     "rouge-1": lambda name, reading: RougeN(name, 1),
     "rouge-2": lambda name, reading: RougeN(name, 2),
     "rouge-l": lambda name, reading: RougeL(name),
@@ -40,7 +41,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "alignment": ALIGNMENT,
     "all": tuple(METRICS),
 }
-USUAL: dict[Task, str] = {"translation": "bleu", "summarization": "rouge", "multimodal": "bleu", "post-edit": "bleu"}
+USUAL: dict[Task, tuple[str, ...]] = {
+    "translation": ("bleu",),
+    "summarization": ("rouge",),
+    "multimodal": ("bleu",),
+    "post-edit": ("bleu", "hter"),
+}
 
 
 def chosen(names: Iterable[str], reading: Reading) -> tuple[Metric, ...]:

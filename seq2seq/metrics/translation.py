@@ -1,6 +1,7 @@
 """BLEU, chrF and TER as sacrebleu reckons them (Post 2018), with its signatures; and its way to cut text into words."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
@@ -43,6 +44,16 @@ class Sacrebleu(Metric):
     def how(self, answers: Answers) -> str:
         self.metric.num_refs = len(answers.references)
         return str(self.metric.get_signature().format())
+
+
+class HumanTer(Sacrebleu):
+    """HTER (Snover et al. 2006): TER against the output's own post-edit by a person; case counts, as in WMT's tasks."""
+
+    def __init__(self, name: str, reading: Reading) -> None:
+        super().__init__(name, ter, replace(reading, lowercase=bool(reading.lowercase)))
+
+    def lacks(self, answers: Answers) -> str:
+        return "" if answers.task == "post-edit" else "only a post-edit is what a person made of a machine's output"
 
 
 class Words:

@@ -26,6 +26,15 @@ def describe(folder: Path, task: str = "translation", gold: str | None = None) -
     return ["--data", str(folder / "mine.yaml")]
 
 
+def post_edits(folder: Path) -> tuple[list[str], list[str]]:
+    """Arguments that name a set for post-editing of the parallel text, and its machine translations."""
+    lines = (folder / "test.en").read_text().splitlines()
+    unedited = [*lines[:9], lines[9].upper()]
+    (folder / "test.mt").write_text("".join(f"{line}\n" for line in unedited))
+    (folder / "mine.yaml").write_text(DESCRIPTION.format(task="post-edit", more=", mt: test.mt"))
+    return ["--data", str(folder / "mine.yaml")], unedited
+
+
 def run_json(capsys, *arguments):
     assert cli.run([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -35,7 +44,7 @@ def test_all_scores_and_the_reasons_of_those_left_out(toy, tmp_path, parallel, c
     data = describe(tmp_path, gold="0-0 1-1 2?2\n" * 10)
     found = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "all")
     left_out = found.pop("left_out")
-    assert set(left_out) == set(GROUPS["rouge-recall-75"])
+    assert set(left_out) == {*GROUPS["rouge-recall-75"], "hter"}
     assert set(found) == set(METRICS) - set(left_out)
     assert all(set(score) >= {"score", "signature"} for score in found.values())
     assert found["rouge-l"]["low"] <= found["rouge-l"]["mean"] <= found["rouge-l"]["high"]
@@ -193,3 +202,34 @@ def test_compare_aligns_models_and_not_files(toy, other_toy, tmp_path, parallel,
     mixed = run_json(capsys, "compare", str(outputs), str(toy), *data, *arguments)
     assert mixed["left_out"] == {"aer": "a file with outputs has no alignments"}
     assert mixed["bleu"]["sign"]["systems"][0]["system"] == str(outputs)
+
+
+def test_post_edits_are_scored_beside_what_they_were_made_of(toy, tmp_path, parallel, capsys):
+    (data, unedited), (source, reference) = post_edits(tmp_path), parallel
+    found = run_json(capsys, "evaluate", str(toy), *data)
+    assert list(found) == ["bleu", "hter", "unedited"] and list(found["unedited"]) == ["bleu", "hter"]
+    words = len(reference.read_text().split())
+    wrong = sum(
+        own != right for own, right in zip(unedited[9].split(), reference.read_text().split()[-6:], strict=True)
+    )
+    assert found["unedited"]["hter"]["score"] == pytest.approx(100 * wrong / words)
+    assert "case:mixed" in found["hter"]["signature"]
+    folded = run_json(capsys, "evaluate", "unedited", *data, "--metrics", "hter", "--lowercase")
+    assert list(folded) == ["hter"] and folded["hter"]["score"] == 0
+    files = ["--source", str(source), "--reference", str(reference), "--mt", str(tmp_path / "test.mt")]
+    assert run_json(capsys, "evaluate", str(toy), *files) == found
+    assert cli.run(["evaluate", str(toy), *data]) == 0
+    assert f"(unedited: {found['unedited']['bleu']['score']:.2f})" in capsys.readouterr().out
+
+
+def test_the_unedited_is_a_system_to_compare_with(toy, tmp_path, parallel, capsys):
+    data, unedited = post_edits(tmp_path)
+    (tmp_path / "outputs").write_text("".join(f"{line}\n" for line in unedited))
+    arguments = ["compare", "unedited", str(toy), str(tmp_path / "outputs"), *data, "--samples", "20"]
+    for tests in run_json(capsys, *arguments).values():
+        base, _, same = tests["randomisation"]["systems"]
+        assert base["system"] == "unedited" and same["score"] == base["score"] and same["p_value"] == 1
+    assert cli.run(["evaluate", "unedited", *describe(tmp_path)]) == 2
+    assert "unedited: mine, test has no machine translations." in capsys.readouterr().err
+    assert cli.run(["evaluate", "unedited", *data, "--beam-size", "2"]) == 2
+    assert "nothing is searched for" in capsys.readouterr().err

@@ -15,6 +15,8 @@ from seq2seq.errors import CallError, DataError
 from seq2seq.metrics.catalogue import GROUPS, METRICS, chosen
 from seq2seq.metrics.metric import Answers, Outputs, Reading
 
+TASKS = {"hter": "post-edit"}  # of the scores that are for one task alone
+
 
 def score(name, hypotheses, references, task=None, **reading):
     (metric,) = chosen([name], Reading(**reading))
@@ -22,7 +24,7 @@ def score(name, hypotheses, references, task=None, **reading):
 
 
 def value(name, hypotheses, references, **reading):
-    return score(name, hypotheses, references, **reading).score
+    return score(name, hypotheses, references, TASKS.get(name), **reading).score
 
 
 # BLEU, by hand.
@@ -66,6 +68,13 @@ def test_ter_ignores_case_unless_it_is_said_to_count():
     assert value("ter", ["a small Dog barks"], [["a small cat barks"]]) == pytest.approx(25)
     assert value("ter", ["A small cat barks"], [["a small cat barks"]]) == 0
     assert value("ter", ["A small cat barks"], [["a small cat barks"]], lowercase=False) == pytest.approx(25)
+
+
+def test_hter_is_ter_in_which_case_counts_and_is_for_post_edits_alone():
+    assert value("hter", ["A small cat barks"], [["a small cat barks"]]) == pytest.approx(25)
+    assert value("hter", ["A small cat barks"], [["a small cat barks"]], lowercase=True) == 0
+    with pytest.raises(DataError, match="only a post-edit is what a person made"):
+        score("hter", ["a"], [["a"]], "translation")
 
 
 def test_exact_match_counts_whole_lines_of_any_reference():
@@ -203,7 +212,7 @@ def test_statistics_add_up(name):
     links = [frozenset({(0, 0), (1, n % 3)}) for n in range(40)]
     gold = [Gold(frozenset({(0, 0), (1, 1)}), frozenset({(1, 2)}))] * 40
     (metric,) = chosen([name], Reading())
-    answers = Answers.of(references, gold=gold)
+    answers = Answers.of(references, TASKS.get(name), gold)
     whole = metric.statistics(Outputs.of(hypotheses, links), answers)
     parts = [
         metric.statistics(

@@ -1,0 +1,96 @@
+"""The pictures that stand beside lines of text: where they are, and how a model is given them."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq.errors import CallError, DataError, RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from seq2seq.config import ImageGrid
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+
+Picture = Callable[["ImageGrid"], "np.ndarray"]  # a picture as the model reads it; raises RequestError
+
+ImageFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--image-dir", exists=True, file_okay=False, metavar="FOLDER", show_default=False,
+        help="Pictures: that of line N is N.jpg, N.png or N.webp. A line may have none.",
+    ),
+]  # fmt: skip
+ImageNames = Annotated[
+    Path | None,
+    typer.Option(
+        "--images", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="The names of the lines' pictures in --image-dir, a line each; an empty one for none.",
+    ),
+]  # fmt: skip
+
+
+def from_file(path: Path) -> Picture:
+    """A picture in a file of its own."""
+
+    def read(grid: "ImageGrid") -> "np.ndarray":
+        from seq2seq.images import decode
+
+        if grid.network is None:
+            raise RequestError(
+                str(path),
+                "the model reads features of regions, and not pixels",
+                f"make them as its data were made ({grid.made_by or 'not stated'}), and name a data set that has them",
+            )
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise RequestError(str(path), f"cannot be read: {error.strerror}") from None
+        return decode(data, grid.network.size, str(path))
+
+    return read
+
+
+def in_folder(folder: Path | None, names: Path | None) -> "Iterator[Picture | None]":
+    """The pictures of line after line, without end where they go by number; None: the line has none.
+
+    Raises CallError: names without a folder; DataError: a name whose file is not there, or that leads out of the folder.
+    """
+    if folder is None:
+        if names:
+            raise CallError("--images", "it is not clear where the pictures are", "give --image-dir FOLDER")
+        return
+    if names is None:
+        for number in count(1):
+            paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
+            yield next((from_file(path) for path in paths if path.is_file()), None)
+    from training.dataset import read_file
+
+    for number, name in enumerate(read_file(names), 1):
+        path = folder / name.strip()
+        if name.strip() and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
+            raise DataError(f"{names}, line {number}", f"there is no picture '{name.strip()}' in {folder}")
+        yield from_file(path) if name.strip() else None
+
+
+def shuffled(pictures: "Sequence[Picture | None]", seed: int) -> "list[Picture | None]":
+    """The pictures dealt out anew among the lines that have one, so that none keeps its own (Sattolo 1986).
+
+    Raises CallError where fewer than two have one.
+    """
+    places = [place for place, picture in enumerate(pictures) if picture]
+    if len(places) < 2:
+        raise CallError("--shuffle-images", f"{len(places)} lines have a picture", "two at least are needed")
+    chance, dealt = random.Random(seed), list(places)
+    for last in range(len(dealt) - 1, 0, -1):
+        other = chance.randrange(last)
+        dealt[last], dealt[other] = dealt[other], dealt[last]
+    mixed = list(pictures)
+    for place, other in zip(places, dealt, strict=True):
+        mixed[place] = pictures[other]
+    return mixed
