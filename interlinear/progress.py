@@ -41,9 +41,11 @@ class ProgressLine:
 
     def epoch(self, report: "EpochReport") -> None:
         star = "  *" if report.better else ""
+        bleu = f"dev BLEU {report.dev_bleu.score:.2f}"
+        scores = f"{bleu}  dev ROUGE-L {report.dev_rouge.score:.2f}" if report.dev_rouge else bleu
         self.line(
             f"epoch {report.epoch}  {self.loss} {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
-            f"dev BLEU {report.dev_bleu.score:.2f}  rate {report.learning_rate:.2g}  {clock(report.seconds)}{star}"
+            f"{scores}  rate {report.learning_rate:.2g}  {clock(report.seconds)}{star}"
         )
 
     def warned(self, message: str) -> None:

@@ -15,6 +15,7 @@ from seq2seq.errors import CallError, RegistryError
 
 RECORD = "mlflow.json"
 DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS = "dev/bleu", "dev/perplexity", "epoch/train_loss"
+DEV_ROUGE = "dev/rouge-l"
 EPOCH_SECONDS = "epoch/seconds"  # of training in all
 BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
 SEED = "training.seed"

@@ -17,6 +17,7 @@ from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_w
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Answer, Generation, Request
 from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
@@ -38,6 +39,7 @@ class DevScore:
 
     perplexity: float
     bleu: Score
+    rouge: Score | None  # ROUGE-L, where it decides
     value: float
 
 
@@ -237,6 +239,7 @@ class Training:
             self.schedule.rate(progress.updates),
             progress.seconds,
             better,
+            score.rouge,
         )
         ranked = sorted([*progress.kept, KeptEpoch(epoch=progress.epoch, score=score.value)], key=lambda k: -k.score)
         if progress.epoch in {kept.epoch for kept in ranked[: settings.average]} and self.workers.rank == 0:
@@ -264,7 +267,7 @@ class Training:
 
     @torch.inference_mode()
     def score(self) -> DevScore:
-        """Dev perplexity, and dev BLEU by search; every worker takes its share."""
+        """Dev perplexity, and dev scores by search; every worker takes its share."""
         self.model.eval()
         lengths = {field: self.dev.lengths(field) for field in self.fields}
         plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
@@ -279,11 +282,12 @@ class Training:
         tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
         self.workers.sum_(sums)
         perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
-        bleu = self.dev_bleu()
-        return DevScore(perplexity, bleu, bleu.score if self.settings.score == "bleu" else -perplexity)
+        bleu, rouge = self.dev_scores()
+        decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
+        return DevScore(perplexity, bleu, rouge, decisive)
 
-    def dev_bleu(self) -> Score:
-        """BLEU of the dev set's translations, in the text's own form."""
+    def dev_scores(self) -> tuple[Score, Score | None]:
+        """BLEU of the dev set's outputs, in the text's own form; and ROUGE-L, where that decides."""
         dev, limit = self.job.dev, self.settings.dev_sentences
         rows = range(len(dev.references[0]))
         chosen = rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
@@ -292,8 +296,10 @@ class Training:
         shares = self.workers.gather(own)
         hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
         references = [[reference[i] for i in chosen] for reference in dev.references]
+        outputs, answers = Outputs.of(hypotheses), Answers.of(references)
         metric = Sacrebleu("bleu", bleu, Reading("none" if dev.tokenised else "13a", dev.lowercase))
-        return metric.score(Outputs.of(hypotheses), Answers.of(references))
+        rouge = RougeL("rouge-l").score(outputs, answers) if self.settings.score == "rouge-l" else None
+        return metric.score(outputs, answers), rouge
 
     def translate(self, sources: dict[str, list[str]]) -> Iterator[str]:
         """Translations by the weights as they are; what cannot be searched (too long) becomes an empty line."""
@@ -328,6 +334,7 @@ class Training:
         )
         if self.workers.rank == 0:
             scores = {"dev_bleu": score.bleu, "dev_perplexity": Score(score=score.perplexity, signature="per token")}
+            scores |= {"dev_rouge_l": score.rouge} if score.rouge else {}
             card = self.card().model_copy(update={"metrics": scores})
             with saving(self.job.run / "bundle"):
                 write_bundle(self.job.run / "bundle", self.model, self.prepared.tokenizers, card)
@@ -341,7 +348,7 @@ class Training:
         with torch.no_grad():
             for name, parameter in own_weights(self.model).items():
                 parameter.copy_(torch.stack([each[name] for each in weights]).mean(0))
-        return self.score() if judge else DevScore(math.nan, Score(score=0.0, signature=""), math.nan)
+        return self.score() if judge else DevScore(math.nan, Score(score=0.0, signature=""), None, math.nan)
 
     def card(self) -> Card:
         """The bundle's card, but for scores and checksums."""

@@ -63,7 +63,9 @@ class TrainingSettings(Section):
         None, ge=1, description="updates in an epoch at most, of batches drawn anew for each; null: all the data"
     )
     patience: int | None = Field(5, ge=1, description="epochs without a better dev score before training stops")
-    score: Literal["bleu", "perplexity"] = Field("bleu", description="the dev score that decides what is better")
+    score: Literal["bleu", "rouge-l", "perplexity"] = Field(
+        "bleu", description="the dev score that decides what is better"
+    )
     dev_beam: int = Field(1, ge=1, le=64, description="beam of the search on the dev set, after every epoch")
     dev_sentences: int = Field(2000, ge=1, description="dev sentences that are searched, evenly spread over the set")
     average: int = Field(1, ge=1, description="the weights of so many best epochs are averaged at the end")
@@ -100,7 +102,9 @@ class TrainingSettings(Section):
         if self.divide_by == "tokens":
             raise ValueError("divide_by: risk is a sentence's, and objective: risk is always divided by sentences")
         if self.score == "perplexity":
-            raise ValueError("score: objective: risk gives up perplexity for its metric, and is judged by score: bleu")
+            raise ValueError(
+                "score: objective: risk gives up perplexity for its metric, and is judged by score: bleu or rouge-l"
+            )
         if self.label_smoothing and not (self.risk and self.risk.likelihood):
             raise ValueError("label_smoothing: has no effect with objective: risk unless risk.likelihood adds some")
         return self

@@ -81,6 +81,7 @@ class EpochReport:
     learning_rate: float
     seconds: float  # of training in all, over all processes
     better: bool
+    dev_rouge: Score | None = None  # ROUGE-L, where it decides
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from registry.curves import (
     DEV_BLEU,
     DEV_PERPLEXITY,
+    DEV_ROUGE,
     EPOCH_SECONDS,
     RECORD,
     TRAIN_LOSS,
@@ -137,6 +138,7 @@ class Tracker:
             DEV_BLEU: report.dev_bleu.score,
             EPOCH_SECONDS: report.seconds,
         }
+        values |= {DEV_ROUGE: report.dev_rouge.score} if report.dev_rouge else {}
         self.sender.add(report.update, values)
         for key, value in values.items():
             self.curves.setdefault(key, {})[report.update] = value

@@ -81,6 +81,15 @@ def test_it_learns_and_its_bundle_translates(whole: tuple[Path, Outcome, Notes])
     assert sum(links) >= 0.8 * len(links)
 
 
+def test_rouge_decides_where_it_is_asked_to(tmp_path: Path) -> None:
+    notes = Notes()
+    outcome = train(toy_job(tmp_path, settings=["training.score=rouge-l", "training.average=1"]), observers=[notes])
+    rouge = [report.dev_rouge.score for report in notes.epochs if report.dev_rouge]
+    assert len(rouge) == 3 and outcome.averaged == (rouge.index(max(rouge)) + 1,)
+    card = seq2seq.load(outcome.bundle).card if outcome.bundle else None
+    assert card and card.metrics["dev_rouge_l"].score == pytest.approx(max(rouge))
+
+
 def test_the_average_of_the_best_epochs_is_used_where_dev_prefers_it(whole: tuple[Path, Outcome, Notes]) -> None:
     _, outcome, notes = whole
     ranked = sorted(notes.epochs, key=lambda report: -report.dev_bleu.score)
