@@ -1,0 +1,143 @@
+"""From texts and pictures to text, with a bundle that was written and loaded again: what may be absent, what is refused,
+what an explanation shows."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import seq2seq
+from seq2seq.bundle import Bundle, Card, write_bundle
+from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from seq2seq.errors import ImageError, RequestError
+from seq2seq.generation import Answer, Generation, Request, picture
+from seq2seq.model import Model, build
+from seq2seq.search import SearchOptions
+from seq2seq.text import TextConfig, Tokenizer
+
+OPTIONS = SearchOptions(beam=3, max_length=6)
+NETWORK = ImageNetwork(kind="small", size=32)  # 2 x 2 regions
+GIVEN = ImageGrid(rows=2, columns=2, features=3, made_by="a network")
+
+
+def written(folder: Path, image: ImageGrid) -> Bundle[Model]:
+    tokenizer = Tokenizer.train(["a bat flies", "the big bat sleeps"], TextConfig(units="words", vocabulary=20))
+    torch.manual_seed(1)
+    model = build(
+        ModelConfig(
+            sources={"source": TextVocabulary(vocabulary=tokenizer.size), "image": image},
+            target=TextVocabulary(vocabulary=tokenizer.size),
+            combination="hierarchical", sentinel=True, cell="gru", decoder="conditional", first_state="ends",
+            embedding=8, hidden=8, initialization="uniform", initialization_scale=0.9,
+        )
+    )  # fmt: skip
+    write_bundle(folder, model, {"source": tokenizer, "target": tokenizer}, Card(task="multimodal", model=model.config))
+    return seq2seq.load(folder)
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    grid = ImageGrid(rows=2, columns=2, features=128, network=NETWORK)
+    return Generation(written(tmp_path_factory.mktemp("seeing") / "bundle", grid))
+
+
+@pytest.fixture(scope="module")
+def given_features(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+    return Generation(written(tmp_path_factory.mktemp("features") / "bundle", GIVEN))
+
+
+def photograph(colour: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (60, 40), colour).save(file, "JPEG")
+    return file.getvalue()
+
+
+def answers(generation: Generation, requests: list[Request]) -> list[Answer]:
+    found = list(generation.answers(requests))
+    assert all(isinstance(answer, Answer) for answer in found), found
+    return found  # type: ignore[return-value]
+
+
+def test_any_source_may_be_absent_and_a_batch_changes_nothing(seeing: Generation) -> None:
+    grid = seeing.bundle.card.model.images["image"]
+    red, blue = (picture(grid, photograph(colour)) for colour in ("red", "blue"))
+    text = {"source": "the big bat sleeps"}
+    requests = [
+        Request(text, OPTIONS), Request(text, OPTIONS, images={"image": red}),
+        Request({}, OPTIONS, images={"image": red}), Request(text, OPTIONS, images={"image": blue}), Request({"source": "a bat"}, OPTIONS),
+    ]  # fmt: skip
+    together = answers(seeing, requests)
+    for request, beside in zip(requests, together, strict=True):
+        (alone,) = answers(seeing, [request])
+        assert beside.candidates[0].ids == alone.candidates[0].ids
+        assert beside.candidates[0].score == pytest.approx(alone.candidates[0].score, abs=1e-5)
+    scores = {round(answer.candidates[0].score, 4) for answer in together}
+    assert len(scores) == len(requests)  # each reads what it was given
+
+
+def test_an_explanation_shows_every_source_that_is_there(seeing: Generation) -> None:
+    grid = seeing.bundle.card.model.images["image"]
+    image = {"image": picture(grid, photograph("green"))}
+    both, text, seen = (
+        answer.explanation
+        for answer in answers(
+            seeing,
+            [
+                Request({"source": "a bat flies"}, OPTIONS, explain=True, images=image),
+                Request({"source": "a bat flies"}, OPTIONS, explain=True),
+                Request({}, OPTIONS, explain=True, images=image),
+            ],
+        )
+    )
+    assert both and text and seen and both.sources and text.sources and seen.sources
+    assert both.sources.keys() == {"source", "image"}
+    assert text.sources.keys() == {"source"} and seen.sources.keys() == {"image"}
+    shown = both.sources["image"]
+    assert shown.grid == (2, 2) and np.array(shown.matrices["attention"]).shape == (len(both.target), 4)
+    assert [word.text for word in both.sources["source"].words or []] == ["a", "bat", "flies"]
+    assert both.between and both.between.keys() == {"source", "image", "sentinel"}
+    for weights in zip(*both.between.values(), strict=True):
+        assert sum(weights) == pytest.approx(1, abs=1e-3)
+    assert seen.source == [] and seen.matrices == {} and seen.alignment == []
+    assert seen.between and not any(seen.between["source"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (Request({}, OPTIONS), "every source is missing"),
+        (Request({"mt": "ein Hund"}, OPTIONS), "the model has no such source"),
+        (Request({"image": "a bat"}, OPTIONS), "the model has no such source"),
+        (Request({"source": " "}, OPTIONS), "the text is empty"),
+        (
+            Request({"source": "a bat"}, OPTIONS, images={"image": np.zeros((16, 16, 3), np.uint8)}),
+            "the image is 16 x 16 x 3 of uint8, and the model reads image, 2 x 2 regions of 128 features from 32 x 32",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(seeing: Generation, request_: Request, says: str) -> None:
+    (found,) = seeing.answers([request_])
+    assert isinstance(found, RequestError) and says in str(found)
+
+
+def test_a_model_of_given_features_reads_them_and_no_pixels(given_features: Generation) -> None:
+    features = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    with_image, without = answers(
+        given_features,
+        [
+            Request({"source": "a bat flies"}, OPTIONS, images={"image": features}),
+            Request({"source": "a bat flies"}, OPTIONS),
+        ],
+    )
+    assert with_image.candidates[0].score != pytest.approx(without.candidates[0].score, abs=1e-4)
+    with pytest.raises(RequestError, match="no network for pixels"):
+        picture(GIVEN, photograph("red"))
+
+
+def test_what_is_no_picture_is_refused(seeing: Generation) -> None:
+    grid = seeing.bundle.card.model.images["image"]
+    with pytest.raises(ImageError, match="not a picture"):
+        picture(grid, b"once upon a time")
