@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.reporting import Report, alone, median, say
-from seq2seq.batch import Batch, collate
-from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.batch import Batch, ImageInput, collate
+from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
 from seq2seq.heap import keep_freed_memory
 from seq2seq.model import Model, build
 from seq2seq.search import SearchOptions, SlotTable, Waiting
@@ -30,12 +31,16 @@ EXTENDS = {
     "word_attention": "rnnsearch", "contextual_gates": "word_attention", "rnnsearch_star": "rnnsearch",
     "interactive_attention": "rnnsearch_star", "coverage_neural": "rnnsearch_star",
     "coverage_linguistic": "rnnsearch_star", "luong": "rnnsearch", "selective_gate": "luong", "uam": "selective_gate",
+    **{f"{task}_{how}": "rnnsearch_star" for task in ("multimodal", "postedit")
+       for how in ("concat", "flat", "hierarchical")},
 }  # fmt: skip
 VOCABULARY, SENTENCES, SOURCE, TARGET, SIZE = 8000, 32, 20, 20, 256
+IMAGE = ImageGrid(rows=7, columns=7, features=128)
 
 NOTES = (
     f"An update: {SENTENCES} sentences of {SOURCE} words a side, vocabularies of {VOCABULARY:,}, E = H = {SIZE}, one "
-    "layer a side, no dropout, forward, backward and Adam. *Ratio* is to the recipe that a system extends, of medians.",
+    "layer a side, no dropout, forward, backward and Adam; a second text as long, or an image's given features of "
+    f"{IMAGE.rows} x {IMAGE.columns} regions. *Ratio* is to the recipe that a system extends, of medians.",
     "*Operations* are counted in one forward and backward as torch dispatches them: multiplications and additions of "
     "every matrix product, and one for every number that any other operation makes; the encoder's kernels by their "
     "equations; Adam left out. *Beyond* is the ratio of times over the ratio of operations.",
@@ -71,10 +76,11 @@ class Operations(TorchDispatchMode):
 
 def encoder_operations(model: Model, batch: Batch) -> int:
     """Multiplications and additions of the encoder's kernels, forward and (twice as many) backward."""
-    rows, width = batch.sources["source"].ids_BT.shape
+    rows, width = batch.text("source").ids_BT.shape
     weights = sum(
         p.numel()
-        for m in model.texts["source"].recurrent.modules()
+        for text in model.texts.values()
+        for m in text.recurrent.modules()
         if isinstance(m, nn.RNNBase)
         for p in m.parameters()
         if p.dim() == 2
@@ -83,16 +89,24 @@ def encoder_operations(model: Model, batch: Batch) -> int:
 
 
 def model_of(system: str) -> Model:
-    chosen = load_recipe(system).model.model_dump(exclude={"dropout", "layers", "embedding", "hidden"})
+    recipe = load_recipe(system)
+    chosen = recipe.model.model_dump(exclude={"dropout", "layers", "embedding", "hidden"})
     words = TextVocabulary(vocabulary=VOCABULARY)
+    sources = {name: words if settings.kind == "text" else IMAGE for name, settings in recipe.sources.items()}
     torch.manual_seed(1)
-    return build(ModelConfig(**chosen, embedding=SIZE, hidden=SIZE, sources={"source": words}, target=words))
+    return build(ModelConfig(**chosen, embedding=SIZE, hidden=SIZE, sources=sources, target=words))
 
 
-def batch_of(sentences: int = SENTENCES) -> Batch:
+def batch_of(model: Model, sentences: int = SENTENCES) -> Batch:
     torch.manual_seed(1)
-    ids = torch.randint(4, VOCABULARY, (2, sentences, SOURCE - 1)).tolist()
-    return collate({"source": ids[0]}, ids[1])
+    target, *texts = torch.randint(4, VOCABULARY, (1 + len(model.config.texts), sentences, SOURCE - 1)).tolist()
+    regions = torch.full((sentences,), IMAGE.regions)
+    images = {name: torch.randn(sentences, IMAGE.regions, IMAGE.features) for name in model.config.images}
+    return collate(
+        dict(zip(model.config.texts, texts, strict=True)),
+        target,
+        images={name: ImageInput(features, regions) for name, features in images.items()},
+    )
 
 
 def updater(model: Model, batch: Batch, precision: str) -> Callable[[], None]:
@@ -118,7 +132,7 @@ def operations(model: Model, batch: Batch) -> int:
 def searcher(model: Model) -> Callable[[], None]:
     model.eval()
     options = SearchOptions(beam=5, min_length=TARGET, max_length=TARGET)
-    batch = collate({"source": batch_of().sources["source"].ids_BT[:, :-1].tolist()})
+    batch = replace(batch_of(model), target_BL=None)
 
     def search() -> None:
         table = SlotTable(model, options.beam)
@@ -153,12 +167,12 @@ def main() -> None:
     asked = parser.parse_args()
     keep_freed_memory()  # as the command does
     torch.set_num_threads(asked.threads)
-    batch = batch_of()
     models = {system: model_of(system) for system in ("rnnsearch", *EXTENDS)}
-    counts = {system: operations(model, batch) for system, model in models.items()}
+    batches = {system: batch_of(model) for system, model in models.items()}
+    counts = {system: operations(model, batches[system]) for system, model in models.items()}
     with alone():
         seconds = interleaved(
-            {name: updater(model, batch, asked.precision) for name, model in models.items()}, asked.rounds, 3
+            {name: updater(model, batches[name], asked.precision) for name, model in models.items()}, asked.rounds, 3
         )
         searches = interleaved(
             {name: searcher(models[name]) for name in ("rnnsearch", "luong", "selective_gate", "uam")}, asked.rounds, 2

@@ -1,5 +1,4 @@
-"""From texts and pictures to text, with a bundle that was written and loaded again: what may be absent, what is refused,
-what an explanation shows."""
+"""From texts and pictures to text, with a bundle that was written and loaded again."""
 
 import io
 from pathlib import Path
@@ -66,9 +65,12 @@ def test_any_source_may_be_absent_and_a_batch_changes_nothing(seeing: Generation
     red, blue = (picture(grid, photograph(colour)) for colour in ("red", "blue"))
     text = {"source": "the big bat sleeps"}
     requests = [
-        Request(text, OPTIONS), Request(text, OPTIONS, images={"image": red}),
-        Request({}, OPTIONS, images={"image": red}), Request(text, OPTIONS, images={"image": blue}), Request({"source": "a bat"}, OPTIONS),
-    ]  # fmt: skip
+        Request(text, OPTIONS),
+        Request(text, OPTIONS, images={"image": red}),
+        Request({}, OPTIONS, images={"image": red}),
+        Request(text, OPTIONS, images={"image": blue}),
+        Request({"source": "a bat"}, OPTIONS),
+    ]
     together = answers(seeing, requests)
     for request, beside in zip(requests, together, strict=True):
         (alone,) = answers(seeing, [request])
