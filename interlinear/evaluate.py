@@ -89,8 +89,9 @@ def evaluate(
     if shuffle_images and no_images:
         raise CallError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
     if is_outputs(model):
-        given = {"--by": by, "--beam-size": beam_size, "--length-penalty": length_penalty, "--max-length": max_length}
-        given |= {"--output": output, "--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
+        given: dict[str, object] = {"--by": by, "--beam-size": beam_size, "--length-penalty": length_penalty}
+        given |= {"--max-length": max_length, "--output": output}
+        given |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
         for name, value in given.items():
             if value is not None:
                 raise CallError(name, f"{model} is a file with outputs: nothing is searched for", "leave it out")

@@ -56,26 +56,34 @@ def from_file(path: Path) -> Picture:
     return read
 
 
-def in_folder(folder: Path | None, names: Path | None) -> "Iterator[Picture | None]":
-    """The pictures of line after line, without end where they go by number; None: the line has none.
+def in_folder(folder: Path | None, names: Path | None) -> "Iterator[Picture | None] | None":
+    """The pictures of line after line; None for a line that has none. Where lines go by number there is no end.
 
-    Raises CallError: names without a folder; DataError: a name whose file is not there, or that leads out of the folder.
+    Raises CallError: names without a folder; DataError, as it comes to it: a name that is no file of the folder.
     """
     if folder is None:
         if names:
             raise CallError("--images", "it is not clear where the pictures are", "give --image-dir FOLDER")
-        return
-    if names is None:
-        for number in count(1):
-            paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
-            yield next((from_file(path) for path in paths if path.is_file()), None)
+        return None
+    return named(folder, names) if names else numbered(folder)
+
+
+def numbered(folder: Path) -> "Iterator[Picture | None]":
+    """The pictures of lines 1, 2, ..."""
+    for number in count(1):
+        paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
+        yield next((from_file(path) for path in paths if path.is_file()), None)
+
+
+def named(folder: Path, names: Path) -> "Iterator[Picture | None]":
+    """The pictures that are named, a line each."""
     from training.dataset import read_file
 
-    for number, name in enumerate(read_file(names), 1):
-        path = folder / name.strip()
-        if name.strip() and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
-            raise DataError(f"{names}, line {number}", f"there is no picture '{name.strip()}' in {folder}")
-        yield from_file(path) if name.strip() else None
+    for number, name in enumerate(map(str.strip, read_file(names)), 1):
+        path = folder / name
+        if name and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
+            raise DataError(f"{names}, line {number}", f"there is no picture '{name}' in {folder}")
+        yield from_file(path) if name else None
 
 
 def shuffled(pictures: "Sequence[Picture | None]", seed: int) -> "list[Picture | None]":

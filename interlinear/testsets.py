@@ -56,8 +56,9 @@ Lowercase = Annotated[
 class TestSet:
     """Lines to translate, the references of each, and how the text is written.
 
-    texts: by field, the first source first; none where the outputs are there already. pictures: likewise. gold: the right links of every
-    line, where they are wanted; `unaligned` says why there are none. task: None where it is not known.
+    texts, pictures: line by line, by field; of the texts the first source comes first, and there are none where the
+    outputs are there already. gold: the right links of every line, where they are wanted; `unaligned` says why there
+    are none. task: None where it is not known.
     """
 
     name: str
@@ -148,19 +149,30 @@ class Place:
         Its gold alignments are read where it has some and `aligned` says so: where scores of them are asked for, and
         all systems are models. Raises CallError, DataError.
         """
-        fields = system.fields
-        given = (self.source, *self.references, self.mt, self.image_dir, self.images)
-        if self.data and not any(given):
-            return self._dataset(self.data, system, aligned)
-        if self.data or not self.references or (fields and not self.source):
-            raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")
-        if MT in fields and not self.mt:
-            raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
+        from seq2seq.metrics.metric import check_lines
         from training.dataset import read_file
 
-        named = {fields[0] if fields else "source": self.source, MT: self.mt}
-        texts = {name: path for name, path in named.items() if path}
-        paths = [*texts.values(), *self.references]
+        if self.data and not self.source and not self.references:
+            test_set = self._dataset(self.data, system, aligned)
+        else:
+            test_set = self._files(system)
+        if self.mt:
+            edited = tuple(read_file(self.mt))
+            check_lines(str(self.mt), len(edited), test_set.name, test_set.rows)
+            test_set = replace(test_set, task="post-edit", texts={**test_set.texts, MT: edited})
+        if MT in system.fields and MT not in test_set.texts:
+            raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
+        if pictures := self._pictures(system, test_set.rows):
+            test_set = replace(test_set, pictures=pictures)
+        return test_set
+
+    def _files(self, system: "System") -> TestSet:
+        """A source file and its references, or the references alone."""
+        from training.dataset import read_file
+
+        if self.data or not self.references or (system.fields and not self.source):
+            raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")
+        paths = [self.source, *self.references] if self.source else self.references
         columns = [tuple(read_file(path)) for path in paths]
         for path, column in zip(paths, columns, strict=True):
             if len(column) != len(columns[0]):
@@ -169,28 +181,29 @@ class Place:
                     f"they have {len(columns[0])} and {len(column)} lines",
                     "line i of each must belong together",
                 )
-        found = dict(zip(texts, columns, strict=False))
-        test_set = TestSet(str(paths[0]), "post-edit" if self.mt else system.task, found, tuple(columns[len(texts) :]))
-        return replace(test_set, pictures=self._pictures(system, test_set.rows))
+        texts = {(*system.fields, "source")[0]: columns.pop(0)} if self.source else {}
+        return TestSet(str(paths[0]), system.task, texts, tuple(columns))
 
     def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
         """The pictures in the folder, for the model's first source that is a picture."""
-        if not self.image_dir:
+        pictures = in_folder(self.image_dir, self.images)
+        if pictures is None:
             return {}
         if not system.pictures:
             raise CallError("--image-dir", "the model reads no pictures", "leave it out")
-        found = list(islice(in_folder(self.image_dir, self.images), rows + 1 if self.images else rows))
+        found = list(islice(pictures, rows + 1 if self.images else rows))
         if len(found) != rows:
             raise DataError(str(self.images), f"it does not have {rows} lines", "line i of each must belong together")
         return {system.pictures[0]: found}
 
     def _dataset(self, name: str, system: "System", aligned: bool) -> TestSet:
-        """A split of a data set: the fields that the system reads, or `source`; and the machine translations, if any."""
+        """A split of a data set: what the system reads, or `source`; and the machine translations, if any."""
         from training.dataset import open_dataset, read_lines, read_rows
 
         dataset, split = open_dataset(name, self.data_root), self.split
-        edited = [MT] if dataset.task == "post-edit" and MT in dataset.fields(split) else []
-        names = list(dict.fromkeys([*(system.fields or ["source"]), *edited]))
+        names = [field for field in system.fields if field != MT] or ["source"]
+        if not self.mt and (MT in system.fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
+            names.append(MT)
         source, target = dataset.field(split, names[0]), dataset.field(split, "target")
         texts = [row.texts for row in read_rows(dataset, split, (*names, "target"))]
         *read, reference = (tuple(column) for column in zip(*texts, strict=True))

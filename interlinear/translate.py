@@ -164,7 +164,7 @@ def together(
     if folder and not config.images:
         raise CallError("--image-dir", f"the model reads no pictures: it reads {', '.join(config.sources)}")
     beside: dict[str, Iterator[Line]] = {MT: chain.from_iterable(read_groups([mt]))} if mt else {}
-    pictures = in_folder(folder, names) if folder or names else None
+    pictures = in_folder(folder, names)
     for group in groups:
         lines = []
         for line in group:

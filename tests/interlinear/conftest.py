@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.bundle import Card, Limits, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.bundle import Card, Limits, Task, write_bundle
+from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, SourceConfig, TextVocabulary
 from seq2seq.model import build
+from seq2seq.networks import grid_of
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 
@@ -17,8 +18,11 @@ GERMAN = "ein hund läuft . die katze schläft im garten und der mann liest das 
 ENGLISH = "a dog runs . the cat sleeps in garden and man reads book".split()
 
 
-def write_toy(folder: Path, seed: int, back: bool = False, **keys: Any) -> Path:
-    """A bundle from German to English, or back; it has words as units, and reads 12 at most. `keys` are the model's."""
+def write_toy(folder: Path, seed: int, back: bool = False, image: ImageGrid | None = None, **keys: Any) -> Path:
+    """A bundle from German to English, or back; it has words as units, and reads 12 at most. `keys` are the model's.
+
+    With `combination` it edits English that is there (`mt`), or looks at an image.
+    """
     draw = random.Random(seed)
     there = [("de", GERMAN), ("en", ENGLISH)]
     languages = dict(zip(("source", "target"), there[::-1] if back else there, strict=True))
@@ -29,13 +33,21 @@ def write_toy(folder: Path, seed: int, back: bool = False, **keys: Any) -> Path:
         )
         for name, (language, words) in languages.items()
     }
+    task: Task = "translation"
+    further: dict[str, SourceConfig] = {}
+    if image:
+        task, further = "multimodal", {"image": image}
+    elif "combination" in keys:
+        task, further = "post-edit", {"mt": TextVocabulary(vocabulary=tokenizers["target"].size)}
+        tokenizers["mt"] = tokenizers["target"]
     torch.manual_seed(seed)
     config = ModelConfig(
         **keys | {"embedding": 16, "hidden": 16},
-        sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size)},
+        sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size), **further},
         target=TextVocabulary(vocabulary=tokenizers["target"].size),
     )
     card = Card(
+        task=task,
         languages={name: language for name, (language, _) in languages.items()},
         model=config,
         search=SearchOptions(beam=2, max_length=8),
@@ -68,6 +80,25 @@ def uam_toy(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def gated_toy(tmp_path_factory) -> Path:
     return write_toy(tmp_path_factory.mktemp("models") / "gated", seed=5, word_attention=True, contextual_gates=True)
+
+
+@pytest.fixture(scope="session")
+def editing_toy(tmp_path_factory) -> Path:
+    return write_toy(
+        tmp_path_factory.mktemp("models") / "editing", seed=6, combination="flat",
+        initialization="uniform", initialization_scale=1.0,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def seeing_toy(tmp_path_factory) -> Path:
+    network = ImageNetwork(size=32)
+    rows, columns, features = grid_of(network)
+    grid = ImageGrid(rows=rows, columns=columns, features=features, network=network)
+    return write_toy(
+        tmp_path_factory.mktemp("models") / "seeing", seed=7, image=grid, combination="concat",
+        initialization="uniform", initialization_scale=1.0,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -1,0 +1,193 @@
+"""What stands beside the lines of a text: machine translations and pictures, in `translate` and `evaluate`."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from interlinear import cli
+from interlinear.pictures import shuffled
+from seq2seq.errors import CallError
+
+COLOURS = ["red", "green", "blue", "white", "black", "yellow", "orange", "purple"]
+
+
+def run(capsys, *arguments) -> list[str]:
+    assert cli.run([str(argument) for argument in arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def run_json(capsys, *arguments):
+    (line,) = run(capsys, *arguments, "--json")
+    return json.loads(line)
+
+
+def fails(capsys, *arguments) -> str:
+    assert cli.run([str(argument) for argument in arguments]) in (1, 2)
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def edited(tmp_path, parallel) -> Path:
+    """Machine translations of the parallel text: its English, with one word less."""
+    path = tmp_path / "test.mt"
+    path.write_text("".join(line.partition(" ")[2] for line in parallel[1].read_text().splitlines(keepends=True)))
+    return path
+
+
+@pytest.fixture
+def pictures(tmp_path) -> Path:
+    """Pictures of lines 1 to 8, of one colour each, in several formats."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number, colour in enumerate(COLOURS, 1):
+        suffix, form = [("jpg", "JPEG"), ("png", "PNG"), ("webp", "WebP")][number % 3]
+        Image.new("RGB", (48, 40), colour).save(folder / f"{number}.{suffix}", form)
+    return folder
+
+
+# Machine translations.
+
+
+def test_a_line_is_edited_with_the_one_beside_it(editing_toy, parallel, edited, tmp_path, capsys):
+    source, _ = parallel
+    plain = run(capsys, "translate", editing_toy, source)
+    both = run(capsys, "translate", editing_toy, source, "--mt", edited)
+    assert len(both) == 10 and both != plain
+    one, other = tmp_path / "one.de", tmp_path / "one.mt"
+    for number in (0, 6):
+        one.write_text(source.read_text().splitlines()[number])
+        other.write_text(edited.read_text().splitlines()[number])
+        assert run(capsys, "translate", editing_toy, one, "--mt", other) == [both[number]]
+
+
+def test_either_side_may_be_empty(editing_toy, tmp_path, capsys):
+    source, mt = tmp_path / "source", tmp_path / "mt"
+    source.write_text("ein hund\n\n\nein hund\n")
+    mt.write_text("\na dog\n\na dog\n")
+    records = [json.loads(line) for line in run(capsys, "translate", editing_toy, source, "--mt", mt, "--explain")]
+    assert [bool(record["translations"]) for record in records] == [True, True, False, True]
+    assert [record["mt"] for record in records] == ["", "a dog", "", "a dog"]
+    assert [list(record["explanation"]["sources"]) for record in records if "explanation" in record] == [
+        ["source"], ["mt"], ["source", "mt"],
+    ]  # fmt: skip
+
+
+def test_texts_of_other_lengths_are_refused(editing_toy, toy, parallel, edited, capsys):
+    source, reference = parallel
+    short = edited.read_text().splitlines(keepends=True)[:9]
+    for lines in (short, [*short, "a\n", "a\n"]):
+        edited.write_text("".join(lines))
+        assert f"{edited}: it has not as many lines" in fails(capsys, "translate", editing_toy, source, "--mt", edited)
+        said = fails(capsys, "evaluate", editing_toy, "--source", source, "--reference", reference, "--mt", edited)
+        assert f"{edited}: it has {len(lines)} lines, and {source} has 10" in said
+    assert "edits no translations: it reads source" in fails(capsys, "translate", toy, source, "--mt", edited)
+    edited.write_bytes(b"a dog\n" * 9 + b"\xff\n")
+    said = fails(capsys, "translate", editing_toy, source, "--mt", edited)
+    assert f"{source}, line 10: mt: the line is not valid UTF-8" in said
+
+
+def test_edits_are_scored_beside_what_they_were_made_of(editing_toy, parallel, edited, tmp_path, capsys):
+    source, reference = parallel
+    files = ["--source", source, "--reference", reference]
+    found = run_json(capsys, "evaluate", editing_toy, *files, "--mt", edited)
+    assert list(found) == ["bleu", "hter", "unedited"]
+    (tmp_path / "mine.yaml").write_text(
+        "{task: post-edit, about: mine, licence: none, languages: {source: de, mt: en, target: en},"
+        " splits: {test: {source: test.de, mt: test.mt, target: test.en}}}"
+    )
+    data = ["--data", tmp_path / "mine.yaml"]
+    assert run_json(capsys, "evaluate", editing_toy, *data) == found
+    (tmp_path / "other.mt").write_text(edited.read_text().upper())
+    other = run_json(capsys, "evaluate", editing_toy, *data, "--mt", tmp_path / "other.mt")
+    assert other["unedited"]["hter"]["score"] > found["unedited"]["hter"]["score"]
+    outputs = tmp_path / "outputs"
+    outputs.write_text("\n".join(run(capsys, "translate", editing_toy, source, "--mt", edited)))
+    assert run_json(capsys, "evaluate", outputs, *files, "--mt", edited) == found
+    assert "--mt: the model edits machine translations" in fails(capsys, "evaluate", editing_toy, *files)
+
+
+# Pictures.
+
+
+def test_a_line_is_translated_with_its_picture(seeing_toy, parallel, pictures, tmp_path, capsys):
+    source, _ = parallel
+    plain = run(capsys, "translate", seeing_toy, source)
+    seen = run(capsys, "translate", seeing_toy, source, "--image-dir", pictures)
+    assert plain[8:] == seen[8:], "lines 9 and 10 have no picture"
+    assert plain[:8] != seen[:8]
+    names = tmp_path / "names"
+    names.write_text("8.webp\n" + "\n" * 9)
+    lines = source.read_text().splitlines()
+    source.write_text("\n".join([lines[7], *lines[1:]]))
+    named = run(capsys, "translate", seeing_toy, source, "--image-dir", pictures, "--images", names)
+    assert named == [seen[7], *plain[1:]]
+
+
+def test_a_picture_alone_is_enough(seeing_toy, pictures, tmp_path, capsys):
+    empty = tmp_path / "empty"
+    empty.write_text("\n" * 9)
+    *seen, last = run(capsys, "translate", seeing_toy, empty, "--image-dir", pictures)
+    assert all(seen) and last == ""
+
+
+def test_pictures_that_cannot_be_read_are_said_with_their_line(seeing_toy, toy, parallel, pictures, tmp_path, capsys):
+    source, _ = parallel
+    (pictures / "3.jpg").unlink()
+    (pictures / "3.jpg").write_text("no picture")
+    arguments = ["translate", str(seeing_toy), str(source), "--image-dir", str(pictures)]
+    assert cli.run(arguments) == 1
+    out, said = capsys.readouterr()
+    assert len(out.splitlines()) == 10 and out.splitlines()[2] == ""
+    assert f"{source}, line 3: {pictures}/3.jpg: is " in said and "The line stays empty." in said
+    names = tmp_path / "names"
+    names.write_text("1.png\n../test.de\n")
+    assert f"{names}, line 2: there is no picture '../test.de'" in fails(capsys, *arguments, "--images", names)
+    names.write_text("1.png\n")
+    assert f"{names}: it has not as many lines" in fails(capsys, *arguments, "--images", names)
+    assert "Give --image-dir" in fails(capsys, "translate", seeing_toy, source, "--images", names)
+    assert "reads no pictures" in fails(capsys, "translate", toy, source, "--image-dir", pictures)
+
+
+def test_a_model_is_scored_with_right_pictures_wrong_ones_and_none(seeing_toy, parallel, pictures, capsys):
+    source, reference = parallel
+    arguments = ["evaluate", seeing_toy, "--source", source, "--reference", reference, "--metrics", "chrf,ter"]
+    plain = run_json(capsys, *arguments)
+    arguments += ["--image-dir", pictures]
+    assert run_json(capsys, *arguments, "--no-images") == plain
+    found = run_json(capsys, *arguments, "--shuffle-images")
+    wrong = found.pop("shuffled_images")
+    assert found == run_json(capsys, *arguments) != plain
+    assert wrong["seed"] == 1 and wrong["lines"] == 8 and list(wrong["scores"]) == ["chrf", "ter"]
+    for name, sign in (("chrf", 1), ("ter", -1)):
+        one = wrong["scores"][name]
+        assert one["score"] != found[name]["score"]
+        assert one["awareness"] == pytest.approx(sign * (found[name]["score"] - one["score"]))
+        assert set(one["p_values"]) == {"bootstrap", "randomisation", "sign"}
+    other = run_json(capsys, *arguments, "--shuffle-images", "--seed", "5")["shuffled_images"]
+    assert other["scores"] != wrong["scores"]
+    assert "awareness " in "".join(run(capsys, *arguments, "--shuffle-images"))
+    assert "Give --shuffle-images" in fails(capsys, *arguments, "--seed", "2")
+    assert "Leave one of them out" in fails(capsys, *arguments, "--shuffle-images", "--no-images")
+    for number in range(2, 9):
+        next(pictures.glob(f"{number}.*")).unlink()
+    assert "1 lines have a picture" in fails(capsys, *arguments, "--shuffle-images")
+
+
+def test_pictures_that_are_shuffled_leave_no_line_its_own():
+    def picture(number):
+        return lambda grid: np.array(number)
+
+    for seed in range(30):
+        chance = random.Random(seed)
+        own = [picture(number) if chance.random() < 0.7 else None for number in range(chance.randint(4, 40))]
+        mixed = shuffled(own, seed)
+        assert [one is None for one in mixed] == [one is None for one in own]
+        assert all(one is not other for one, other in zip(own, mixed, strict=True) if one)
+        assert sorted(map(id, mixed)) == sorted(map(id, own))
+        assert shuffled(own, seed) == mixed
+    with pytest.raises(CallError, match="1 lines have a picture"):
+        shuffled([None, own[0] or picture(0)], 1)
