@@ -188,7 +188,7 @@ TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
 
 
 def orientation(picture: "Image.Image") -> int:
-    """EXIF's orientation; 1, upright, where there is none, or one that cannot be read: no reason to refuse a picture."""
+    """EXIF's orientation; 1, upright, where there is none, or one that cannot be read: it is a picture all the same."""
     try:
         return int(picture.getexif().get(ORIENTATION, 1))
     except Exception:  # of damaged EXIF: struct.error, SyntaxError, TypeError, ...
