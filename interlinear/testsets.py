@@ -125,8 +125,9 @@ class TestSet:
         from training.dataset import read_rows
 
         rows = read_rows(dataset, split, (source, "target", "alignment"))
+        file = dataset.field(split, "alignment").files[0]
         for row, text, reference in zip(rows, self.sources, self.references[0], strict=True):
-            where = f"{dataset.splits[split]['alignment'].files[0].file}, line {row.number}"
+            where = f"{file}, line {row.number}"
             yield read_gold(row.texts[-1], where, len(self.words(text)), len(self.words(reference)))
 
 

@@ -2,11 +2,12 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,11 +22,12 @@ from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
+from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.objective import Objective, Totals
-from training.prepare import Prepared
+from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 from training.schedules import Schedule, optimizer
 from training.workers import Alone, Workers
@@ -65,10 +67,11 @@ class Training:
         self.prepared = Prepared.load(job.prepared)
         self.data = self.prepared.split("train")
         self.dev = self.prepared.split("dev")
-        self.fields = [*job.recipe.sources, "target"]
+        self.texts = list(job.recipe.texts)
+        self.fields = [*self.texts, "target"]
         tokenizers = self.prepared.tokenizers
         torch.manual_seed(self.settings.seed)
-        config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields})
+        config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields}, self.prepared.grids)
         self.model = build(config)
         self.model.to(device)
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
@@ -92,6 +95,8 @@ class Training:
     def begin(self) -> None:
         """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn."""
         resumed = self.job.resume and self.resume()
+        if not resumed:
+            load_networks(self.model, self.job.networks)
         if self.job.init_from and not resumed:
             self.tell("warned", begin_from(self.model, self.job.init_from))
 
@@ -138,8 +143,9 @@ class Training:
         since = Totals()
         pinned = self.device.type == "cuda"
         loader = BatchLoader(
-            self.data, plan, list(self.job.recipe.sources), workers.rank, workers.world, progress.position, pin=pinned
-        )
+            self.data, plan, self.texts, workers.rank, workers.world, progress.position, pin=pinned,
+            images=self.model.config.images,
+        )  # fmt: skip
         with loader:
             for update, batches in loader:
                 tokens, sentences = plan.target_tokens(update), plan.sentences(update)
@@ -272,8 +278,8 @@ class Training:
         lengths = {field: self.dev.lengths(field) for field in self.fields}
         plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
         sums = torch.zeros(2, dtype=torch.float64)
-        sources = list(self.job.recipe.sources)
-        with BatchLoader(self.dev, plan, sources, self.workers.rank, self.workers.world) as loader:
+        rank, world, images = self.workers.rank, self.workers.world, self.model.config.images
+        with BatchLoader(self.dev, plan, self.texts, rank, world, images=images) as loader:
             for _, batches in loader:
                 for batch in batches:
                     if batch.rows:
@@ -407,6 +413,14 @@ class Training:
         """Call every observer."""
         for observer in self.observers:
             getattr(observer, event)(*what)
+
+
+def load_networks(model: Model, files: Mapping[str, Path]) -> None:
+    """Give the networks of image sources the weights that their recipe names. Raises DataError."""
+    for source, path in files.items():
+        network = model.get_submodule(f"images.{source}.network")
+        assert isinstance(network, Network)
+        load_network(network, path)
 
 
 def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:

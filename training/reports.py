@@ -1,6 +1,7 @@
 """What a training tells while it runs, and to whom."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +35,7 @@ class TrainingJob:
     resume: bool = False
     init_from: Path | None = None  # the bundle whose weights it starts from
     git_commit: str | None = None
+    networks: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
 
     @property
     def name(self) -> str:

@@ -44,7 +44,7 @@ from seq2seq.figures.grid import Languages
 from seq2seq.figures.matrices import attention_matrix
 from seq2seq.generation import Answer, Generation, Request
 from seq2seq.model import Model
-from training.prepare import Prepared
+from training.prepared import Prepared
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 
 SEND_SECONDS = 2.0  # between two batches of metrics
