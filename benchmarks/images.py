@@ -30,7 +30,7 @@ NETWORKS = {"small, 128 pixels": ("small", 128), "resnet50, 224 pixels": ("resne
 VOCABULARY, WORDS, WRITTEN = 8000, 12, 20
 
 NOTES = (
-    "One thread. *Decoding* is from a file's bytes to 128 x 128 pixels, its checks included. *Encoding* is a batch of 8 "
+    "One thread. *Decoding* is from a file to 128 x 128 pixels, its checks included. *Encoding* is a batch of 8 "
     "through the network and the projection.",
     "*Request* is a sentence with a picture from bytes to the last word, alone; *share* is of decoding and encoding.",
 )
