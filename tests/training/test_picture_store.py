@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from seq2seq.bundle import Card, checksum
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import DataError
 from seq2seq.networks import build_network
@@ -18,7 +19,7 @@ from training.loop import load_networks
 from training.prepare import prepare
 from training.prepared import Prepared
 from training.recipe import load_recipe
-from training.running import networks, prepare_for
+from training.running import networks, prepare_for, starting_point
 
 WORDS = TextConfig(units="words", vocabulary=60)
 PIXELS = ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(size=16))
@@ -229,3 +230,28 @@ def test_a_network_begins_with_the_weights_that_the_recipe_names(tmp_path: Path)
     missing = load_recipe(str(tmp_path / "three.yaml"), ["sources.image.weights=nowhere.pth"])
     with pytest.raises(DataError, match=r"nowhere.pth: there is no such file, which sources.image.weights names"):
         networks(missing)
+
+
+def test_a_model_of_other_features_is_no_start(tmp_path: Path):
+    zeros = np.zeros((5, 1, 6), np.float16)
+    write_features(tmp_path / "f.safetensors", zeros, 1, 1)
+    path = write_album(tmp_path, features="f.safetensors")
+    (tmp_path / "three.yaml").write_text(RECIPE)
+    settings = ["sources.image={kind: image, encoder: grid}", f"training.init_from={tmp_path}/model"]
+    recipe = load_recipe(str(tmp_path / "three.yaml"), settings)
+    ready = prepare_for(recipe, open_dataset(str(path)), tmp_path / "prepared", progress=False)
+    sizes = {name: tokenizer.size for name, tokenizer in ready.tokenizers.items()}
+    files = {file.name: checksum(file) for file in ready.folder.glob("tokenizer.*.json")}
+    (tmp_path / "model").mkdir()
+
+    def card(grids: dict[str, ImageGrid]) -> None:
+        made = Card(model=recipe.model_for(sizes, grids), files=files)
+        (tmp_path / "model" / "model.json").write_text(made.model_dump_json())
+
+    card(ready.grids)
+    assert starting_point(recipe, ready, None) == tmp_path / "model"
+    card({"image": ready.grids["image"].model_copy(update={"made_by": "another"})})
+    with pytest.raises(
+        DataError, match=r"made by another network \(small, .*\) than the features that the model of tr"
+    ):
+        starting_point(recipe, ready, None)
