@@ -10,8 +10,10 @@ Axes: N pictures, T regions row by row, F features.
 import hashlib
 import json
 import math
+import os
 import struct
 import zipfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +38,7 @@ class Maker(BaseModel):
     weights_sha256: str
     rows: int = Field(ge=1)
     columns: int = Field(ge=1)
+    pictures_sha256: str = ""
 
     @property
     def made_by(self) -> str:
@@ -51,6 +54,7 @@ class Features:
     values_NTF: np.ndarray
     scale: float
     grid: ImageGrid
+    maker: Maker | None = None  # of our own files
 
     def row(self, number: int) -> np.ndarray:
         """One picture's regions (T, F), float32."""
@@ -100,7 +104,7 @@ def map_safetensors(path: Path) -> Features:
         raise ValueError(f"its shape is {shape}, not pictures x {maker.rows * maker.columns} regions x features")
     values = np.memmap(path, dtype, "r", 8 + length + begin, shape).view(np.ndarray)
     grid = ImageGrid(rows=maker.rows, columns=maker.columns, features=shape[2], made_by=maker.made_by)
-    return Features(path, values, 1.0, grid)
+    return Features(path, values, 1.0, grid, maker)
 
 
 def read_npz(path: Path) -> Features:
@@ -126,6 +130,28 @@ def read_npz(path: Path) -> Features:
     projection = f"projection {digest.hexdigest()}"
     made = ImageGrid(rows=side, columns=side, features=values.shape[2], made_by=projection)
     return Features(path, values, step, made)
+
+
+def write_features(
+    path: Path, maker: Maker, dtype: np.dtype, shape: Sequence[int], parts: Iterable[np.ndarray]
+) -> None:
+    """Write our own form, part after part, so that it need not be in memory; whole under its name, or not at all."""
+    size = dtype.itemsize * math.prod(shape)
+    code = next(code for code, known in TYPES.items() if known == dtype)
+    header = {
+        "__metadata__": {name: str(value) for name, value in maker.model_dump().items()},
+        "features": {"dtype": code, "shape": list(shape), "data_offsets": [0, size]},
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # so that the numbers are aligned
+    unfinished = path.with_name(f".{path.name}.part")
+    with unfinished.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for part in parts:
+            file.write(np.ascontiguousarray(part, dtype).data)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
 
 
 def check_made_by(ours: ImageGrid, theirs: ImageGrid, path: Path, reader: str) -> None:

@@ -2,7 +2,8 @@
 
 import hashlib
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +20,66 @@ Read = Callable[[int], np.ndarray | None]
 """Gives what belongs to a line, counted from 0; None where it has no picture."""
 
 
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+
+
 class Place(NamedTuple):
     """Where a file lies in an archive."""
 
     offset: int
     size: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Files of pictures: an uncompressed tar, in which each is found by its place, or a folder."""
+
+    path: Path
+
+    def places(self, members: Sequence[str], index: Path) -> Mapping[str, Place]:
+        """Where the named files lie. Raises DataError where one is missing, or a name leads out of the folder."""
+        there: Mapping[str, Place]
+        if self.path.is_dir():
+            if odd := [name for name in members if Path(name).is_absolute() or ".." in Path(name).parts]:
+                raise DataError(str(index), f"names '{odd[0]}', which is not in {self.path}", "remove its row")
+            there = {name: Place(0, file.stat().st_size) for name in members if (file := self.path / name).is_file()}
+        else:
+            there = self.contents
+        if missing := [name for name in members if name not in there]:
+            more = f", nor {len(missing) - 1:,} others that the index names" if len(missing) > 1 else ""
+            raise DataError(str(self.path), f"has no '{missing[0]}'{more}", f"{index} must name what is in there")
+        return there
+
+    @property
+    def contents(self) -> Mapping[str, Place]:
+        """Where every file of a tar lies. Raises DataError."""
+        facts = self.path.stat()
+        return archive_places(self.path, facts.st_size, facts.st_mtime_ns)
+
+    def names(self) -> list[str]:
+        """The files that are pictures by their names, sorted. Raises DataError."""
+        if self.path.is_dir():
+            names = [str(file.relative_to(self.path)) for file in self.path.rglob("*") if file.is_file()]
+        else:
+            names = list(self.contents)
+        return sorted(name for name in names if name.lower().endswith(SUFFIXES))
+
+    def read(self, member: str, place: Place) -> bytes:
+        """A file, and at most so much of it that it is seen to be too large. Raises DataError."""
+        path = self.path / member if self.path.is_dir() else self.path
+        try:
+            with path.open("rb") as file:
+                file.seek(place.offset)
+                return file.read(min(place.size, MOST_BYTES + 1))
+        except OSError as error:
+            raise DataError(str(path), f"cannot be read: {error.strerror or error}") from None
+
+    def pixels(self, member: str, place: Place, size: int, line: str = "") -> np.ndarray:
+        """A picture, uint8 (size, size, 3). Raises DataError with its name where it cannot be decoded."""
+        try:
+            return decode(self.read(member, place), size, f"{self.path}, {member}{line}")
+        except ImageError as error:
+            raise DataError(error.where, error.problem, "repair it, or remove its row from the index") from None
 
 
 class Pictures:
@@ -32,6 +88,7 @@ class Pictures:
     def __init__(self, field: ImageField) -> None:
         """Raises DataError: the index is not one, or has no row of the split."""
         self.field = field
+        self.archive = Archive(field.images)
         self.entries: Mapping[int, Entry] = read_index(field)
 
     def member(self, line: int) -> str | None:
@@ -47,22 +104,8 @@ class Pictures:
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """Where each picture lies. Raises DataError where one is missing, or a name leads out of the folder."""
-        where = self.field.images
-        there: Mapping[str, Place]
         members = list(dict.fromkeys(entry.member for entry in self.entries.values()))
-        if where.is_dir():
-            if odd := [name for name in members if Path(name).is_absolute() or ".." in Path(name).parts]:
-                raise DataError(str(self.field.index), f"names '{odd[0]}', which is not in {where}", "remove its row")
-            there = {name: Place(0, path.stat().st_size) for name in members if (path := where / name).is_file()}
-        else:
-            facts = where.stat()
-            there = archive_places(where, facts.st_size, facts.st_mtime_ns)
-        if missing := [name for name in members if name not in there]:
-            more = f", nor {len(missing) - 1:,} others that the index names" if len(missing) > 1 else ""
-            raise DataError(
-                str(where), f"has no '{missing[0]}'{more}", f"{self.field.index} must name what is in there"
-            )
-        return there
+        return self.archive.places(members, self.field.index)
 
     @cached_property
     def given(self) -> Features:
@@ -86,25 +129,14 @@ class Pictures:
         entry = self.entries.get(line)
         if entry is None:
             return None
-        place, where = self.places[entry.member], self.field.images
-        path = where / entry.member if where.is_dir() else where
-        try:
-            with path.open("rb") as file:
-                file.seek(place.offset)
-                return file.read(min(place.size, MOST_BYTES + 1))
-        except OSError as error:
-            raise DataError(str(path), f"cannot be read: {error.strerror or error}") from None
+        return self.archive.read(entry.member, self.places[entry.member])
 
     def pixels(self, line: int, size: int) -> np.ndarray | None:
         """A line's picture, uint8 (size, size, 3). Raises DataError with its name where it cannot be decoded."""
-        data = self.bytes(line)
-        if data is None:
+        entry = self.entries.get(line)
+        if entry is None:
             return None
-        where = f"{self.field.images}, {self.member(line)} (line {line + 1:,})"
-        try:
-            return decode(data, size, where)
-        except ImageError as error:
-            raise DataError(error.where, error.problem, "repair it, or remove its row from the index") from None
+        return self.archive.pixels(entry.member, self.places[entry.member], size, f" (line {line + 1:,})")
 
     def features(self, line: int) -> np.ndarray | None:
         """The regions (T, F) of a line's picture, float32, as the data set gives them."""

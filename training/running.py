@@ -8,6 +8,7 @@ from pathlib import Path
 from seq2seq.bundle import checksum, read_card
 from seq2seq.errors import CallError, DataError, TrainingError
 from training.dataset import Dataset, open_dataset, read_rows
+from training.features import check_made_by
 from training.prepare import prepare, text_config
 from training.prepared import Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe
@@ -92,7 +93,8 @@ def job_for(
 
 
 def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> Path:
-    """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError."""
+    """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError, and
+    DataError where the data's image features were made by another network than those that it read."""
     from registry.names import fetch
 
     name = recipe.training.init_from
@@ -107,6 +109,10 @@ def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> 
                 f"its vocabulary is another than this data's ({file})",
                 "train both on the same data with the same text settings",
             )
+    for source, grid in prepared.grids.items():
+        theirs = card.model.images.get(source)
+        if theirs is not None and theirs.network is None:
+            check_made_by(theirs, grid, prepared.folder, f"the model of training.init_from {name}")
     return folder.resolve()
 
 
