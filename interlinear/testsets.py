@@ -58,7 +58,7 @@ class TestSet:
 
     texts, pictures: line by line, by field; of the texts the first source comes first, and there are none where the
     outputs are there already. gold: the right links of every line, where they are wanted; `unaligned` says why there
-    are none. task: None where it is not known.
+    are none. task, language (of the references): None where it is not known.
     """
 
     name: str
@@ -67,6 +67,7 @@ class TestSet:
     references: tuple[tuple[str, ...], ...]
     raw: bool = True
     lowercase: bool = False
+    language: str | None = None
     gold: "tuple[Gold, ...]" = ()
     unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
     pictures: Mapping[str, "Sequence[Picture | None]"] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class TestSet:
 
         if lowercase is None and self.lowercase:
             lowercase = True
-        return Reading(tokenize or ("13a" if self.raw else "none"), lowercase)
+        return Reading(tokenize or ("13a" if self.raw else "none"), lowercase, self.language)
 
     def words(self, text: str) -> list[tuple[int, int]]:
         """Where the words lie that gold links count: between spaces in tokenised text, else words and marks."""
@@ -183,7 +184,7 @@ class Place:
                     "line i of each must belong together",
                 )
         texts = {(*system.fields, "source")[0]: columns.pop(0)} if self.source else {}
-        return TestSet(str(paths[0]), system.task, texts, tuple(columns))
+        return TestSet(str(paths[0]), system.task, texts, tuple(columns), language=system.language)
 
     def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
         """The pictures in the folder, for the model's first source that is a picture."""
@@ -218,6 +219,7 @@ class Place:
             tuple(columns),
             not (target.tokenised or source.tokenised),
             target.lowercase,
+            target.language,
             unaligned=f"the split '{split}' of {dataset.name} has no gold alignments",
         )
         if "alignment" not in dataset.fields(split):
