@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from seq2seq.edits import scripts_of
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.heap import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
@@ -44,12 +45,18 @@ from training.prepared import (
 from training.threads import in_order
 
 SPLITS = ("train", "dev")
+WRITTEN = ("lowercase", "tokenised", "unknown", "segmentation")  # how a text is written
 VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, evenly spread over the corpus
 CHUNK_ROWS, CHUNK_CHARACTERS = 500, 250_000  # whichever is reached first
 
 
 def text_config(
-    dataset: Dataset, field: str, units: Literal["bpe", "words"], vocabulary: int, lowercase: bool = False
+    dataset: Dataset,
+    field: str,
+    units: Literal["bpe", "words"],
+    vocabulary: int,
+    lowercase: bool = False,
+    operations_on: str | None = None,
 ) -> TextConfig:
     """A field's text settings: what a recipe makes of it, and how the data set says that it is written.
 
@@ -73,6 +80,7 @@ def text_config(
             language=dataset.languages.get(field),
             unknown=train.unknown,
             segmentation=train.segmentation,
+            operations_on=operations_on,
         )
     except ValidationError as error:
         raise RecipeError(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
@@ -100,7 +108,9 @@ def prepare(
     fields = {**sources, TARGET: target}
     images = images or {}
     if joint:
-        _check_joint(fields)
+        _check_alike("joint_vocabulary", fields, ("units", "vocabulary", *WRITTEN))
+    if target.operations_on:
+        _check_alike("target.operations_on", {target.operations_on: sources[target.operations_on], TARGET: target})
     if not dataset.has("dev"):
         raise DataError(
             str(dataset.where), "has no split 'dev', which tells training when to stop", "add `dev:` below `splits:`"
@@ -165,15 +175,16 @@ def _form(name: str, size: int | None, pictures: Mapping[str, Mapping[str, Pictu
     return train.grid
 
 
-def _check_joint(fields: Mapping[str, TextConfig]) -> None:
+def _check_alike(key: str, fields: Mapping[str, TextConfig], traits: Sequence[str] = WRITTEN) -> None:
+    """Raises RecipeError where a recipe's key needs texts of one kind, and they are not."""
     target = fields[TARGET]
     for name, config in fields.items():
-        for key in ("units", "vocabulary", "lowercase", "tokenised", "unknown", "segmentation"):
-            if getattr(config, key) != getattr(target, key):
+        for trait in traits:
+            if getattr(config, trait) != getattr(target, trait):
                 raise RecipeError(
-                    "joint_vocabulary",
-                    f"'{name}' and 'target' differ in {key}: {getattr(config, key)} and {getattr(target, key)}",
-                    "make them equal, or set joint_vocabulary: false",
+                    key,
+                    f"'{name}' and 'target' differ in {trait}: {getattr(config, trait)} and {getattr(target, trait)}",
+                    f"make them equal, or leave {key} out",
                 )
 
 
@@ -226,9 +237,12 @@ class _Encoder:
 
     tokenizers: tuple[Tokenizer, ...]
     max_length: int
+    edited: int | None = None  # the text that the target's operations are on
 
     def __call__(self, lines: _Lines) -> _Chunk:
         ids = [tokenizer.ids(texts) for tokenizer, texts in zip(self.tokenizers, lines.texts, strict=True)]
+        if self.edited is not None:
+            ids[-1] = [s.ids for s in scripts_of(self.tokenizers[-1], lines.texts[self.edited], lines.texts[-1])]
         lengths = np.array([[len(row) for row in column] for column in ids])
         numbers = lines.numbers
         empty = lengths[[0, -1]].min(axis=0) == 0
@@ -290,7 +304,9 @@ class _Work:
             tokenizers = self.learn(lines["train"])
             for name, tokenizer in tokenizers.items():
                 write_whole(self.folder / tokenizer_file(name), tokenizer.to_json().encode())
-            encoder = _Encoder(tuple(tokenizers.values()), self.max_length)
+            edited = self.fields[TARGET].operations_on
+            place = None if edited is None else list(self.fields).index(edited)
+            encoder = _Encoder(tuple(tokenizers.values()), self.max_length, place)
             return {split: self.split(split, encoder, lines[split]) for split in SPLITS}
 
     def count(self, split: str) -> int:

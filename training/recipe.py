@@ -28,6 +28,14 @@ class TextSettings(Section):
     lowercase: bool = Field(False, description="learn from lower-cased text")
 
 
+class TargetSettings(TextSettings):
+    """How the output becomes ids: its text, or the edit operations that make it of a source."""
+
+    operations_on: str | None = Field(
+        None, description="a text source: the model keeps and deletes its pieces, and inserts others (Libovicky 2016)"
+    )
+
+
 class ImageSettings(Section):
     """How a picture becomes regions: by a network from its pixels, or from a grid of features that the data has."""
 
@@ -163,7 +171,7 @@ class Recipe(Section):
 
     about: str = ""
     sources: dict[str, SourceSettings] = Field(min_length=1)
-    target: TextSettings
+    target: TargetSettings
     joint_vocabulary: bool = Field(False, description="one vocabulary for all that is text, sources and target")
     model: Architecture
     training: TrainingSettings
@@ -195,12 +203,24 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.joint_vocabulary and any(source != self.target for source in self.texts.values()):
+        text = TextSettings.model_validate(self.target.model_dump(exclude={"operations_on"}))
+        if self.joint_vocabulary and any(source != text for source in self.texts.values()):
             raise ValueError("joint_vocabulary: source and target must have the same units and vocabulary size")
         if self.model.tie_embeddings == "all" and not self.joint_vocabulary:
             raise ValueError("model.tie_embeddings: all needs joint_vocabulary: true")
         if len(self.sources) > 1 and self.model.combination == "none":
             raise ValueError("model.combination: says how several sources are read together, and must be set for them")
+        return self
+
+    @model_validator(mode="after")
+    def _operations(self) -> Self:
+        source = self.target.operations_on
+        if source is None:
+            return self
+        if source not in self.texts:
+            raise ValueError(f"target.operations_on: '{source}' is no text source; there are {', '.join(self.texts)}")
+        if self.training.objective == "risk":
+            raise ValueError("target.operations_on: objective: risk compares words, and the model writes operations")
         return self
 
     def model_for(self, vocabularies: Mapping[str, int], grids: Mapping[str, ImageGrid]) -> ModelConfig:
@@ -327,6 +347,7 @@ def explained(name: str, error: ValidationError) -> RecipeError:
             "training": TrainingSettings,
             "training.risk": RiskOptions,
             "search": SearchOptions,
+            "target": TargetSettings,
         }
         section = models.get(key.rpartition(".")[0], section)
         near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)

@@ -22,9 +22,10 @@ def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool =
             raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
     configs = {
         name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
-        for name, settings in [*recipe.texts.items(), ("target", recipe.target)]
+        for name, settings in recipe.texts.items()
     }
-    target = configs.pop("target")
+    made = recipe.target
+    target = text_config(dataset, "target", made.units, made.vocabulary, made.lowercase, made.operations_on)
     return prepare(
         dataset,
         configs,
