@@ -142,11 +142,11 @@ def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     """A recipe by name or path, changed by a data set's defaults, then by `key=value` overrides (dotted keys).
 
     A default gives way to a recipe that unsets its key (`null`): one that counts a batch in sentences, not in tokens.
-    It says nothing of a source that the recipe does not read. Raises RecipeError that names the file or the key.
+    Raises RecipeError that names the file or the key.
     """
     content = read(name, ())
     for key, value in (defaults or {}).items():
-        if not unset(content, key) and reads(content, key):
+        if not unset(content, key):
             put(content, key, value, name)
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -204,12 +204,6 @@ def put(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
         if not isinstance(content, dict):
             raise RecipeError(f"{recipe}: {key}", f"'{section}' holds a value, and no keys")
     content[last] = value
-
-
-def reads(content: Mapping[str, Any], key: str) -> bool:
-    """Whether a dotted key is of a source that the recipe has, or of none."""
-    section, *names = key.split(".")
-    return section != "sources" or names[0] in content.get("sources", {})
 
 
 def unset(content: Mapping[str, Any], key: str) -> bool:

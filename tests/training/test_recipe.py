@@ -27,12 +27,6 @@ def test_settings_win_over_the_data_sets_defaults_and_these_over_the_recipe() ->
     assert (recipe.training.epochs, recipe.target.vocabulary, recipe.sources["source"].vocabulary) == (3, 500, 8000)
 
 
-def test_a_default_says_nothing_of_a_source_that_the_recipe_does_not_read() -> None:
-    defaults = {"sources.source.units": "words", "sources.mt.units": "words"}
-    recipe = load_recipe("rnnsearch", defaults=defaults)
-    assert list(recipe.sources) == ["source"] and recipe.sources["source"].units == "words"
-
-
 def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
     defaults = {"training.batch_tokens": 500}
     assert load_recipe("rnnsearch", defaults=defaults).training.batch_tokens == 500
