@@ -140,7 +140,7 @@ class Description(Record):
     splits: dict[str, dict[str, AnyField]] = pydantic.Field(min_length=1)
     defaults: dict[str, RecipeValue] = {}
     homes: dict[str, Home] = {}
-    generate: Literal["demo", "demo-headline"] | None = None
+    generate: Literal["demo", "demo-headline", "demo-image", "demo-postedit"] | None = None
 
     @model_validator(mode="after")
     def languages_belong_to_fields(self) -> "Description":
