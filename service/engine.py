@@ -18,7 +18,8 @@ from typing import TypeVar
 import torch
 
 from seq2seq.errors import RequestError
-from seq2seq.generation import Answer, Generation, Request, Row
+from seq2seq.generation import Answer, Generation, Request, Row, blank
+from seq2seq.looks import Explanation
 from service.metrics import Metrics
 from service.middleware import place_of
 from service.models import Served
@@ -246,15 +247,18 @@ class Engine:
         table.searching.clear()
 
     @staticmethod
-    def _warmed(generation: Generation) -> list[str]:
-        """Search once, so that the first request finds everything loaded; the matrices that the model explains by."""
+    def _warmed(generation: Generation) -> Explanation:
+        """Search once, so that the first request finds everything loaded; an explanation as the model gives them."""
         card = generation.bundle.card
-        texts = dict.fromkeys(card.model.sources, "1")
-        generation.admit([("warm", generation.encode(Request(texts, card.search, explain=True)))])
+        texts = dict.fromkeys(card.model.texts, "1")
+        images = {name: blank(grid) for name, grid in card.model.images.items()}
+        warming = Request(texts, card.search, explain=True, images=images)
+        generation.admit([("warm", generation.encode(warming))])
         while not (finished := generation.advance()):
             pass
         ((_, answer),) = finished
-        return list(answer.explanation.matrices) if answer.explanation else []
+        assert answer.explanation is not None
+        return answer.explanation
 
     def _generation(self, model: Served) -> Generation:
         width = max(self.settings.beam, model.bundle.card.search.beam)
