@@ -56,6 +56,13 @@ class Features:
     grid: ImageGrid
     maker: Maker | None = None  # of our own files
 
+    def finite(self, number: int) -> np.ndarray:
+        """One picture's regions as they are in the file. Raises DataError where one of their numbers is none."""
+        regions: np.ndarray = self.values_NTF[number]
+        if not np.isfinite(regions).all():
+            raise DataError(str(self.path), f"has a number that is not finite in row {number + 1:,}", REMEDY)
+        return regions
+
     def row(self, number: int) -> np.ndarray:
         """One picture's regions (T, F), float32."""
         regions: np.ndarray = self.values_NTF[number].astype(np.float32)

@@ -46,6 +46,14 @@ class StoredPictures:
         """One picture: pixels, or features in units of the scale."""
         return self._values[place]  # type: ignore[no-any-return]
 
+    def as_read_by(self, row: int, grid: ImageGrid) -> np.ndarray | None:
+        """A row's picture as a model with such a grid reads it: pixels, or features in float32; None: it has none."""
+        place = self.place(row)
+        if place < 0:
+            return None
+        picture = self.picture(place)
+        return picture if grid.network else picture.astype(np.float32) * np.float32(self.record.scale)
+
     def batch(self, rows: Sequence[int] | np.ndarray, grid: ImageGrid) -> ImageInput:
         """The pictures of some rows, as a model with such a grid reads them."""
         places = [self.place(row) for row in rows]
@@ -91,7 +99,7 @@ def store(
     else:
         given = pictures.given
         shape, dtype, scale = given.values_NTF.shape[1:], given.values_NTF.dtype, given.scale
-        made = (given.values_NTF[pictures.entries[line].row] for line in firsts.values())
+        made = (given.finite(pictures.entries[line].row) for line in firsts.values())
     values = GrowingArray(folder / values_file(split, field.name), dtype, shape)
     for picture in made:
         assert picture is not None  # these lines have one

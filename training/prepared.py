@@ -83,7 +83,16 @@ class PreparedSplit:
         self.record = record
         self._ids = {field: mapped(folder / ids_file(name, field)) for field in record.tokens}
         self._ends = {field: mapped(folder / ends_file(name, field)) for field in record.tokens}
+        self._lines = mapped(folder / lines_file(name)) if record.pictures else np.empty(0)
         self.pictures = {field: StoredPictures(folder, name, field, of) for field, of in record.pictures.items()}
+
+    def picture(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
+        """The picture of a line of the corpus (from 0) as a model with such a grid reads it; None where it has none, or
+        where the line was left out."""
+        row = int(np.searchsorted(self._lines, line))
+        if row == len(self._lines) or self._lines[row] != line:
+            return None
+        return self.pictures[field].as_read_by(row, grid)
 
     @property
     def rows(self) -> int:

@@ -11,12 +11,16 @@ from training.recipe import Recipe
 
 @dataclass(frozen=True)
 class DevSet:
-    """The dev set as text: sources by name, and one or more references, a line each; and how it is scored."""
+    """The dev set as text: sources by name, and one or more references, a line each; and how it is scored.
+
+    `lines`: the number of each in the corpus, from 0, by which its pictures are found in the prepared data.
+    """
 
     sources: dict[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
     tokenised: bool = False
     lowercase: bool = False
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

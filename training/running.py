@@ -53,7 +53,9 @@ def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     field = dataset.field("dev", "target")
     rows = list(read_rows(dataset, "dev", [*names, "target"]))
     sources = {name: tuple(row.texts[i] for row in rows) for i, name in enumerate(names)}
-    return DevSet(sources, (tuple(row.texts[-1] for row in rows),), field.tokenised, field.lowercase)
+    references = (tuple(row.texts[-1] for row in rows),)
+    lines = tuple(row.number - 1 for row in rows)
+    return DevSet(sources, references, field.tokenised, field.lowercase, lines)
 
 
 def job_for(

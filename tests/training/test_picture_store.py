@@ -19,7 +19,7 @@ from training.loop import load_networks
 from training.prepare import prepare
 from training.prepared import Prepared
 from training.recipe import load_recipe
-from training.running import networks, prepare_for, starting_point
+from training.running import dev_set, networks, prepare_for, starting_point
 
 WORDS = TextConfig(units="words", vocabulary=60)
 PIXELS = ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(size=16))
@@ -109,6 +109,8 @@ def test_rows_that_must_have_a_picture(tmp_path: Path):
         assert regions == 4
         assert (values == torch.tensor(list(COLOURS.values())[PICTURED[row] % 4])).all()
     assert np.load(ready.folder / "train.lines.npy").tolist() == [0, 2, 3, 7]
+    recipe = load_recipe("rnnsearch")
+    assert dev_set(recipe, open_dataset(str(tmp_path / "album.yaml"))).lines == (1,)
 
 
 def test_given_features_come_back_exactly(tmp_path: Path):
@@ -117,6 +119,7 @@ def test_given_features_come_back_exactly(tmp_path: Path):
     ready = made(tmp_path, {"image": None}, features="f.safetensors")
     grid = ready.grids["image"]
     assert (grid.rows, grid.columns, grid.features) == (2, 2, 6)
+    assert np.array_equal(ready.split("train").picture("image", 7, grid), features[3].astype(np.float32))
     for row, (values, regions, _) in rows_of(ready, grid).items():
         assert values.dtype == torch.float32
         if row in PICTURED:
@@ -133,6 +136,27 @@ def test_features_in_steps_are_scaled_as_they_are_read(tmp_path: Path):
     assert np.load(ready.folder / "train.image.values.npy").dtype == np.int8
     values = rows_of(ready, ready.grids["image"])[3][0].numpy()
     np.testing.assert_allclose(values, grid[2].T * np.float32(1.9989556), rtol=1e-6)
+
+
+def test_a_lines_picture_is_found_again_where_lines_were_left_out(tmp_path: Path):
+    path = write_album(tmp_path)
+    lines = (tmp_path / "train.en").read_text().splitlines()
+    lines[2] = ""
+    (tmp_path / "train.en").write_text("".join(f"{line}\n" for line in lines))
+    arguments = (open_dataset(str(path)), {"source": WORDS}, WORDS, False, 50, tmp_path / "prepared")
+    split = prepare(*arguments, progress=False, images={"image": 16}).split("train")
+    for line in range(14):
+        got = split.picture("image", line, PIXELS)
+        assert (got is not None) == (line in (0, 3, 7)), line
+        assert got is None or (got == list(COLOURS.values())[line % 4]).all()
+
+
+def test_a_feature_that_is_no_number_is_refused(tmp_path: Path):
+    features = np.zeros((5, 4, 6), np.float16)
+    features[1, 2, 3] = np.nan
+    write_features(tmp_path / "f.safetensors", features, 2, 2)
+    with pytest.raises(DataError, match=r"f.safetensors: has a number that is not finite in row 2"):
+        made(tmp_path, {"image": None}, features="f.safetensors")
 
 
 def test_it_is_prepared_once_and_again_for_other_pictures(tmp_path: Path):
