@@ -16,7 +16,7 @@ from torch import Tensor
 from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
 from seq2seq.errors import TrainingError
-from seq2seq.generation import Answer, Generation, Request
+from seq2seq.generation import Answer, Generation
 from seq2seq.metrics.metric import Answers, Outputs, Reading
 from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
@@ -298,7 +298,7 @@ class Training:
         rows = range(len(dev.references[0]))
         chosen = rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
         mine = chosen[self.workers.rank :: self.workers.world]
-        own = list(self.translate({name: [lines[i] for i in mine] for name, lines in dev.sources.items()}))
+        own = list(self.translate(mine))
         shares = self.workers.gather(own)
         hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
         references = [[reference[i] for i in chosen] for reference in dev.references]
@@ -307,14 +307,12 @@ class Training:
         rouge = RougeL("rouge-l").score(outputs, answers) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, answers), rouge
 
-    def translate(self, sources: dict[str, list[str]]) -> Iterator[str]:
-        """Translations by the weights as they are; what cannot be searched (too long) becomes an empty line."""
+    def translate(self, rows: Sequence[int]) -> Iterator[str]:
+        """What the weights as they are make of rows of the dev set; of one that cannot be searched (too long) an empty
+        line."""
         options = SearchOptions(beam=self.settings.dev_beam, length_penalty=self.job.recipe.search.length_penalty)
         bundle = Bundle(self.model, self.prepared.tokenizers, self.card(), self.job.run)
-        requests = (
-            Request(dict(zip(sources, texts, strict=True)), options, raw=False)
-            for texts in zip(*sources.values(), strict=True)
-        )
+        requests = (self.job.dev.request(row, options, self.dev, bundle.card.model) for row in rows)
         for answer in Generation(bundle, slots=64, width=options.beam).answers(requests):
             yield answer.candidates[0].text if isinstance(answer, Answer) else ""
 

@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from seq2seq.config import ModelConfig
+from seq2seq.generation import Request
 from seq2seq.metrics.score import Score
+from seq2seq.search import SearchOptions
+from training.prepared import PreparedSplit
 from training.recipe import Recipe
 
 
@@ -21,6 +25,16 @@ class DevSet:
     tokenised: bool = False
     lowercase: bool = False
     lines: tuple[int, ...] = ()
+
+    def request(
+        self, row: int, options: SearchOptions, split: PreparedSplit, config: ModelConfig, explain: bool = False
+    ) -> Request:
+        """What a model is to read of a row: its texts and pictures, but for those of several sources that it lacks."""
+        first, *_ = self.sources
+        texts = {name: lines[row] for name, lines in self.sources.items() if name == first or lines[row].strip()}
+        pictures = {name: split.picture(name, self.lines[row], grid) for name, grid in config.images.items()}
+        images = {name: picture for name, picture in pictures.items() if picture is not None}
+        return Request(texts, options, explain, raw=False, images=images)
 
 
 @dataclass(frozen=True)
