@@ -36,6 +36,7 @@ def create_app(settings: Settings) -> FastAPI:
     for model in models.served:
         metrics.models.labels(model.name, model.version).set(1)
     engine = Engine(models.served, settings, metrics)
+    metrics.ready.set_function(lambda: engine.ready)
     service = Service(settings, models, engine, Detector(models.languages()), metrics)
 
     @asynccontextmanager
