@@ -38,6 +38,7 @@ def create_app(settings: Settings) -> FastAPI:
     for model in models.served:
         metrics.models.labels(model.name, model.version).set(1)
     engine = Engine(models.served, settings, metrics)
+    metrics.ready.set_function(lambda: engine.ready)
     pictures = Pictures(settings, metrics)
     service = Service(settings, models, engine, Detector(models.all_languages()), pictures, metrics)
     with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import torch
 
@@ -129,7 +129,7 @@ class Engine:
         Raises RefusedError for a text that cannot be searched, Problem 429 when too much waits and 503 when stopping.
         """
         if not self.ready:
-            raise STOPPING
+            self._refuse("stopping", STOPPING)
         loop = asyncio.get_running_loop()
         length = sum(len(text) for _, request in wanted for text in request.texts.values())
         rows = await here_or_aside(length <= SHORT, self._encode, wanted)
@@ -155,23 +155,28 @@ class Engine:
         texts, tokens = len(tickets), sum(ticket.cost for ticket in tickets)
         with self._wake:
             if not self.ready:
-                raise STOPPING
+                self._refuse("stopping", STOPPING)
             # A request that is alone is always taken: its own size is bounded by the limits on a request.
             over_texts = self._waiting_texts + texts > self.settings.queue_texts
             over_tokens = self._waiting_tokens + tokens > self.settings.queue_tokens
             if self._waiting_texts and (over_texts or over_tokens):
-                self.metrics.rejected.labels("queue_texts" if over_texts else "queue_tokens").inc()
                 wait = min(max(math.ceil(self._waiting_texts * self._seconds_per_text), 1), LONGEST_WAIT)
-                raise Problem.busy(f"{self._waiting_texts} texts wait already; come again in {wait} s", wait)
+                busy = Problem.busy(f"{self._waiting_texts} texts wait already; come again in {wait} s", wait)
+                self._refuse("queue_texts" if over_texts else "queue_tokens", busy)
             for model, ticket in zip(models, tickets, strict=True):
                 self._tables[model].waiting.append(ticket)
             self._count(texts, tokens)
             self._wake.notify()
 
+    def _refuse(self, reason: str, problem: Problem) -> NoReturn:
+        self.metrics.rejected.labels(reason).inc()
+        raise problem
+
     def _count(self, texts: int, tokens: int) -> None:
         self._waiting_texts += texts
         self._waiting_tokens += tokens
         self.metrics.waiting.set(self._waiting_texts)
+        self.metrics.waiting_tokens.set(self._waiting_tokens)
 
     # The engine's thread.
 
@@ -208,6 +213,9 @@ class Engine:
         if table.searching:
             self.metrics.steps.labels(name).inc()
             self.metrics.stepped.labels(name).inc(len(table.searching))
+            read, room = generation.positions
+            self.metrics.positions.labels(name, "text").inc(read)
+            self.metrics.positions.labels(name, "padding").inc(room - read)
             for key, answer in generation.advance():
                 assert isinstance(key, Ticket)
                 self._hand_over(table, key, answer)
@@ -262,6 +270,7 @@ class Engine:
 
     def _generation(self, model: Served) -> Generation:
         width = max(self.settings.beam, model.bundle.card.search.beam)
+        self.metrics.slots.labels(model.name).set(self.settings.slots)
         return Generation(model.bundle, slots=self.settings.slots, width=width)
 
 
