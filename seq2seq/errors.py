@@ -76,3 +76,7 @@ class ImageError(RequestError):
 
 class ServiceError(InterlinearError):
     """The service cannot start."""
+
+
+class KeyFileError(InterlinearError):
+    """The file of API keys cannot be read or written."""

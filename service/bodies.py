@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from service.problems import Problem, invalid, shown
+from service.dependencies import Running
+from service.gate import bearer
+from service.problems import Problem, invalid, problems, shown
 from service.schemas import Asked
 
 T = TypeVar("T", bound=Asked)
@@ -19,10 +21,16 @@ JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlenc
 MOST_FIELDS = 1000
 
 
-def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
-    """A dependency that reads the body as a `kind`. Raises Problem: 400 with the field at fault, 413, 415."""
+def body(kind: type[T]) -> Callable[..., Awaitable[T]]:
+    """A dependency that lets the caller in by its key, and reads the body as a `kind`.
 
-    async def read(request: Request) -> T:
+    Raises Problem: 400 with the field at fault, 401, 403, 408, 413, 415, 429. A key in a header is looked at before the
+    body is read; one in the body before the rest of it is validated.
+    """
+
+    async def read(request: Request, service: Running) -> T:
+        if key := bearer(request):
+            service.gate.admit(request, key)
         media, options = parse_options_header(request.headers.get("content-type") or b"")
         if media.decode("latin-1") not in (JSON, URLENCODED, MULTIPART):
             raise Problem(
@@ -39,10 +47,16 @@ def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
             raise Problem(415, f"a body is sent as it is, without the content encoding {shown(coding)}")
         content = await request.body()
         try:
-            if media == JSON.encode():
-                return kind.model_validate(parse_json(content), strict=True)
-            pairs = parse_multipart(content, options) if media == MULTIPART.encode() else parse_urlencoded(content)
-            return kind.model_validate(gather(pairs, repeated=kind.field))
+            fields = parse(media, content, options, repeated=kind.field)
+        except Problem:
+            if not key:
+                service.gate.admit(request, None)
+            raise
+        if not key:
+            given = fields.get("api_key")
+            service.gate.admit(request, given if isinstance(given, str) else None)
+        try:
+            return kind.model_validate(fields, strict=media == JSON.encode())
         except ValidationError as error:
             raise invalid(error, known=kind.names()) from None
 
@@ -50,14 +64,25 @@ def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
 
 
 def described(kind: type[Asked]) -> dict[str, Any]:
-    """The same body for OpenAPI; part of a route's `openapi_extra`."""
+    """The same body for OpenAPI, and how reading it may fail; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
     content = {"schema": schema, "example": kind.example}
-    return {"requestBody": {"required": True, "content": dict.fromkeys((JSON, URLENCODED, MULTIPART), content)}}
+    return {
+        "requestBody": {"required": True, "content": dict.fromkeys((JSON, URLENCODED, MULTIPART), content)},
+        "responses": {str(status): said for status, said in problems(400, 401, 403, 408, 413, 415, 429).items()},
+    }
 
 
-def parse_json(content: bytes) -> Any:
+def parse(media: bytes, content: bytes, options: dict[bytes, bytes], repeated: str) -> dict[str, Any]:
+    """A body's fields by name, not yet validated. Raises Problem."""
+    if media == JSON.encode():
+        return parse_json(content)
+    pairs = parse_multipart(content, options) if media == MULTIPART.encode() else parse_urlencoded(content)
+    return dict(gather(pairs, repeated))
+
+
+def parse_json(content: bytes) -> dict[str, Any]:
     """JSON as RFC 8259 has it: UTF-8, no NaN, no key twice. Raises Problem."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

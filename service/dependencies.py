@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from service.detection import Detector
 from service.engine import Engine
+from service.gate import Gate
 from service.metrics import Metrics
 from service.models import Models
 from service.problems import CLIENT_GONE, Problem, shown
@@ -29,6 +30,7 @@ class Service:
     engine: Engine
     detector: Detector
     metrics: Metrics
+    gate: Gate
 
 
 def _service(request: Request) -> Service:

@@ -42,7 +42,7 @@ class Asked(BaseModel):
     example: ClassVar[dict[str, str | int | bool]]
     field: ClassVar[str] = "q"  # where the text is, or the texts
 
-    api_key: str | None = Field(None, max_length=512, description="accepted and not needed: this service asks for none")
+    api_key: str | None = Field(None, max_length=512, description="a key, where the service asks for one")
 
     @classmethod
     def names(cls) -> list[str]:

@@ -53,6 +53,8 @@ def router(settings: Settings) -> APIRouter:
         first = next(iter(service.models.translators()), None)
         pair = [NamedLanguage(code=code, name=languages.name(code)) for code in first.pair] if first else None
         return FrontendSettings(
+            apiKeys=service.gate.keys is not None,
+            keyRequired=service.settings.require_key,
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
             language=LanguagePair(source=pair[0], target=pair[1]) if pair else None,
