@@ -46,6 +46,7 @@ class Envelope:
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, gate: Gate) -> None:
         self.app = app
         self.header_fields = settings.header_fields
+        self.header_bytes = settings.header_bytes
         self.metrics = metrics
         self.gate = gate
 
@@ -71,9 +72,8 @@ class Envelope:
             await send(message)
 
         try:
-            if len(scope["headers"]) > self.header_fields:
+            if problem := self.too_large(scope):
                 self.metrics.rejected.labels("headers").inc()
-                problem = Problem(431, f"there are more than {self.header_fields} headers", headers=LAST)
                 await response(problem, request_id)(scope, receive, answer)
             else:
                 await self.app(scope, receive, answer)
@@ -95,6 +95,15 @@ class Envelope:
                 fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 4)}
                 fields |= {"key": state.get("key_name"), "request_id": request_id}
                 access.info("%s %s %s", method, route, status, extra=fields)
+
+    def too_large(self, scope: Scope) -> Problem | None:
+        """A 431 for what the server lets through: many short headers, and long ones that arrive all at once."""
+        if len(scope["headers"]) > self.header_fields:
+            return Problem(431, f"there are more than {self.header_fields} headers", headers=LAST)
+        length = len(scope["path"]) + len(scope["query_string"]) + sum(len(n) + len(v) for n, v in scope["headers"])
+        if length > self.header_bytes:
+            return Problem(431, f"the headers are longer than {self.header_bytes} bytes", headers=LAST)
+        return None
 
 
 def place_of(error: BaseException) -> str:
