@@ -252,7 +252,7 @@ def test_the_command_lists_and_refuses_in_a_sentence(path, capsys, tmp_path):
         (("add", "late", "--expires", "soon"), "does not match"),
         (("add", "fast", "--rate", "-1"), "a rate is more than 0"),
         (("add", "fast", "--rate", "nan"), "a rate is more than 0"),
-        (("add", "none", "--quota", "0"), "not in the range"),
+        (("add", "none", "--quota", "0"), "greater than or equal to 1"),
         (("revoke", "nobody"), "there is no such key"),
     ):
         assert interlinear(["keys", *arguments, "--keys", str(path)]) == 2
