@@ -42,7 +42,7 @@ class Asked(BaseModel):
     repeated: ClassVar[str | None] = None  # what a form may give several times
     file: ClassVar[str | None] = None  # what a multipart form may give as a file
 
-    api_key: str | None = Field(None, max_length=512, description="accepted and not needed: this service asks for none")
+    api_key: str | None = Field(None, max_length=512, description="a key, where the service asks for one")
 
     @classmethod
     def names(cls) -> list[str]:
