@@ -1,0 +1,63 @@
+"""A text's sentences, and so many of the first ones as a model can read."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ENGLISH = "en"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """Where the sentences lie, in characters, without the white space around them; a blank text has none.
+
+    By sentencex's rules and abbreviations of the language (ISO code; None, or one that it does not know: English). The
+    end of a line ends no sentence, but an empty line does.
+    """
+    from sentencex import segment
+
+    text = _SURROGATE.sub("\ufffd", text)  # it would not take them
+    found: list[tuple[int, int]] = []
+    end = 0
+    for content in filter(None, map(str.strip, segment(language or ENGLISH, text))):
+        start = text.index(content, end)
+        end = start + len(content)
+        found.append((start, end))
+    return found
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The beginning of a text: so many of its sentences, of so many in all, and so many of its characters."""
+
+    text: str
+    sentences: int
+    of: int
+
+    @property
+    def characters(self) -> int:
+        return len(self.text)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no sentence was left out."""
+        return self.sentences == self.of
+
+
+def leading(text: str, language: str | None, fits: Callable[[str], bool]) -> Leading:
+    """As many leading sentences as fit, as they stand in the text: to the last character what was given, if all fit.
+
+    `fits` says whether a text is short enough for a model, and of what begins with a text that is not short enough it
+    must say no. Where not even the first sentence fits, nothing is left: text "", sentences 0.
+    """
+    ends = [end for _, end in sentences(text, language)]
+    if fits(text):
+        return Leading(text, len(ends), len(ends))
+    most, too_many = 0, len(ends) + 1
+    while too_many - most > 1:  # by halves, since to ask costs a tokenizer's work
+        half = (most + too_many) // 2
+        if fits(text[: ends[half - 1]]):
+            most = half
+        else:
+            too_many = half
+    return Leading(text[: ends[most - 1]] if most else "", most, len(ends))
