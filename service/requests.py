@@ -148,6 +148,11 @@ class SummarizeRequest(TextsRequest):
     done: ClassVar[str] = "summarized"
 
     text: str | list[str]
+    long: Literal["refuse", "lead"] | None = Field(
+        None,
+        description="a text that is longer than the model reads is refused (the default), or `lead`: reduced to as "
+        "many of its leading sentences as it reads",
+    )
 
 
 class MultimodalRequest(SearchRequest):

@@ -52,7 +52,7 @@ async def translated(service: Service, request: TranslateRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, models), respond)
+    return await answer(service, request, items(request, models, request.texts), respond)
 
 
 def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:
