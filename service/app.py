@@ -10,12 +10,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service import problems
+from service.catalogue import Catalogue, load_entries
 from service.dependencies import Service
 from service.detection import Detector
 from service.engine import Engine
 from service.metrics import Metrics
 from service.middleware import BodyLimit, Envelope
-from service.models import load_models
 from service.routes import languages, operations, pages, summarization, translation
 from service.settings import Settings
 
@@ -32,18 +32,19 @@ def create_app(settings: Settings) -> FastAPI:
 
     Raises InterlinearError when a model cannot be loaded.
     """
-    models, metrics = load_models(settings), Metrics()
-    for model in models.served:
-        metrics.models.labels(model.name, model.version).set(1)
-    engine = Engine(models.served, settings, metrics)
-    service = Service(settings, models, engine, Detector(models.languages()), metrics)
+    entries, metrics = load_entries(settings), Metrics()
+    engine = Engine([entry.served for entry in entries], settings, metrics)
+    catalogue = Catalogue(entries, engine, settings, metrics)
+    service = Service(settings, catalogue, engine, Detector(catalogue.models.languages()), metrics)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         engine.start()
+        catalogue.start()
         try:
             yield
         finally:
+            await asyncio.to_thread(catalogue.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
 
     app = FastAPI(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
+from service.catalogue import Catalogue
 from service.detection import Detector
 from service.engine import Engine
 from service.metrics import Metrics
@@ -25,10 +26,15 @@ class Service:
     """The parts of a running service."""
 
     settings: Settings
-    models: Models
+    catalogue: Catalogue
     engine: Engine
     detector: Detector
     metrics: Metrics
+
+    @property
+    def models(self) -> Models:
+        """Those that are served now."""
+        return self.catalogue.models
 
 
 def _service(request: Request) -> Service:

@@ -21,6 +21,9 @@ class Metrics:
             "interlinear_rejected", "Requests refused, by reason", ["reason"], registry=self.registry
         )
         self.texts = Counter("interlinear_texts", "Texts answered", ["model"], registry=self.registry)
+        self.shared = Counter(
+            "interlinear_shared_texts", "Texts answered by the search of an identical one", registry=self.registry
+        )
         self.tokens = Counter(
             "interlinear_tokens", "Tokens read and written", ["model", "side"], registry=self.registry
         )
@@ -49,6 +52,13 @@ class Metrics:
         self.searching = Gauge("interlinear_searching_texts", "Texts in slots", ["model"], registry=self.registry)
         self.models = Gauge(
             "interlinear_model", "1 for every model served", ["model", "version"], registry=self.registry
+        )
+
+        self.swaps = Counter(
+            "interlinear_swaps",
+            "Other versions of a model loaded beside it: `done` put in its place, `failed` not",
+            ["model", "outcome"],
+            registry=self.registry,
         )
 
     def page(self) -> bytes:

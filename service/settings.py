@@ -1,6 +1,9 @@
 """What a service is told when it starts: which models, and how much it takes on."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 2**20
@@ -9,10 +12,14 @@ MIB = 2**20
 class ModelPlace(BaseModel):
     """A model to serve: under which name, and where it is (a bundle folder, `models:/...` or `runs:/...`)."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str | None = None
     place: str
+    slots: int | None = Field(
+        None, ge=1, le=1024, description="texts that it searches at a time; default: the service's"
+    )
+    beam: int | None = Field(None, ge=1, le=64, description="its widest beam; default: the service's")
 
 
 class Settings(BaseSettings):
@@ -22,6 +29,10 @@ class Settings(BaseSettings):
 
     models: tuple[ModelPlace, ...] = ()
     tracking: str | None = Field(None, description="MLflow's address, for models by registered name")
+    cache: Path | None = Field(
+        None, description="where fetched bundles are kept; default: under the user's cache folder"
+    )
+    poll_seconds: float = Field(10, gt=0, description="between two looks at what the aliases mean")
     device: str = "cpu"
     threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
 
@@ -35,3 +46,10 @@ class Settings(BaseSettings):
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")
     seconds: float = Field(60, gt=0, description="longest time for one request, waiting included")
     grace_seconds: float = Field(30, ge=0, description="time to finish what was accepted when the service is stopped")
+
+    @model_validator(mode="after")
+    def _beams(self) -> Self:
+        for model in self.models:
+            if model.beam and model.beam > self.beam:
+                raise ValueError(f"{model.place}: a beam of {model.beam} is wider than the service's own, {self.beam}")
+        return self

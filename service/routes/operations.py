@@ -16,12 +16,12 @@ async def list_models(service: Running) -> list[ModelDescription]:
     """The models served: versions, languages, what each accepts, and the scores on its card."""
     descriptions = []
     for model in service.models.served:
-        card = model.bundle.card
+        card, standing = model.bundle.card, service.catalogue.standing(model)
         accepts = Accepts(
             inputs=list(card.model.sources),
             max_tokens=card.limits.source_length,
             max_length=card.limits.target_length,
-            beam_size=service.settings.beam,
+            beam_size=model.width,
             explain=service.engine.explains[model],
         )
         descriptions.append(
@@ -29,6 +29,9 @@ async def list_models(service: Running) -> list[ModelDescription]:
                 name=model.name,
                 version=model.version,
                 aliases=list(model.aliases),
+                status=standing.status,
+                error=standing.error,
+                newer=standing.newer,
                 task=model.task,
                 languages=card.languages,
                 accepts=accepts,

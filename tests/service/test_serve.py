@@ -22,6 +22,7 @@ from interlinear.serve import champion
 from registry.store import Store
 from service.app import create_app
 from service.settings import Settings
+from tests.service.conftest import sentences
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def ask(url: str, **request: object) -> dict:
 def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
     with process("--model", f"mt={bundles.de_en}", folder=tmp_path, INTERLINEAR_SERVE_SLOTS="1") as child:
         url, answers = address(child), []
-        texts = {"q": ["Ein Hund läuft im Park."] * 100, "source": "de", "target": "en"}
+        texts = {"q": [german for german, _ in sentences()[:100]], "source": "de", "target": "en"}
         asking = threading.Thread(target=lambda: answers.append(ask(f"{url}/translate", **texts)))
         asking.start()
         while (
