@@ -91,7 +91,7 @@ def serve(
     # uvicorn ends in order on these signals and then raises them again: that is how a service is stopped, not an error.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda _signal, _frame: None)
-    config = uvicorn.Config(
+    served = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
@@ -99,7 +99,7 @@ def serve(
         timeout_graceful_shutdown=int(settings.grace_seconds) + ENDING,
     )
     try:
-        Server(config).run(sockets=[listening])
+        Server(served).run(sockets=[listening])
     except OSError as error:  # another process that was bound to the port too has begun to listen first
         raise cannot_listen(error, host, port) from None
 
