@@ -15,6 +15,7 @@ from interlinear.align import align
 from interlinear.compare import compare
 from interlinear.demo import demo
 from interlinear.evaluate import evaluate
+from interlinear.features import features
 from interlinear.info import info
 from interlinear.models import models, promote
 from interlinear.prepare import prepare
@@ -54,6 +55,7 @@ app.command(rich_help_panel=MAKE)(demo)
 app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
+app.command(rich_help_panel=MAKE)(features)
 app.command(rich_help_panel=JUDGE)(evaluate)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(info)

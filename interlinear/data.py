@@ -79,18 +79,23 @@ def get(
 @app.command()
 def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> None:
     """Show a data set: its licence, its splits with their numbers of lines, and the first line of each field."""
-    from training.dataset import open_dataset, read_rows
+    from training.dataset import open_dataset, read_index, read_rows
 
     dataset = open_dataset(name, data_root)
     lines: dict[str, int] = {}
     first: dict[str, dict[str, str]] = {}
+    pictures: dict[str, dict[str, int]] = {}
     for split in dataset.splits:
         names = dataset.fields(split)
         rows = read_rows(dataset, split, names)
         first[split] = dict(zip(names, next(rows).texts, strict=True))
         lines[split] = 1 + sum(1 for _ in rows)
+        pictures[split] = {name: len(read_index(dataset.image(split, name))) for name in dataset.images(split)}
     if as_json:
-        splits = {split: {"lines": lines[split], "first": first[split]} for split in dataset.splits}
+        splits = {
+            split: {"lines": lines[split], "first": first[split], "pictures": pictures[split]}
+            for split in dataset.splits
+        }
         facts = {"name": dataset.name, "task": dataset.task, "about": dataset.about, "licence": dataset.licence}
         print(json.dumps({**facts, "languages": dataset.languages, "splits": splits}, ensure_ascii=False, indent=2))
         return
@@ -100,6 +105,8 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
         print(f"\n{split}: {lines[split]:,} lines")
         for field, text in first[split].items():
             print(f"  {field}: {text}")
+        for field, count in pictures[split].items():
+            print(f"  {field}: pictures of {count:,} lines")
 
 
 def presence(dataset: "Dataset") -> str:

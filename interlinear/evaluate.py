@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,10 +96,8 @@ def evaluate(
             if value is not None:
                 raise CallError(name, f"{model} is a file with outputs: nothing is searched for", "leave it out")
     system = open_system(model, tracking, device, beam_size)
-    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images)
+    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images)
     test_set = place.read(system, alignments and system.generation is not None)
-    if no_images:
-        test_set = replace(test_set, pictures={})
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None
     answers = test_set.answers()
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)

@@ -1,6 +1,5 @@
 """`interlinear figure`: pictures of what a model does, and of what systems are worth."""
 
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -175,7 +174,7 @@ def gold_pair(data: str, split: str, line: int, root: Path | None) -> tuple[Pair
 
     dataset = open_dataset(data, root)
     fields = ("source", "target", "alignment")
-    row = next(islice(read_rows(dataset, split, fields), line - 1, None), None)
+    row = next((row for row in read_rows(dataset, split, fields) if row.number == line), None)
     if row is None:
         raise CallError(f"--line {line}", f"{data}, {split} has not so many pairs", "name a smaller number")
     source, target, links = row.texts

@@ -11,7 +11,7 @@ from interlinear.arguments import Json, Tracking
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
-    from seq2seq.config import ModelConfig
+    from seq2seq.config import ImageGrid, ModelConfig
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,26 @@ def info(
             metavar="N,...,N", show_default=False, help="A recipe's vocabularies: each source's, the target's."
         ),
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROWSxCOLUMNSxFEATURES",
+            show_default=False,
+            help="A recipe's image features, where data gives them.",
+        ),
+    ] = None,
     as_json: Json = False,
     tracking: Tracking = None,
 ) -> None:
     """Print parameters by part, inputs, vocabularies and scores of a recipe or a model."""
     if thing.startswith(("models:", "runs:")) or Path(thing).is_dir():
-        if settings or vocabulary:
-            raise CallError(thing, "a trained model cannot be changed", "--set and --vocabulary are for recipes")
+        if settings or vocabulary or grid:
+            raise CallError(
+                thing, "a trained model cannot be changed", "--set, --vocabulary and --grid are for recipes"
+            )
         facts = of_model(thing, tracking)
     else:
-        facts = of_recipe(thing, settings or [], vocabulary)
+        facts = of_recipe(thing, settings or [], vocabulary, grid)
     if as_json:
         parameters = {"total": facts.total, "parts": facts.parts}
         print(json.dumps({"parameters": parameters, "weights_sha256": facts.weights_sha256}))
@@ -65,15 +75,22 @@ def info(
         print(f"{name.ljust(width)}  {text}")
 
 
-def of_recipe(name: str, settings: list[str], vocabulary: str | None) -> Facts:
-    """A recipe with vocabularies of their full size, or of the sizes given."""
+def of_recipe(name: str, settings: list[str], vocabulary: str | None, grid: str | None) -> Facts:
+    """A recipe with vocabularies of their full size, or of the sizes given; and with image features of the grid."""
     from training.recipe import load_recipe
 
     recipe = load_recipe(name, settings)
-    names = [*recipe.sources, "target"]
-    largest = [*(source.vocabulary for source in recipe.sources.values()), recipe.target.vocabulary]
+    names = [*recipe.texts, "target"]
+    largest = [*(source.vocabulary for source in recipe.texts.values()), recipe.target.vocabulary]
     sizes = largest if vocabulary is None else read_sizes(vocabulary, names)
-    config = recipe.model_for(dict(zip(names, sizes, strict=True)))
+    given = [name for name, image in recipe.images.items() if image.encoder == "grid"]
+    if given and grid is None:
+        problem = f"the features of '{given[0]}' are the data's, and not known here"
+        raise CallError(name, problem, "say how many they are with --grid, for example 7x7x2048")
+    if grid is not None and not given:
+        raise CallError(f"--grid {grid}", "the recipe reads no image features that are given", "leave it out")
+    grids = {image: read_grid(grid) for image in given if grid}
+    config = recipe.model_for(dict(zip(names, sizes, strict=True)), grids)
     return Facts(parts_of(config), lines=[("about", recipe.about), *inputs(config)])
 
 
@@ -117,3 +134,14 @@ def read_sizes(text: str, names: list[str]) -> list[int]:
     if len(sizes) != len(names) or not all(size.strip().isdecimal() and int(size) >= 5 for size in sizes):
         raise CallError(f"--vocabulary {text}", f"{len(names)} sizes of 5 or more are needed ({','.join(names)})")
     return [int(size) for size in sizes]
+
+
+def read_grid(text: str) -> "ImageGrid":
+    """A grid of features from `ROWSxCOLUMNSxFEATURES`. Raises CallError."""
+    from seq2seq.config import ImageGrid
+
+    sizes = text.split("x")
+    if len(sizes) != 3 or not all(size.isdecimal() and int(size) for size in sizes):
+        raise CallError(f"--grid {text}", "it is three numbers, of rows, columns and features", "for example 7x7x2048")
+    rows, columns, features = map(int, sizes)
+    return ImageGrid(rows=rows, columns=columns, features=features)

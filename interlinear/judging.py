@@ -56,6 +56,11 @@ class System:
     def task(self) -> "Task | None":
         return None if self.generation is None else self.generation.bundle.card.task
 
+    @property
+    def language(self) -> str | None:
+        """The language that it writes."""
+        return None if self.generation is None else self.generation.bundle.card.languages.get("target")
+
     def outputs(
         self,
         test_set: TestSet,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from seq2seq.config import ImageGrid
+    from training.dataset import Dataset
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
@@ -84,6 +85,23 @@ def named(folder: Path, names: Path) -> "Iterator[Picture | None]":
         if name and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
             raise DataError(f"{names}, line {number}", f"there is no picture '{name}' in {folder}")
         yield from_file(path) if name else None
+
+
+def of_dataset(dataset: "Dataset", split: str, field: str, lines: Sequence[int]) -> "list[Picture | None]":
+    """The pictures of a split's lines, counted from 0. Raises DataError: no such field, or an index that is not one."""
+    from training.pictures import Pictures
+
+    pictures = Pictures(dataset.image(split, field))
+
+    def picture(line: int) -> Picture:
+        def read(grid: "ImageGrid") -> "np.ndarray":
+            found = pictures.as_read_by(grid)(line)
+            assert found is not None  # the index has it
+            return found
+
+        return read
+
+    return [picture(line) if line in pictures.entries else None for line in lines]
 
 
 def shuffled(pictures: "Sequence[Picture | None]", seed: int) -> "list[Picture | None]":

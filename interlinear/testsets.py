@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from interlinear.pictures import Picture, in_folder, shuffled
+from interlinear.pictures import Picture, in_folder, of_dataset, shuffled
 from seq2seq.errors import CallError, DataError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TestSet:
 
     texts, pictures: line by line, by field; of the texts the first source comes first, and there are none where the
     outputs are there already. gold: the right links of every line, where they are wanted; `unaligned` says why there
-    are none. task: None where it is not known.
+    are none. task, language (of the references): None where it is not known.
     """
 
     name: str
@@ -67,6 +67,7 @@ class TestSet:
     references: tuple[tuple[str, ...], ...]
     raw: bool = True
     lowercase: bool = False
+    language: str | None = None
     gold: "tuple[Gold, ...]" = ()
     unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
     pictures: Mapping[str, "Sequence[Picture | None]"] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class TestSet:
 
         if lowercase is None and self.lowercase:
             lowercase = True
-        return Reading(tokenize or ("13a" if self.raw else "none"), lowercase)
+        return Reading(tokenize or ("13a" if self.raw else "none"), lowercase, self.language)
 
     def words(self, text: str) -> list[tuple[int, int]]:
         """Where the words lie that gold links count: between spaces in tokenised text, else words and marks."""
@@ -125,8 +126,9 @@ class TestSet:
         from training.dataset import read_rows
 
         rows = read_rows(dataset, split, (source, "target", "alignment"))
+        file = dataset.field(split, "alignment").files[0]
         for row, text, reference in zip(rows, self.sources, self.references[0], strict=True):
-            where = f"{dataset.splits[split]['alignment'].files[0].file}, line {row.number}"
+            where = f"{file}, line {row.number}"
             yield read_gold(row.texts[-1], where, len(self.words(text)), len(self.words(reference)))
 
 
@@ -142,6 +144,7 @@ class Place:
     mt: Path | None = None
     image_dir: Path | None = None
     images: Path | None = None
+    no_images: bool = False
 
     def read(self, system: "System", aligned: bool) -> TestSet:
         """The test set, with what the system reads.
@@ -182,12 +185,12 @@ class Place:
                     "line i of each must belong together",
                 )
         texts = {(*system.fields, "source")[0]: columns.pop(0)} if self.source else {}
-        return TestSet(str(paths[0]), system.task, texts, tuple(columns))
+        return TestSet(str(paths[0]), system.task, texts, tuple(columns), language=system.language)
 
     def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
         """The pictures in the folder, for the model's first source that is a picture."""
         pictures = in_folder(self.image_dir, self.images)
-        if pictures is None:
+        if pictures is None or self.no_images:
             return {}
         if not system.pictures:
             raise CallError("--image-dir", "the model reads no pictures", "leave it out")
@@ -205,8 +208,8 @@ class Place:
         if not self.mt and (MT in system.fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
             names.append(MT)
         source, target = dataset.field(split, names[0]), dataset.field(split, "target")
-        texts = [row.texts for row in read_rows(dataset, split, (*names, "target"))]
-        *read, reference = (tuple(column) for column in zip(*texts, strict=True))
+        rows = list(read_rows(dataset, split, (*names, "target")))
+        *read, reference = (tuple(column) for column in zip(*(row.texts for row in rows), strict=True))
         columns = [reference, *(tuple(read_lines(stream)) for stream in target.streams()[1:])]
         if target.segmentation:  # the model's output has whole words
             columns = [tuple(line.replace(f"{target.segmentation} ", "") for line in column) for column in columns]
@@ -217,7 +220,13 @@ class Place:
             tuple(columns),
             not (target.tokenised or source.tokenised),
             target.lowercase,
+            target.language,
             unaligned=f"the split '{split}' of {dataset.name} has no gold alignments",
+            pictures={
+                name: of_dataset(dataset, split, name, [row.number - 1 for row in rows])
+                for name in system.pictures
+                if not (self.image_dir or self.no_images)
+            },
         )
         if "alignment" not in dataset.fields(split):
             return test_set

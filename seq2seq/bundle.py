@@ -97,7 +97,9 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
             tokenizer.save(draft / f"tokenizer.{name}.json")
         files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
         card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files})
-        (draft / README).write_text(readme(card, sum(map(torch.Tensor.numel, weights.values()))), encoding="utf-8")
+        parameters = sum(map(torch.Tensor.numel, weights.values()))
+        written = readme(card, parameters, tokenizers["target"].config.operations_on)
+        (draft / README).write_text(written, encoding="utf-8")
         (draft / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
         for path in draft.iterdir():
             sync(path)

@@ -1,6 +1,6 @@
 """What turns one text into another: as a model writes it (keep, delete, insert), and as people read it."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.text import words
+from seq2seq.text import DELETE, KEEP, UNKNOWN, Decoded, Encoded, Tokenizer, words
 
 Word = TypeVar("Word", bound=Hashable)
 
@@ -97,6 +97,85 @@ def apply(script: Sequence[Edit | Word], mt: Sequence[Word]) -> list[Word]:
             assert not isinstance(word, Edit)
             edited.append(word)
     return edited
+
+
+# Scripts as a model writes them: ids of the target's vocabulary, two of which say to keep and to delete a piece.
+
+SYMBOLS: dict[int, Edit] = {KEEP: Edit.KEEP, DELETE: Edit.DELETE}
+
+
+def script_of(tokenizer: Tokenizer, mt: str, target: str, raw: bool = False) -> Encoded:
+    """The operations that make the target of the machine translation, and the part of the target that each becomes.
+
+    Both texts are cut into the target's pieces. An unknown word is kept where it is the same, not where both are
+    unknown. Nothing is made of an empty target.
+    """
+    (script,) = scripts_of(tokenizer, [mt], [target], raw)
+    return script
+
+
+def scripts_of(tokenizer: Tokenizer, mts: Sequence[str], targets: Sequence[str], raw: bool = False) -> list[Encoded]:
+    """As `script_of`, for many texts at once."""
+    found = []
+    read = zip(mts, targets, tokenizer.encode_batch(mts, raw), tokenizer.encode_batch(targets, raw), strict=True)
+    for mt, target, ours, theirs in read:
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        place = end = 0
+        for operation in operations(known(ours, mt), known(theirs, target)) if theirs.ids else ():
+            if operation is Edit.DELETE:
+                ids.append(DELETE)
+                offsets.append((end, end))
+                continue
+            ids.append(KEEP if operation is Edit.KEEP else theirs.ids[place])
+            offsets.append(theirs.offsets[place])
+            end, place = offsets[-1][1], place + 1
+        found.append(Encoded(ids, offsets))
+    return found
+
+
+def known(encoded: Encoded, text: str) -> list[tuple[int, str]]:
+    """The pieces of a text, unknown ones told apart by how they are written."""
+    return [
+        (piece, text[slice(*span)] if piece == UNKNOWN else "")
+        for piece, span in zip(encoded.ids, encoded.offsets, strict=True)
+    ]
+
+
+def edited(
+    tokenizer: Tokenizer, script: Sequence[int], mt: str, unknown_words: Mapping[int, str], raw: bool = False
+) -> Decoded:
+    """The text that a script of ids makes of the machine translation, and the part of it that each step became.
+
+    What is kept is written as it was, unknown words too. `unknown_words`, `raw`: as `Tokenizer.decode` has them, by
+    position in the script. A script of another length is read as `origins` has it.
+    """
+    given = tokenizer.encode(mt, raw)
+    ids: list[int] = []
+    stand_ins: dict[int, str] = {}
+    steps: list[int | None] = []
+    for origin in origins([SYMBOLS.get(piece, piece) for piece in script], len(given.ids)):
+        if origin.place is not None:
+            piece = given.ids[origin.place]
+            if piece == UNKNOWN:
+                stand_ins[len(ids)] = mt[slice(*given.offsets[origin.place])]
+        else:
+            assert origin.step is not None
+            piece = script[origin.step]
+            if origin.step in unknown_words:
+                stand_ins[len(ids)] = unknown_words[origin.step]
+        ids.append(piece)
+        steps.append(origin.step)
+    written = tokenizer.decode_with_offsets(ids, stand_ins, raw)
+    became = {step: span for step, span in zip(steps, written.offsets, strict=True) if step is not None}
+    offsets, end = [], 0
+    for step in range(len(script)):
+        offsets.append(became.get(step, (end, end)))
+        end = offsets[-1][1]
+    return Decoded(written.text, offsets)
+
+
+# Changes as people read them.
 
 
 @dataclass(frozen=True)

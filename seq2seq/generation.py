@@ -15,6 +15,7 @@ import torch
 from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.bundle import Bundle
 from seq2seq.config import ImageGrid
+from seq2seq.edits import edited, script_of
 from seq2seq.ensemble import Predictor
 from seq2seq.errors import CallError, RequestError
 from seq2seq.images import decode
@@ -33,7 +34,7 @@ from seq2seq.looks import (
 from seq2seq.memory import fit
 from seq2seq.model import Model
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
-from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Encoded
+from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Decoded, Encoded
 
 Item = TypeVar("Item")
 
@@ -244,6 +245,9 @@ class Generation:
         """
         for group in groups(pairs, self.slots):
             targets = self.read("target", [target for _, target in group], raw)
+            if source := self.bundle.tokenizers["target"].config.operations_on:
+                both = [(texts.get(source, ""), text) for texts, text in group]
+                targets = [replace(t, encoded=self._script(*b, raw)) for t, b in zip(targets, both, strict=True)]
             given = [
                 {name: self.read(name, [texts[name]], raw)[0] for name in self.bundle.card.model.texts if name in texts}
                 for texts, _ in group
@@ -256,6 +260,13 @@ class Generation:
                 looks = self.bundle.model.looks(memory, batch.target_BL.to(device)[:, None], vocabulary)
             for i, (own, target) in enumerate(zip(given, targets, strict=True)):
                 yield self._explain(own, target, looks.pick(i, 1), by)
+
+    def _script(self, mt: str, target: str, raw: bool) -> Encoded:
+        """The operations that make an output, as `read` has texts."""
+        tokenizer = self.bundle.tokenizers["target"]
+        if not raw and not tokenizer.config.tokenised:
+            mt, target = tokenizer.joined(mt).text, tokenizer.joined(target).text
+        return script_of(tokenizer, mt, target, raw)
 
     def _pairs(self, given: "Sequence[dict[str, Text]]", targets: "Sequence[Text]") -> Batch:
         """Texts and outputs as a batch, without images."""
@@ -317,14 +328,20 @@ class Generation:
         candidates = []
         for k, hypothesis in enumerate(done.hypotheses):
             replaced = self._replace(row, hypothesis, done.looks, k) if row.request.options.replace_unknown else {}
-            text = tokenizer.decode(hypothesis.ids, replaced, raw=raw)
-            candidates.append(Candidate(text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
+            written = self._written(row, hypothesis.ids, replaced)
+            candidates.append(Candidate(written.text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
             if k == 0 and row.request.explain and done.looks is not None:
-                written = tokenizer.decode_with_offsets(hypothesis.ids, replaced, raw=raw)
                 words = tokenizer.words(written.text, raw)
                 output = Text(spans(written.text, words), words, Encoded(hypothesis.ids, written.offsets))
                 explanation = self._explain(self._sources(row), output, done.looks.pick(0, 1))
         return Answer(candidates, explanation if row.request.explain else None)
+
+    def _written(self, row: Row, ids: Sequence[int], replaced: dict[int, str]) -> Decoded:
+        """The text that ids stand for, and the part of it that each became; operations have been applied."""
+        tokenizer, raw = self.bundle.tokenizers["target"], row.request.raw
+        if (source := tokenizer.config.operations_on) is None:
+            return tokenizer.decode_with_offsets(ids, replaced, raw)
+        return edited(tokenizer, ids, row.request.texts.get(source, ""), replaced, raw)
 
     def _replace(self, row: Row, hypothesis: Hypothesis, looks: Looks | None, k: int) -> dict[int, str]:
         """For every unknown word of an output, by position: the source word that it most looked at."""

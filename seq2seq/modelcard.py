@@ -13,8 +13,11 @@ PURPOSES = {
 }
 
 
-def readme(card: "Card", parameters: int) -> str:
-    """Task, languages, data with its licence, scores with their signatures, limits, and how to use it; Markdown."""
+def readme(card: "Card", parameters: int, operations_on: str | None = None) -> str:
+    """Task, languages, data with its licence, scores with their signatures, limits, and how to use it; Markdown.
+
+    `operations_on`: the source that the model writes edit operations on, if it does.
+    """
     name = str(card.recipe.get("name", "model"))
     languages = [f"{field}: {code}" for field, code in card.languages.items()]
     data = " - ".join(str(card.data[key]) for key in ("name", "licence") if card.data.get(key))
@@ -25,6 +28,7 @@ def readme(card: "Card", parameters: int) -> str:
         "reads and writes": "; ".join(
             f"{field}: {side}" for field, side in [*card.model.sources.items(), ("target", card.model.target)]
         ),
+        "writes": f"operations that keep, delete and insert pieces of '{operations_on}'" if operations_on else "text",
         "trained on": data or "not stated",
         "made": f"{card.created}, commit {card.git_commit or 'unknown'}",
         "weights": f"SHA-256 `{card.weights_sha256}`",

@@ -1,21 +1,69 @@
-"""Where the sentences of a text lie: models read one sentence at a time, people write several."""
+"""A text's sentences, and so many of the first ones as a model can read."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ENGLISH = "en"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """The sentences of a text, [start, end) in characters, without the white space around them.
+def sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """Where the sentences lie, in characters, without the white space around them; a blank text has none.
 
-    A line's end is a sentence's end: a line is never read on into the next. `language` is an ISO 639 code, by which
-    abbreviations are known; without rules of its own a language is split as the languages most like it.
+    By sentencex's rules and abbreviations of the language (ISO code; None, or one that it does not know: English). The
+    end of a line ends no sentence, but an empty line does.
     """
-    from sentencex import get_sentence_boundaries  # a library of the Wikimedia Foundation's; not needed to search
+    from sentencex import segment
 
-    spans = []
-    for line in re.finditer(r"[^\n\r\v\f\x85\u2028\u2029]+", text):
-        for boundary in get_sentence_boundaries(language.partition("-")[0], line[0]):
-            sentence = line[0][boundary["start_index"] : boundary["end_index"]]
-            start = line.start() + boundary["start_index"] + len(sentence) - len(sentence.lstrip())
-            if sentence := sentence.strip():
-                spans.append((start, start + len(sentence)))
-    return spans
+    text = _SURROGATE.sub("\ufffd", text)  # it would not take them
+    found: list[tuple[int, int]] = []
+    end = 0
+    for content in filter(None, map(str.strip, segment(language or ENGLISH, text))):
+        start = text.index(content, end)
+        end = start + len(content)
+        found.append((start, end))
+    return found
+
+
+def by_lines(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """As `sentences`, but the end of a line ends a sentence too, so that lines stay lines."""
+    lines = re.finditer(r"[^\n\r\v\f\x85\u2028\u2029]+", text)
+    return [(line.start() + a, line.start() + b) for line in lines for a, b in sentences(line[0], language)]
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The beginning of a text: so many of its sentences, of so many in all, and so many of its characters."""
+
+    text: str
+    sentences: int
+    of: int
+
+    @property
+    def characters(self) -> int:
+        return len(self.text)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no sentence was left out."""
+        return self.sentences == self.of
+
+
+def leading(text: str, language: str | None, fits: Callable[[str], bool]) -> Leading:
+    """As many leading sentences as fit, as they stand in the text: to the last character what was given, if all fit.
+
+    `fits` says whether a text is short enough for a model, and of what begins with a text that is not short enough it
+    must say no. Where not even the first sentence fits, nothing is left: text "", sentences 0.
+    """
+    ends = [end for _, end in sentences(text, language)]
+    if fits(text):
+        return Leading(text, len(ends), len(ends))
+    most, too_many = 0, len(ends) + 1
+    while too_many - most > 1:  # by halves, since to ask costs a tokenizer's work
+        half = (most + too_many) // 2
+        if fits(text[: ends[half - 1]]):
+            most = half
+        else:
+            too_many = half
+    return Leading(text[: ends[most - 1]] if most else "", most, len(ends))

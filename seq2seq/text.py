@@ -32,6 +32,8 @@ from seq2seq.errors import BundleError
 
 PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3  # the first entries of every vocabulary
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+KEEP, DELETE = 4, 5  # the next entries of a vocabulary that edit operations are written in
+OPERATIONS = ("<keep>", "<delete>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 FORMAT = 1
@@ -71,10 +73,18 @@ class TextConfig(BaseModel):
     language: str | None = Field(None, description="ISO code")
     unknown: str | None = Field(None, description="how the text itself writes an unknown word")
     segmentation: str | None = Field(None, description="what ends a piece that the next one continues, as `@@`")
+    operations_on: str | None = Field(
+        None, description="the vocabulary can say to keep and to delete pieces of this source"
+    )
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """The entries that no text has, which come first."""
+        return SPECIAL if self.operations_on is None else SPECIAL + OPERATIONS
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        least = len(SPECIAL) + len(BYTES) + 1
+        least = len(self.reserved) + len(BYTES) + 1
         if self.units == "bpe" and self.vocabulary < least:
             raise ValueError(f"vocabulary: bpe needs at least {least} entries, 256 of them for bytes")
         if self.segmentation is not None and not self.tokenised:
@@ -116,7 +126,8 @@ class Tokenizer:
     def __init__(self, config: TextConfig, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]] = ()) -> None:
         """`vocabulary`: pieces by id, the special ones first; `merges`: the pairs that BPE joins, first come first."""
         self.config = config
-        if len(vocabulary) != len(SPECIAL) + len(set(vocabulary[len(SPECIAL) :])):
+        reserved = len(config.reserved)
+        if len(vocabulary) != reserved + len(set(vocabulary[reserved:])):
             raise ValueError("a piece stands twice in the vocabulary")
         self._vocabulary = tuple(vocabulary)
         self._merges = tuple(merges)
@@ -263,7 +274,7 @@ class Tokenizer:
     def _known(self) -> frozenset[str]:
         """The pieces that stand for a whole word of tokenised text, or begin a segmented one."""
         if self.config.units == "words":
-            return frozenset(self._vocabulary[len(SPECIAL) :])
+            return frozenset(self._vocabulary[len(self.config.reserved) :])
         return frozenset(piece[1:] for piece in self._vocabulary if piece.startswith("▁"))
 
     def _places(self, read: "_Mapped", offsets: Sequence[Span]) -> list[Span]:
@@ -451,8 +462,8 @@ def _followed(text: str, other: str) -> list[Span]:
 def _pipeline(config: TextConfig, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]) -> tokenizers.Tokenizer:
     """The tokenizer that cuts normalised text and looks its pieces up."""
     # No text can spell the special ones' names here, and the character that unknown words were replaced by is UNKNOWN.
-    special = (f"{_UNKNOWN}pad", _UNKNOWN, f"{_UNKNOWN}begin", f"{_UNKNOWN}end")
-    ids = {piece: number for number, piece in enumerate((*special, *vocabulary[len(SPECIAL) :]))}
+    special = (_UNKNOWN if number == UNKNOWN else _UNKNOWN + name for number, name in enumerate(config.reserved))
+    ids = {piece: number for number, piece in enumerate((*special, *vocabulary[len(config.reserved) :]))}
     if config.units == "words":
         return _cut(config, models.WordLevel(ids, unk_token=_UNKNOWN))
     return _cut(config, models.BPE(ids, list(merges), unk_token=_UNKNOWN, byte_fallback=True))
@@ -497,7 +508,7 @@ def _learn_bpe(lines: Iterable[str], config: TextConfig) -> tuple[list[str], lis
         vocab_size=config.vocabulary + config.vocabulary // 2, min_frequency=2, special_tokens=[], show_progress=False
     )
     pipeline.train_from_iterator(counted(), trainer)
-    room = config.vocabulary - len(SPECIAL) - len(BYTES)
+    room = config.vocabulary - len(config.reserved) - len(BYTES)
     pieces = dict.fromkeys(["▁", *_frequent(letters, at_most=room // 2)])
     merges = []
     for left, right in json.loads(pipeline.to_str())["model"]["merges"]:
@@ -508,7 +519,7 @@ def _learn_bpe(lines: Iterable[str], config: TextConfig) -> tuple[list[str], lis
             break
         pieces[joined] = None
         merges.append((left, right))
-    return [*SPECIAL, *BYTES, *pieces], merges
+    return [*config.reserved, *BYTES, *pieces], merges
 
 
 def _frequent(letters: Counter[str], at_most: int) -> list[str]:
@@ -535,7 +546,7 @@ def _learn_words(lines: Iterable[str], config: TextConfig) -> tuple[list[str], l
     pipeline.train_from_iterator((_framed(config, line) for line in lines), trainer)
     by_id = sorted(pipeline.get_vocab().items(), key=lambda item: item[1])
     found = [piece for piece, _ in by_id if _UNKNOWN not in piece]
-    return [*SPECIAL, *found[: config.vocabulary - len(SPECIAL)]], []
+    return [*config.reserved, *found[: config.vocabulary - len(config.reserved)]], []
 
 
 # From pieces to text.
@@ -553,11 +564,12 @@ class _Shown:
 
 def _shown(config: TextConfig, number: int, piece: str) -> _Shown | None:
     """How the piece of an id is written; None: not at all."""
-    if number < len(SPECIAL):
+    reserved = len(config.reserved)
+    if number < reserved:
         return _Shown(config.unknown or piece) if number == UNKNOWN else None
     if config.units == "bpe":
-        if number < len(SPECIAL) + len(BYTES):
-            return _Shown("", before=False, byte=bytes([number - len(SPECIAL)]))
+        if number < reserved + len(BYTES):
+            return _Shown("", before=False, byte=bytes([number - reserved]))
         return _Shown(piece.removeprefix("▁"), before=piece.startswith("▁"))
     if config.tokenised:
         joined = config.segmentation is not None and piece.endswith(config.segmentation)

@@ -1,8 +1,10 @@
-"""From a request's texts to its answer: the one road of every route that searches."""
+"""From what a request gives to its answer: the one road of every route that searches."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -13,57 +15,87 @@ from service.dependencies import Service
 from service.engine import RefusedError, here_or_aside
 from service.models import Served
 from service.problems import Problem
-from service.schemas import SearchRequest
+from service.requests import SearchRequest, TextsRequest
+
+T = TypeVar("T")
 
 NOTHING = Explanation(source=[], target=[], matrices={}, alignment=[])
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a request is answered with: where it gave one text, what belongs to that; where a list, lists."""
+class Item:
+    """What one answer is made of: the model, what it reads by the name of the source, and in which field that came."""
 
-    texts: str | list[str]
-    alternatives: list[str] | list[list[str]] | None
-    scores: list[float] | list[list[float]] | None
+    model: Served
+    texts: Mapping[str, str]
+    fields: Mapping[str, str]
+    images: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to search: such a text is answered by itself."""
+        return not self.images and not any(text.strip() for text in self.texts.values())
+
+
+def items(request: TextsRequest, models: Sequence[Served]) -> list[Item]:
+    """Every text of a request with its model."""
+    places = [f"{request.field}[{i}]" if request.many else request.field for i in range(len(models))]
+    return [
+        Item(model, {model.source: text}, {model.source: place})
+        for model, text, place in zip(models, request.texts, places, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a request is answered with: of every item its text, the next best, what ranked them, what was looked at."""
+
+    texts: list[str]
+    alternatives: list[list[str]] | None
+    scores: list[list[float]] | None
     explanations: list[Explanation] | None
 
     @staticmethod
-    def of(request: SearchRequest, answers: Sequence[Answer | None]) -> "Found":
-        """From the answer to every text; None is a blank text's, which is answered by itself."""
+    def of(request: SearchRequest, asked: Sequence[Item], answers: Sequence[Answer | None]) -> "Found":
+        """From the answer to every item; None is a blank one's."""
         candidates = [answer.candidates if answer else [] for answer in answers]
-        texts = [best[0].text if best else text for best, text in zip(candidates, request.texts, strict=True)]
-        more = [[c.text for c in others[1:]] for others in candidates] if request.alternatives else None
-        scores = [[c.score for c in all_of_it] for all_of_it in candidates] if request.alternatives else None
-        explanations = [a.explanation or NOTHING if a else NOTHING for a in answers] if request.explain else None
-        if isinstance(request.given, str):
-            return Found(texts[0], more and more[0], scores and scores[0], explanations)
-        return Found(texts, more, scores, explanations)
+        return Found(
+            [c[0].text if c else next(iter(item.texts.values())) for c, item in zip(candidates, asked, strict=True)],
+            [[c.text for c in others[1:]] for others in candidates] if request.alternatives else None,
+            [[c.score for c in all_of_it] for all_of_it in candidates] if request.alternatives else None,
+            [a.explanation or NOTHING if a else NOTHING for a in answers] if request.explain else None,
+        )
+
+
+def own(values: list[T], many: bool) -> T | list[T]:
+    """What belongs to the only item, or to every item in a list."""
+    return values if many else values[0]
 
 
 async def answer(
-    service: Service, request: SearchRequest, models: Sequence[Served], respond: Callable[[Found], BaseModel]
+    service: Service, request: SearchRequest, asked: Sequence[Item], respond: Callable[[Found], BaseModel]
 ) -> Response:
-    """Search every text with its model, and write what `respond` makes of it. Raises Problem."""
-    options = {model: search_options(request, model) for model in set(models)}
-    asked = [
-        (i, model, Request({model.source: text}, options[model], explain=bool(request.explain)))
-        for i, (text, model) in enumerate(zip(request.texts, models, strict=True))
-        if text.strip()
+    """Search every item with its model, and write what `respond` makes of it. Raises Problem."""
+    options = {model: search_options(request, model) for model in {item.model for item in asked}}
+    searched = [item for item in asked if not item.blank]
+    searches = [
+        Request(dict(item.texts), options[item.model], explain=bool(request.explain), images=dict(item.images))
+        for item in searched
     ]
     try:
-        found = await service.engine.answers([(model, search) for _, model, search in asked])
+        found = await service.engine.answers(list(zip([item.model for item in searched], searches, strict=True)))
     except RefusedError as refused:
-        place = request.field if isinstance(request.given, str) else f"{request.field}[{asked[refused.index][0]}]"
+        place = searched[refused.index].fields.get(refused.error.where, refused.error.where)
         remedy = f"; {refused.error.remedy}" if refused.error.remedy else ""
         raise Problem.in_field(place, f"cannot be {request.done}: {refused.error.problem}{remedy}") from None
-    by_place = dict(zip((i for i, _, _ in asked), found, strict=True))
-    answers = [by_place.get(i) for i in range(len(models))]
+    one_by_one = iter(found)
+    answers = [None if item.blank else next(one_by_one) for item in asked]
 
     def written() -> Response:
-        body = respond(Found.of(request, answers)).model_dump_json(exclude_none=True)
+        body = respond(Found.of(request, asked, answers)).model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
 
-    return await here_or_aside(len(models) == 1 and not request.explain, written)
+    return await here_or_aside(len(asked) == 1 and not request.explain, written)
 
 
 def search_options(request: SearchRequest, model: Served) -> SearchOptions:

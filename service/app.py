@@ -16,13 +16,15 @@ from service.detection import Detector
 from service.engine import Engine
 from service.metrics import Metrics
 from service.middleware import BodyLimit, Envelope
-from service.routes import languages, operations, pages, summarization, translation
+from service.pictures import BASE64_LONGER, Pictures
+from service.routes import editing, languages, multimodal, operations, pages, summarization, translation
 from service.settings import Settings
 
-ABOUT = """Translations and headlines that show what they looked at.
+ABOUT = """Translations, with a picture or without, edited translations and headlines that show what they looked at.
 
 `/translate`, `/detect`, `/languages` and `/frontend/settings` are LibreTranslate's: its clients work unchanged.
-POST routes take JSON, URL-encoded and multipart forms. Errors are problem details (RFC 9457).
+POST routes take JSON, URL-encoded and multipart forms; a picture is a form's file, or base64.
+Errors are problem details (RFC 9457).
 No key is needed: keep the service on a network that you trust.
 """
 
@@ -35,7 +37,9 @@ def create_app(settings: Settings) -> FastAPI:
     entries, metrics = load_entries(settings), Metrics()
     engine = Engine([entry.served for entry in entries], settings, metrics)
     catalogue = Catalogue(entries, engine, settings, metrics)
-    service = Service(settings, catalogue, engine, Detector(catalogue.models.languages()), metrics)
+    pictures = Pictures(settings, metrics)
+    service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics)
+    with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -46,6 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             await asyncio.to_thread(catalogue.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
+            pictures.close()
 
     app = FastAPI(
         title="Interlinear",
@@ -57,10 +62,19 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.service = service
-    app.add_middleware(BodyLimit, limit=settings.body_bytes)
+    app.add_middleware(
+        BodyLimit,
+        limit=settings.body_bytes,
+        large={multimodal.PATH: with_picture},
+        room=settings.image_room,
+        seconds=settings.seconds,
+        metrics=metrics,
+    )
     app.add_middleware(Envelope, metrics=metrics)  # the last one added is the outermost
     problems.install(app)
     app.include_router(translation.router(settings))
+    app.include_router(multimodal.router(settings))
+    app.include_router(editing.router(settings))
     app.include_router(summarization.router(settings))
     app.include_router(languages.router(settings))
     app.include_router(operations.routes)

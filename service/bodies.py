@@ -1,7 +1,7 @@
 """Request bodies: JSON, URL-encoded or multipart, read once and made one typed request, whichever they were."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
@@ -10,13 +10,16 @@ from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from service.engine import here_or_aside
+from service.pictures import MEDIA
 from service.problems import Problem, invalid, shown
-from service.schemas import Asked
+from service.requests import Asked
 
 T = TypeVar("T", bound=Asked)
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 MOST_FIELDS = 1000
+SHORT = 2**16  # bytes that are read in less time than a thread takes to wake
 
 
 def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
@@ -38,23 +41,38 @@ def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
         if (coding := request.headers.get("content-encoding", "identity").lower()) != "identity":
             raise Problem(415, f"a body is sent as it is, without the content encoding {shown(coding)}")
         content = await request.body()
-        try:
-            if media == JSON.encode():
-                return kind.model_validate(parse_json(content), strict=True)
-            pairs = parse_multipart(content, options) if media == MULTIPART.encode() else parse_urlencoded(content)
-            return kind.model_validate(gather(pairs, repeated=kind.field))
-        except ValidationError as error:
-            raise invalid(error, known=kind.names()) from None
+        return await here_or_aside(len(content) <= SHORT, parse, kind, content, media.decode("latin-1"), options)
 
     return read
+
+
+def parse(kind: type[T], content: bytes, media: str, options: dict[bytes, bytes]) -> T:
+    """A body of one of the three media types as a `kind`. Raises Problem."""
+    try:
+        if media == JSON:
+            return kind.model_validate(parse_json(content), strict=True)
+        pairs = parse_multipart(content, options, kind.file) if media == MULTIPART else parse_urlencoded(content)
+        return kind.model_validate(gather(pairs, kind.repeated))
+    except ValidationError as error:
+        raise invalid(error, known=kind.names()) from None
 
 
 def described(kind: type[Asked]) -> dict[str, Any]:
     """The same body for OpenAPI; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
-    content = {"schema": schema, "example": kind.example}
-    return {"requestBody": {"required": True, "content": dict.fromkeys((JSON, URLENCODED, MULTIPART), content)}}
+    plain = {"schema": schema, "example": kind.example}
+    content: dict[str, Any] = {JSON: plain, URLENCODED: plain, MULTIPART: plain}
+    if name := kind.file:
+        said = schema["properties"][name]["description"].replace(" in base64", ", as a file or in base64")
+        properties = schema["properties"] | {name: {"type": "string", "format": "binary", "description": said}}
+        example = {field: value for field, value in kind.example.items() if field != name}
+        content[MULTIPART] = {
+            "schema": schema | {"properties": properties},
+            "encoding": {name: {"contentType": ", ".join(MEDIA)}},
+            "example": example,
+        }
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def parse_json(content: bytes) -> Any:
@@ -100,9 +118,11 @@ def parse_urlencoded(content: bytes) -> list[tuple[str, str]]:
         ) from None
 
 
-def parse_multipart(content: bytes, options: dict[bytes, bytes]) -> list[tuple[str, str]]:
-    """The fields of a multipart form. Raises Problem."""
-    fields: list[tuple[str, str]] = []
+def parse_multipart(
+    content: bytes, options: dict[bytes, bytes], file: str | None = None
+) -> list[tuple[str, str | bytes]]:
+    """The fields of a multipart form, of which `file` may be one. Raises Problem."""
+    fields: list[tuple[str, str | bytes]] = []
     disposition, header, value, data = bytearray(), bytearray(), bytearray(), bytearray()
     ended = False
 
@@ -123,9 +143,11 @@ def parse_multipart(content: bytes, options: dict[bytes, bytes]) -> list[tuple[s
         name = _text(parameters.get(b"name", b""))
         if not name:
             raise Problem(400, "the form is malformed: a part has no name")
-        if b"filename" in parameters:
+        is_file = b"filename" in parameters
+        if is_file and name != file:
             raise Problem.in_field(shown(name), "must be a field, not a file")
-        fields.append((name, _text(bytes(data))))
+        chosen = is_file and (data or parameters[b"filename"])  # a page sends an empty name where no file was chosen
+        fields.append((name, bytes(data) if chosen else _text(bytes(data))))
 
     def end() -> None:
         nonlocal ended
@@ -153,16 +175,19 @@ def parse_multipart(content: bytes, options: dict[bytes, bytes]) -> list[tuple[s
     return fields
 
 
-def gather(pairs: list[tuple[str, str]], repeated: str) -> dict[str, str | list[str]]:
-    """A form's fields by name: `repeated` may come several times and is then a list; one left empty is as if absent."""
-    fields: dict[str, str | list[str]] = {}
+def gather(
+    pairs: Sequence[tuple[str, str | bytes]], repeated: str | None
+) -> dict[str, str | bytes | list[str | bytes]]:
+    """A form's fields by name: `repeated` may come several times and is then a list; one left empty is as if absent,
+    but not an empty file."""
+    fields: dict[str, str | bytes | list[str | bytes]] = {}
     for name, value in pairs:
         if name == repeated:
             before = fields.get(name)
-            fields[name] = value if before is None else [*([before] if isinstance(before, str) else before), value]
+            fields[name] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
         elif name in fields:
             raise Problem.in_field(shown(name), "is given twice")
-        elif value:
+        elif value or isinstance(value, bytes):
             fields[name] = value
     return fields
 

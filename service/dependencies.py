@@ -13,6 +13,7 @@ from service.detection import Detector
 from service.engine import Engine
 from service.metrics import Metrics
 from service.models import Models
+from service.pictures import Pictures
 from service.problems import CLIENT_GONE, Problem, shown
 from service.settings import Settings
 
@@ -29,6 +30,7 @@ class Service:
     catalogue: Catalogue
     engine: Engine
     detector: Detector
+    pictures: Pictures
     metrics: Metrics
 
     @property

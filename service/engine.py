@@ -19,7 +19,8 @@ from typing import TypeVar
 import torch
 
 from seq2seq.errors import RequestError
-from seq2seq.generation import Answer, Generation, Request, Row
+from seq2seq.generation import Answer, Generation, Request, Row, blank
+from seq2seq.looks import Explanation
 from service.jobs import Follower, Job, Place, Ticket
 from service.metrics import Metrics
 from service.middleware import place_of
@@ -73,7 +74,7 @@ class Engine:
         self.settings = settings
         self.metrics = metrics
         self._tables: dict[Served, Table] = {}
-        self.explains: dict[Served, list[str]] = {}
+        self.explains: dict[Served, Explanation] = {}
         self._wake = threading.Condition()
         self._waiting_texts = self._waiting_tokens = 0
         self._seconds_per_text = 0.05
@@ -281,15 +282,18 @@ class Engine:
         table.flying.clear()
 
     @staticmethod
-    def _warmed(generation: Generation) -> list[str]:
-        """Search once, so that the first request finds everything loaded; the matrices that the model explains by."""
+    def _warmed(generation: Generation) -> Explanation:
+        """Search once, so that the first request finds everything loaded; an explanation as the model gives them."""
         card = generation.bundle.card
-        texts = dict.fromkeys(card.model.sources, "1")
-        generation.admit([("warm", generation.encode(Request(texts, card.search, explain=True)))])
+        texts = dict.fromkeys(card.model.texts, "1")
+        images = {name: blank(grid) for name, grid in card.model.images.items()}
+        warming = Request(texts, card.search, explain=True, images=images)
+        generation.admit([("warm", generation.encode(warming))])
         while not (finished := generation.advance()):
             pass
         ((_, answer),) = finished
-        return list(answer.explanation.matrices) if answer.explanation else []
+        assert answer.explanation is not None
+        return answer.explanation
 
     def _generation(self, model: Served) -> Generation:
         return Generation(model.bundle, slots=model.slots, width=model.width)

@@ -41,6 +41,12 @@ class Metrics:
             buckets=SECONDS,
             registry=self.registry,
         )
+        self.image_seconds = Histogram(
+            "interlinear_image_seconds", "To decode a picture", buckets=SECONDS, registry=self.registry
+        )
+        self.held = Gauge(
+            "interlinear_held_bytes", "Bytes of requests with pictures that are held", registry=self.registry
+        )
         self.steps = Counter("interlinear_steps", "Decoding steps", ["model"], registry=self.registry)
         self.stepped = Counter(
             "interlinear_stepped_texts",

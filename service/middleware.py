@@ -5,6 +5,7 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -85,35 +86,73 @@ def place_of(error: BaseException) -> str:
 
 
 class BodyLimit:
-    """Refuses a body over the limit while it arrives, whether its length was declared or not.
+    """Refuses a body over its route's limit while it arrives, whether its length was declared or not.
+
+    The routes that take large ones share a room: a body is refused for which there is none beside the others that are
+    held, and one that does not arrive in time.
 
     The rest is read and dropped, up to a bound: a client that still writes would otherwise not read the answer.
     """
 
     DROPPED = 64 * 2**20
     DROPPING_SECONDS = 10.0
+    WAIT = 2  # seconds, after which an answer to a picture is mostly there
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(
+        self, app: ASGIApp, limit: int, large: Mapping[str, int], room: int, seconds: float, metrics: Metrics
+    ) -> None:
+        """`large`: the limits of routes that take more; `room`: bytes that these hold together."""
         self.app = app
         self.limit = limit
+        self.large = large
+        self.room = room
+        self.seconds = seconds
+        self.metrics = metrics
+        self.held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        arrived = 0
+        limit, length, arrived, arriving = self.limit, 0, 0, True
+        full: Problem | None = None
+        if scope["path"] in self.large:
+            limit = self.large[scope["path"]]
+            declared = Headers(scope=scope).get("content-length", "")
+            length = min(int(declared), limit) if declared.isdecimal() else limit
+            if self.held and self.held + length > self.room:  # one that is alone is always taken
+                self.metrics.rejected.labels("room_bytes").inc()
+                full = Problem.busy(f"no room for {length} bytes more; come again in {self.WAIT} s", self.WAIT)
+                length = 0
+        until = asyncio.get_running_loop().time() + self.seconds
 
         async def bounded() -> Message:
-            nonlocal arrived
-            message = await receive()
+            nonlocal arrived, arriving
+            try:
+                async with asyncio.timeout_at(until if arriving else None):
+                    message = await receive()
+            except TimeoutError:
+                late = f"the body did not arrive within {self.seconds:g} s"
+                raise Problem(408, late, headers={"Connection": "close"}) from None
+            arriving = arriving and bool(message.get("more_body"))
             arrived += len(message.get("body", b""))
-            if arrived > self.limit:
+            problem = full or Problem(413, f"the body is longer than {limit} bytes")
+            if full or arrived > limit:
                 if message.get("more_body"):
                     await self.drop(receive)
-                raise Problem(413, f"the body is longer than {self.limit} bytes", headers={"Connection": "close"})
+                problem.headers["Connection"] = "close"
+                raise problem
             return message
 
-        await self.app(scope, bounded, send)
+        self.hold(length)
+        try:
+            await self.app(scope, bounded, send)
+        finally:
+            self.hold(-length)
+
+    def hold(self, length: int) -> None:
+        self.held += length
+        self.metrics.held.set(self.held)
 
     async def drop(self, receive: Receive) -> None:
         dropped = 0

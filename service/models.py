@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from registry.names import AliasName, Located, parse
 from seq2seq.bundle import Bundle, Task, load
+from seq2seq.config import ImageNetwork
 from seq2seq.errors import CallError, ServiceError
 from seq2seq.model import Model
 from service.problems import Problem, shown
@@ -29,8 +30,14 @@ class Served:
 
     @property
     def source(self) -> str:
-        """The name of its text source."""
-        return next(iter(self.bundle.card.model.sources))
+        """The name of its first text source."""
+        return next(iter(self.bundle.card.model.texts))
+
+    @property
+    def picture(self) -> tuple[str, ImageNetwork] | None:
+        """The name of the source that is a picture, and the network that reads it; None where it reads none."""
+        images = self.bundle.card.model.images.items()
+        return next(((name, grid.network) for name, grid in images if grid.network), None)
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -57,8 +64,9 @@ class Models:
     def __init__(self, served: Sequence[Served]) -> None:
         self.served = tuple(served)
 
-    def translators(self) -> list[Served]:
-        return [model for model in self.served if model.task == "translation"]
+    def doing(self, task: Task) -> list[Served]:
+        """The models for a task."""
+        return [model for model in self.served if model.task == task]
 
     def summarizer(self, reference: str | None) -> Served:
         """The model for headlines, by its name where one is given. Raises Problem."""
@@ -66,27 +74,30 @@ class Models:
 
     def languages(self) -> dict[str, list[str]]:
         """Every language that is read or written, and what it is translated into."""
-        pairs = [model.pair for model in self.translators()]
+        pairs = [model.pair for model in self.doing("translation")]
         codes = sorted({code for pair in pairs for code in pair})
         return {code: sorted({target for source, target in pairs if source == code}) for code in codes}
 
-    def sources(self, target: str, reference: str | None) -> set[str]:
-        """The languages that can be translated into `target`, by the model that is named. Raises Problem."""
-        fitting = {m.pair[0] for m in self._named("translation", reference) if m.pair[1] == target}
+    def all_languages(self) -> set[str]:
+        """Every language that is read or written, whatever the task, but for headlines."""
+        return {code for model in self.served if model.task != "summarization" for code in model.pair}
+
+    def sources(self, task: Task, target: str, reference: str | None) -> set[str]:
+        """The languages that a task is done from into `target`, by the model that is named. Raises Problem."""
+        fitting = {m.pair[0] for m in self._named(task, reference) if m.pair[1] == target}
         if not fitting:
-            raise self._no_pair("auto", target, reference)
+            raise self._no_pair(task, "auto", target, reference)
         return fitting
 
-    def translator(self, source: str, target: str, reference: str | None) -> Served:
-        """The model for a pair of languages, by its name where one is given. Raises Problem."""
-        for model in self._named("translation", reference):
-            if model.pair == (source, target):
-                return model
-        raise self._no_pair(source, target, reference)
+    def fitting(self, task: Task, source: str, target: str, reference: str | None) -> list[Served]:
+        """The models for a task and a pair of languages, by a name where one is given. Raises Problem for none."""
+        if models := [model for model in self._named(task, reference) if model.pair == (source, target)]:
+            return models
+        raise self._no_pair(task, source, target, reference)
 
     def _named(self, task: Task, reference: str | None) -> list[Served]:
         """The models for a task, of those that a request names. Raises Problem where there is none."""
-        fitting = [model for model in self.served if model.task == task]
+        fitting = self.doing(task)
         called = [model for model in self.served if reference is None or model.is_called(reference)]
         if named := [model for model in fitting if model in called]:
             return named
@@ -97,8 +108,8 @@ class Models:
             raise Problem.in_field("model", f"must be one for {task}, {names}: {called[0]} is for {called[0].task}")
         raise Problem.in_field("model", f"must be one that is served for {task}, {names}, not {shown(reference)!r}")
 
-    def _no_pair(self, source: str, target: str, reference: str | None) -> Problem:
-        pairs = [model.pair for model in self._named("translation", reference)]
+    def _no_pair(self, task: Task, source: str, target: str, reference: str | None) -> Problem:
+        pairs = [model.pair for model in self._named(task, reference)]
         from_source = sorted({t for s, t in pairs if s == source})
         if from_source:
             return Problem.in_field("target", f"must be {' or '.join(from_source)} for {source}, not {shown(target)!r}")
@@ -116,10 +127,12 @@ def load_model(place: ModelPlace, located: Located, settings: Settings) -> Serve
     name = place.name or located.name or located.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
         raise CallError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
-    if bundle.card.task == "translation" and not {"source", "target"} <= set(bundle.card.languages):
+    if bundle.card.task != "summarization" and not {"source", "target"} <= set(bundle.card.languages):
         raise ServiceError(
-            place.place, "its card does not say which languages it translates", "name them in the data set"
+            place.place, "its card does not say which languages it reads and writes", "name them in the data set"
         )
+    if not bundle.card.model.texts:
+        raise ServiceError(place.place, "it reads no text, and every route gives one", "train it on a text source too")
     return Served(
         name=name,
         version=located.version or f"sha-{bundle.card.weights_sha256[:8]}",

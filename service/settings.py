@@ -6,6 +6,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from seq2seq.images import MOST_BYTES, MOST_PIXELS
+
 MIB = 2**20
 
 
@@ -39,7 +41,11 @@ class Settings(BaseSettings):
     slots: int = Field(32, ge=1, le=1024, description="texts that one model searches at a time")
     beam: int = Field(5, ge=1, le=64, description="the widest beam that a request may ask for")
 
-    body_bytes: int = Field(MIB, ge=1024, description="longest request body")
+    body_bytes: int = Field(MIB, ge=1024, description="longest request body, without a picture")
+    image_bytes: int = Field(MOST_BYTES, ge=1024, description="longest picture")
+    image_pixels: int = Field(MOST_PIXELS, ge=1024, description="largest picture, width x height")
+    image_room: int = Field(64 * MIB, ge=1024, description="bytes of requests with pictures that are held; over it 429")
+    image_threads: int = Field(2, ge=1, le=64, description="pictures that are decoded at a time")
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; over it a request is refused with 429")

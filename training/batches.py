@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 
 from seq2seq.batch import Batch, collate
-from training.prepare import PreparedSplit
+from seq2seq.config import ImageGrid
+from training.prepared import PreparedSplit
 
 Rows = np.ndarray  # of row numbers, int64
 
@@ -136,8 +137,12 @@ class BatchLoader:
         start_update: int = 0,
         pin: bool = False,
         multiple: int = WIDTH,
+        images: Mapping[str, ImageGrid] | None = None,
     ) -> None:
-        """`pin`: in page-locked memory, for a GPU. `multiple`: widths are padded to multiples of it."""
+        """`sources`: those that are text, the first of which is in every row; `images`: those that are images.
+
+        `pin`: in page-locked memory, for a GPU. `multiple`: widths are padded to multiples of it.
+        """
         self._split = split
         self._plan = plan
         self._sources = sources
@@ -146,6 +151,7 @@ class BatchLoader:
         self._start_update = start_update
         self._pin = pin
         self._multiple = multiple
+        self._images = images or {}
         self._ready: Queue[tuple[int, list[Batch]] | BaseException | None] = Queue(AHEAD)
         self._closed = Event()
         self._thread: Thread | None = None
@@ -193,7 +199,10 @@ class BatchLoader:
             self._ready.put(error)
 
     def _make(self, rows: Rows) -> Batch:
-        """The padded tensors of some rows."""
-        texts = {name: [self._split.ids(name, row) for row in rows] for name in (*self._sources, "target")}
-        batch = collate({name: texts[name] for name in self._sources}, texts["target"], self._multiple)
+        """The padded tensors of some rows. A text without ids is absent."""
+        texts = {name: [self._split.ids(name, row) for row in rows] for name in self._sources}
+        targets = [self._split.ids("target", row) for row in rows]
+        present = {name: [ids if len(ids) else None for ids in column] for name, column in texts.items()}
+        images = {name: self._split.pictures[name].batch(rows, grid) for name, grid in self._images.items()}
+        batch = collate(present, targets, self._multiple, images)
         return batch.pin() if self._pin else batch

@@ -70,13 +70,13 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
     """
     asked = workers.Alone().listen()
     try:
-        with _ray(group):
+        with connected(group):
             asked.listen()  # Ray has put handlers of its own in their place
             return _train(job, group, observers, asked)
     except RayError as error:
         if asked.asked_to_stop():  # it was sent to the cluster's processes as well
             raise _ended_by(asked.asked_to_stop()) from None
-        raise TrainingError(job.name, f"the Ray cluster failed: {_last_line(error)}", "go on with --resume") from error
+        raise TrainingError(job.name, f"the Ray cluster failed: {last_line(error)}", "go on with --resume") from error
 
 
 def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked: workers.Alone) -> Outcome:
@@ -146,7 +146,7 @@ class _Fit(threading.Thread):
         where = _record(self.job, str(self.error))
         raise TrainingError(
             self.job.name,
-            f"the workers failed {MAX_FAILURES + 1} times, at last with: {_last_line(self.error)}",
+            f"the workers failed {MAX_FAILURES + 1} times, at last with: {last_line(self.error)}",
             f"all of it is in {where}; go on with --resume",
         ) from self.error
 
@@ -262,7 +262,7 @@ class EpochsToRay:
 
 
 @contextmanager
-def _ray(group: Group) -> Iterator[None]:
+def connected(group: Group) -> Iterator[None]:
     """A connection to the cluster at the address, or a cluster of this process's own, which ends with it."""
     if not group.address:
         for name in ("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "RAY_TRAIN_METRICS_ENABLED"):
@@ -286,7 +286,7 @@ def _ray(group: Group) -> Iterator[None]:
                 )
         except (RayError, ConnectionError, RuntimeError, ValueError) as error:
             raise TrainingError(
-                where, f"no cluster: {_last_line(error)}", "train with --no-ray, or look at Ray"
+                where, f"no cluster: {last_line(error)}", "train with --no-ray, or look at Ray"
             ) from error
         # Ray would print what it thinks of a dead worker to stdout, which is for results.
         ray._private.worker._worker_logs_enabled = False
@@ -330,6 +330,6 @@ def _record(job: TrainingJob, failure: str) -> Path:
     return path
 
 
-def _last_line(error: BaseException | None) -> str:
+def last_line(error: BaseException | None) -> str:
     lines = str(error).strip().splitlines() if error else []
     return lines[-1].strip() if lines else type(error).__name__

@@ -8,141 +8,26 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, cast
+from typing import BinaryIO, NamedTuple, cast
 
-import pydantic
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
-from training.rewriting import WORDS, Step, rewriter
+from training.description import Description, FieldFiles, ImageFiles, TextFile, first_problem, parse
+from training.rewriting import Step, rewriter
 from training.shipped import shipped
 
 GENERATED = Path("prepared/generated")
 
-Task = Literal["translation", "summarization", "multimodal", "post-edit"]
-RecipeValue = bool | int | float | str | None
-
-
-class Record(BaseModel):
-    """A part of a description: nothing unknown in it, nothing changed after it was read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TextFile(Record):
-    """A file, and the steps that write each of its lines as the other files of its field are written."""
-
-    file: str
-    steps: tuple[Step, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def short_form(cls, value: object) -> object:
-        """A path stands for a file that is read as it is."""
-        return {"file": value} if isinstance(value, str) else value
-
-
-def as_list(value: object) -> object:
-    """One path may stand where a list of paths may."""
-    return [value] if isinstance(value, str) else value
-
-
-Files = Annotated[tuple[TextFile, ...], BeforeValidator(as_list), pydantic.Field(min_length=1)]
-
-
-class FieldFiles(Record):
-    """One field of one split: its files, read one after the other as one text, and how that text is written."""
-
-    files: Files
-    tokenised: bool = False
-    case: Literal["natural", "lower"] = "natural"
-    segmentation: str | None = None
-    unknown: str | None = None
-    references: tuple[Files, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def short_form(cls, value: object) -> object:
-        """A path, or a list of paths, stands for a field without options."""
-        return {"files": value} if isinstance(value, str | list) else value
-
-    @property
-    def every_file(self) -> tuple[TextFile, ...]:
-        """The files of the text and of its references."""
-        return tuple(chain(self.files, *self.references))
-
-    @model_validator(mode="after")
-    def steps_lead_to_the_form(self) -> "FieldFiles":
-        for file in self.every_file:
-            if not self.tokenised and WORDS.intersection(file.steps):
-                raise ValueError(f"{file.file} is cut into words, so its field must say `tokenised: true`")
-            if self.case != "lower" and "lower" in file.steps:
-                raise ValueError(f"{file.file} is put into lower case, so its field must say `case: lower`")
-        return self
-
-
-class Home(Record):
-    """The public URL of a file, or (ending in `/`) of a folder of files, and a file's SHA-256 where it is known."""
-
-    url: str
-    sha256: str | None = pydantic.Field(default=None, pattern="^[0-9a-f]{64}$")
-
-    @model_validator(mode="before")
-    @classmethod
-    def short_form(cls, value: object) -> object:
-        """A URL stands for a home whose checksum is not known."""
-        return {"url": value} if isinstance(value, str) else value
-
-    @field_validator("url")
-    @classmethod
-    def is_https(cls, url: str) -> str:
-        if not url.startswith("https://"):
-            raise ValueError("a home's URL begins with https://")
-        return url
-
-
-class Description(Record):
-    """What a data set's YAML file says. Its paths are absolute, or relative to the data root or to the file itself."""
-
-    task: Task
-    about: str
-    licence: str
-    languages: dict[str, str]
-    splits: dict[str, dict[str, FieldFiles]] = pydantic.Field(min_length=1)
-    defaults: dict[str, RecipeValue] = {}
-    homes: dict[str, Home] = {}
-    generate: Literal["demo", "demo-headline"] | None = None
-
-    @model_validator(mode="after")
-    def languages_belong_to_fields(self) -> "Description":
-        known = {field for fields in self.splits.values() for field in fields}
-        for field in self.languages:
-            if field not in known:
-                raise ValueError(f"languages names the field '{field}', which no split has")
-        return self
-
-    def home(self, path: str) -> Home | None:
-        """Where a file can be had: its own home, or its place below the home of a folder that holds it."""
-        if path in self.homes:
-            return self.homes[path]
-        for folder, home in self.homes.items():
-            if folder.endswith("/") and path.startswith(folder):
-                return Home(url=home.url + path.removeprefix(folder))
-        return None
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Every file that the splits name, once, as written."""
-        fields = [field for split in self.splits.values() for field in split.values()]
-        return tuple(dict.fromkeys(file.file for field in fields for file in field.every_file))
-
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a split whose files have been found. `steps`: what the lines of some of them go through."""
+    """A field of a split whose files have been found. `steps`: what the lines of some of them go through.
+
+    `kept`: the lines (from 0) that are read, where others lack a picture that the split requires.
+    """
 
     name: str
     files: tuple[Path, ...]
@@ -153,6 +38,7 @@ class Field:
     unknown: str | None
     segmentation: str | None
     references: tuple[tuple[Path, ...], ...]
+    kept: frozenset[int] | None = None
 
     def streams(self) -> "tuple[Field, ...]":
         """This text and its further references, each as a field of its own."""
@@ -161,8 +47,20 @@ class Field:
 
 
 @dataclass(frozen=True)
+class ImageField:
+    """A field of a split that is pictures, its files found. `split`: what the index calls the split."""
+
+    name: str
+    images: Path
+    index: Path
+    split: str
+    features: Path | None
+    required: bool
+
+
+@dataclass(frozen=True)
 class Row:
-    """One line of each of the fields that were asked for; the first line has number 1."""
+    """One line of each of the fields that were asked for; the first line of their files has number 1."""
 
     number: int
     texts: tuple[str, ...]
@@ -179,24 +77,58 @@ class Dataset(Description):
         return split in self.splits
 
     def fields(self, split: str) -> tuple[str, ...]:
-        """The names of a split's fields. Raises DataError where there is no such split."""
+        """The names of a split's fields that are text. Raises DataError where there is no such split."""
         if split not in self.splits:
             raise DataError(
                 str(self.where),
                 f"has no split '{split}', only {quoted(self.splits)}",
                 f"add `{split}:` below `splits:`",
             )
-        return tuple(self.splits[split])
+        return tuple(name for name, field in self.splits[split].items() if isinstance(field, FieldFiles))
+
+    def images(self, split: str) -> tuple[str, ...]:
+        """The names of a split's fields that are pictures. Raises DataError where there is no such split."""
+        texts = self.fields(split)
+        return tuple(name for name in self.splits[split] if name not in texts)
+
+    def no_field(self, split: str, name: str, names: Sequence[str], kind: str) -> DataError:
+        if name in self.splits[split]:
+            problem = f"the field '{name}' of the split '{split}' is not {kind}"
+            return DataError(str(self.where), problem, "the recipe's sources must be of the kind that the data has")
+        there = f", only {quoted(names)}" if names else f" of {kind}"
+        return DataError(
+            str(self.where),
+            f"the split '{split}' has no field '{name}'{there}",
+            "use one of these names in the recipe, or add the field to the description",
+        )
+
+    def image(self, split: str, name: str) -> ImageField:
+        """One field of pictures. Raises DataError: no such split, no such field, a file that is not there."""
+        names = self.images(split)
+        described = self.splits[split].get(name)
+        if not isinstance(described, ImageFiles):
+            raise self.no_field(split, name, names, "pictures")
+        return ImageField(
+            name=name,
+            images=self.find(described.images),
+            index=self.find(described.index),
+            split=described.split or split,
+            features=None if described.features is None else self.find(described.features),
+            required=described.required,
+        )
+
+    def kept(self, split: str) -> frozenset[int] | None:
+        """The lines (from 0) that have every picture which the split requires; None where all are read."""
+        required = [name for name, field in self.splits[split].items() if getattr(field, "required", False)]
+        lines = [frozenset(read_index(self.image(split, name))) for name in required]
+        return frozenset.intersection(*lines) if lines else None
 
     def field(self, split: str, name: str) -> Field:
         """One field with its files found. Raises DataError: no such split, no such field, a file that is not there."""
-        if name not in self.fields(split):
-            raise DataError(
-                str(self.where),
-                f"the split '{split}' has no field '{name}', only {quoted(self.fields(split))}",
-                "use one of these names in the recipe, or add the field to the description",
-            )
-        described = self.splits[split][name]
+        names = self.fields(split)
+        described = self.splits[split].get(name)
+        if not isinstance(described, FieldFiles):
+            raise self.no_field(split, name, names, "text")
         return Field(
             name=name,
             files=self.found(described.files),
@@ -207,6 +139,7 @@ class Dataset(Description):
             unknown=described.unknown,
             segmentation=described.segmentation,
             references=tuple(self.found(files) for files in described.references),
+            kept=self.kept(split),
         )
 
     def found(self, files: Sequence[TextFile]) -> tuple[Path, ...]:
@@ -225,7 +158,8 @@ class Dataset(Description):
         )
 
     def fingerprint(self, split: str, names: Sequence[str]) -> str:
-        """SHA-256 (hex) over the contents of the named fields' files, and the steps that their lines go through."""
+        """SHA-256 (hex) over the contents of the named texts' files, the steps that their lines go through, and which
+        lines are read."""
         digest = hashlib.sha256()
         for name in names:
             digest.update(f"{name}\n".encode())
@@ -234,6 +168,8 @@ class Dataset(Description):
                 facts = path.stat()
                 digest.update(contents_hash(path.resolve(), facts.st_size, facts.st_mtime_ns).encode())
                 digest.update(" ".join(field.steps.get(path, ())).encode())
+            if field.kept is not None:
+                digest.update(str(sorted(field.kept)).encode())
         return digest.hexdigest()
 
 
@@ -300,29 +236,6 @@ def description_path(name_or_path: str) -> Path:
     )
 
 
-def parse(where: Path) -> Mapping[str, Any]:
-    """A YAML file's mapping. Raises DataError."""
-    try:
-        content = yaml.safe_load(where.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DataError(str(where), f"cannot be read as YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise DataError(str(where), "is not a data set's description", "docs/datasets.md shows one")
-    return content
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong with a description, as `key: what`."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"unknown key '{key}'"
-    if first["type"] == "missing":
-        return f"the key '{key}' is missing"
-    what = first["msg"].removeprefix("Value error, ")
-    return f"{key}: {what}" if key else what
-
-
 def quoted(names: Sequence[str] | Mapping[str, object]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
@@ -335,11 +248,18 @@ def contents_hash(path: Path, size: int, modified_ns: int) -> str:
 
 
 def read_lines(field: Field) -> Iterator[str]:
-    """The lines of a field, without their line ends; its files follow each other, each rewritten by its steps.
+    """The lines of a field that are read, without their line ends; its files follow each other.
 
-    Files are plain or gzip, strict UTF-8. Raises DataError: nothing in it, bytes that are not UTF-8 (file and line), a
-    damaged or unreadable file, a step whose program is not installed.
+    Files are plain or gzip, strict UTF-8; each is rewritten by its steps. Raises DataError: nothing in it, bytes that
+    are not UTF-8 (file and line), a damaged or unreadable file, a step whose program is not installed.
     """
+    for number, line in enumerate(every_line(field)):
+        if field.kept is None or number in field.kept:
+            yield line
+
+
+def every_line(field: Field) -> Iterator[str]:
+    """The lines of a field, those as well that lack a picture which the split requires. Raises as read_lines."""
     empty = True
     for path in field.files:
         lines = read_file(path)
@@ -372,10 +292,71 @@ def read_file(path: Path) -> Iterator[str]:
         raise DataError(str(path), f"cannot be read: {error}") from None
 
 
+class Entry(NamedTuple):
+    """A picture in an index: its row there, counted from 0, and the file's name in the archive or folder."""
+
+    row: int
+    member: str
+
+
+class Index(NamedTuple):
+    """An index's rows in all, and the pictures of each of its splits by line, counted from 0."""
+
+    rows: int
+    splits: Mapping[str, Mapping[int, Entry]]
+
+
+def read_index(field: ImageField) -> Mapping[int, Entry]:
+    """The pictures of a split by line. Raises DataError: a row that is none (its number), a line that has two, no row
+    for the split."""
+    index = whole_index(field.index)
+    if field.split not in index.splits:
+        raise DataError(
+            str(field.index),
+            f"has no picture of a split '{field.split}', only of {quoted(index.splits)}",
+            f"say with `split:` what the index calls it, or leave the field '{field.name}' out",
+        )
+    return index.splits[field.split]
+
+
+def whole_index(path: Path) -> Index:
+    """An index; one that has not changed is read once."""
+    facts = path.stat()
+    return parsed_index(path, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def parsed_index(path: Path, size: int, modified: int) -> Index:
+    splits: dict[str, dict[int, Entry]] = {}
+    row = -1
+    for row, line in enumerate(read_file(path)):
+        columns = line.split("\t")
+        if len(columns) < 3 or not (columns[1].isascii() and columns[1].isdecimal()) or not columns[2]:
+            raise DataError(
+                f"{path}, row {row + 1}",
+                f"is not a split, a line number and a file's name with tabs between them, but {line[:60]!r}",
+                "docs/datasets.md says what an index is",
+            )
+        lines = splits.setdefault(columns[0], {})
+        number = int(columns[1])
+        if number in lines:
+            raise DataError(
+                f"{path}, row {row + 1}",
+                f"'{columns[0]}' line {number:,} has a picture already, in row {lines[number].row + 1:,}",
+                "a line has one picture: remove one of the two rows",
+            )
+        lines[number] = Entry(row, columns[2])
+    return Index(row + 1, splits)
+
+
 def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Row]:
-    """The lines of several fields in step. Raises DataError, also where one field has more lines than another."""
+    """The lines of several texts in step; a row keeps its number where rows before it are left out.
+
+    Raises DataError, also where one field has more lines than another, or pictures that a split requires more rows.
+    """
     fields = [dataset.field(split, name) for name in names]
-    readers = [read_lines(field) for field in fields]
+    readers = [every_line(field) for field in fields]
+    kept, number = fields[0].kept, 0
     for number, texts in enumerate(zip_longest(*readers), 1):
         if None in texts:
             counts = [
@@ -389,4 +370,16 @@ def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Ro
             raise DataError(
                 f"data set '{dataset.name}', split '{split}'", said, "line i of each file must belong together"
             )
-        yield Row(number, texts)
+        if kept is None or number - 1 in kept:
+            yield Row(number, texts)
+    if kept and max(kept) >= number:
+        required = next(field for name in dataset.images(split) if (field := dataset.image(split, name)).required)
+        raise no_such_line(required, max(kept), number)
+
+
+def no_such_line(field: ImageField, line: int, lines: int) -> DataError:
+    return DataError(
+        str(field.index),
+        f"has a picture for line {line:,} of '{field.split}', whose lines are 0 to {lines - 1:,}",
+        "the index counts lines from 0: look whether it belongs to these files",
+    )

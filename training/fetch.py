@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from seq2seq.errors import CallError, DataError
-from training.dataset import Description, Home
+from training.description import Description, Home
 
 CHUNK = 1 << 16
 SILENCE = 30.0  # seconds without a byte before an attempt is given up

@@ -2,11 +2,12 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,17 +16,18 @@ from torch import Tensor
 from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
 from seq2seq.errors import TrainingError
-from seq2seq.generation import Answer, Generation, Request
+from seq2seq.generation import Answer, Generation
 from seq2seq.metrics.metric import Answers, Outputs, Reading
 from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
+from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.objective import Objective, Totals
-from training.prepare import Prepared
+from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 from training.schedules import Schedule, optimizer
 from training.workers import Alone, Workers
@@ -65,10 +67,11 @@ class Training:
         self.prepared = Prepared.load(job.prepared)
         self.data = self.prepared.split("train")
         self.dev = self.prepared.split("dev")
-        self.fields = [*job.recipe.sources, "target"]
+        self.texts = list(job.recipe.texts)
+        self.fields = [*self.texts, "target"]
         tokenizers = self.prepared.tokenizers
         torch.manual_seed(self.settings.seed)
-        config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields})
+        config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields}, self.prepared.grids)
         self.model = build(config)
         self.model.to(device)
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
@@ -92,6 +95,8 @@ class Training:
     def begin(self) -> None:
         """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn."""
         resumed = self.job.resume and self.resume()
+        if not resumed:
+            load_networks(self.model, self.job.networks)
         if self.job.init_from and not resumed:
             self.tell("warned", begin_from(self.model, self.job.init_from))
 
@@ -138,8 +143,9 @@ class Training:
         since = Totals()
         pinned = self.device.type == "cuda"
         loader = BatchLoader(
-            self.data, plan, list(self.job.recipe.sources), workers.rank, workers.world, progress.position, pin=pinned
-        )
+            self.data, plan, self.texts, workers.rank, workers.world, progress.position, pin=pinned,
+            images=self.model.config.images,
+        )  # fmt: skip
         with loader:
             for update, batches in loader:
                 tokens, sentences = plan.target_tokens(update), plan.sentences(update)
@@ -272,8 +278,8 @@ class Training:
         lengths = {field: self.dev.lengths(field) for field in self.fields}
         plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
         sums = torch.zeros(2, dtype=torch.float64)
-        sources = list(self.job.recipe.sources)
-        with BatchLoader(self.dev, plan, sources, self.workers.rank, self.workers.world) as loader:
+        rank, world, images = self.workers.rank, self.workers.world, self.model.config.images
+        with BatchLoader(self.dev, plan, self.texts, rank, world, images=images) as loader:
             for _, batches in loader:
                 for batch in batches:
                     if batch.rows:
@@ -292,7 +298,7 @@ class Training:
         rows = range(len(dev.references[0]))
         chosen = rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
         mine = chosen[self.workers.rank :: self.workers.world]
-        own = list(self.translate({name: [lines[i] for i in mine] for name, lines in dev.sources.items()}))
+        own = list(self.translate(mine))
         shares = self.workers.gather(own)
         hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
         references = [[reference[i] for i in chosen] for reference in dev.references]
@@ -301,14 +307,12 @@ class Training:
         rouge = RougeL("rouge-l").score(outputs, answers) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, answers), rouge
 
-    def translate(self, sources: dict[str, list[str]]) -> Iterator[str]:
-        """Translations by the weights as they are; what cannot be searched (too long) becomes an empty line."""
+    def translate(self, rows: Sequence[int]) -> Iterator[str]:
+        """What the weights as they are make of rows of the dev set; of one that cannot be searched (too long) an empty
+        line."""
         options = SearchOptions(beam=self.settings.dev_beam, length_penalty=self.job.recipe.search.length_penalty)
         bundle = Bundle(self.model, self.prepared.tokenizers, self.card(), self.job.run)
-        requests = (
-            Request(dict(zip(sources, texts, strict=True)), options, raw=False)
-            for texts in zip(*sources.values(), strict=True)
-        )
+        requests = (self.job.dev.request(row, options, self.dev, bundle.card.model) for row in rows)
         for answer in Generation(bundle, slots=64, width=options.beam).answers(requests):
             yield answer.candidates[0].text if isinstance(answer, Answer) else ""
 
@@ -407,6 +411,14 @@ class Training:
         """Call every observer."""
         for observer in self.observers:
             getattr(observer, event)(*what)
+
+
+def load_networks(model: Model, files: Mapping[str, Path]) -> None:
+    """Give the networks of image sources the weights that their recipe names. Raises DataError."""
+    for source, path in files.items():
+        network = model.get_submodule(f"images.{source}.network")
+        assert isinstance(network, Network)
+        load_network(network, path)
 
 
 def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:

@@ -1,10 +1,4 @@
-"""A corpus made ready once: its vocabularies, and its pairs as ids in files that training maps into memory.
-
-    prepared/NAME-KEY/
-        prepared.json               what it was made of, what was left out, every file's size
-        tokenizer.FIELD.json
-        SPLIT.FIELD.ids.npy         all ids, row after row, without begin and end symbols
-        SPLIT.FIELD.ends.npy        where each row ends in them
+"""A corpus made ready once: its vocabularies learned, its pairs turned into ids, its pictures into pixels.
 
 The key is a hash of the texts and of the settings that text depends on, so systems of one corpus share a vocabulary.
 Memory does not grow with the corpus: it is read in chunks, and what is made is written as it comes.
@@ -12,158 +6,57 @@ Memory does not grow with the corpus: it is read in chunks, and what is made is 
 
 import hashlib
 import json
-import os
 import shutil
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from seq2seq.edits import scripts_of
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.heap import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
+from training.arrays import GrowingArray, mapped, write_whole
 from training.dataset import Dataset, Row, read_lines, read_rows
+from training.features import check_made_by
+from training.picture_store import Form, StoredRecord, store
+from training.pictures import Pictures
+from training.prepared import (
+    FORMAT,
+    TARGET,
+    Prepared,
+    PreparedRecord,
+    Skipped,
+    SplitRecord,
+    ends_file,
+    ids_file,
+    lines_file,
+    tokenizer_file,
+)
+from training.threads import in_order
 
-FORMAT = 1
 SPLITS = ("train", "dev")
+WRITTEN = ("lowercase", "tokenised", "unknown", "segmentation")  # how a text is written
 VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, evenly spread over the corpus
 CHUNK_ROWS, CHUNK_CHARACTERS = 500, 250_000  # whichever is reached first
-THREADS = min(len(os.sched_getaffinity(0)), 8)
-TARGET = "target"
-
-
-class Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Skipped(Record):
-    """Pairs that were left out for one reason; lines are counted from 1."""
-
-    count: int = 0
-    first_line: int | None = None
-
-    def also(self, lines: Sequence[int]) -> "Skipped":
-        if not lines:
-            return self
-        return Skipped(count=self.count + len(lines), first_line=self.first_line or lines[0])
-
-
-class SplitRecord(Record):
-    """What became of a split: `lines` were read, `rows` kept, with so many `tokens` (without end symbols) a field."""
-
-    lines: int
-    rows: int
-    tokens: dict[str, int]
-    empty: Skipped
-    long: Skipped
-
-
-class PreparedRecord(Record):
-    """prepared.json: what prepared data was made of and what came of it."""
-
-    format: int = FORMAT
-    key: str
-    dataset: str
-    languages: dict[str, str]
-    sources: dict[str, TextConfig]
-    target: TextConfig
-    joint: bool
-    max_length: int
-    fingerprints: dict[str, str]
-    splits: dict[str, SplitRecord]
-    files: dict[str, int]
-
-
-class PreparedSplit:
-    """The rows of a split, in the order of the corpus, mapped from their files."""
-
-    def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
-        self.record = record
-        self._ids = {field: _mapped(folder / ids_file(name, field)) for field in record.tokens}
-        self._ends = {field: _mapped(folder / ends_file(name, field)) for field in record.tokens}
-
-    @property
-    def rows(self) -> int:
-        return self.record.rows
-
-    def lengths(self, field: str) -> np.ndarray:
-        """The length of every row, int32, without the end symbol."""
-        return np.diff(self._ends[field], prepend=0).astype(np.int32)
-
-    def ids(self, field: str, row: int) -> np.ndarray:
-        """One row's ids, without begin and end symbols."""
-        ends = self._ends[field]
-        return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A folder of prepared data."""
-
-    folder: Path
-    record: PreparedRecord
-
-    @classmethod
-    def load(cls, folder: Path) -> "Prepared":
-        """Open what `prepare` made. Raises DataError with the name of a file that is missing or not whole."""
-        again = f"remove {folder} and prepare again"
-        path = folder / "prepared.json"
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content.get("format", 0) > FORMAT:
-                raise DataError(str(path), f"has format {content['format']}, newer than {FORMAT}", "update interlinear")
-            record = PreparedRecord.model_validate(content)
-        except FileNotFoundError:
-            raise DataError(str(path), "is missing, so this is no prepared data", again) from None
-        except (OSError, ValueError, AttributeError, ValidationError) as error:
-            raise DataError(str(path), f"cannot be read ({type(error).__name__})", again) from None
-        for name, size in record.files.items():
-            if not (folder / name).is_file():
-                raise DataError(str(folder / name), "is missing", again)
-            if (found := (folder / name).stat().st_size) != size:
-                raise DataError(str(folder / name), f"has {found:,} bytes instead of {size:,}", again)
-        return cls(folder, record)
-
-    @cached_property
-    def tokenizers(self) -> dict[str, Tokenizer]:
-        """The tokenizer of every field."""
-        return {name: Tokenizer.load(self.folder / tokenizer_file(name)) for name in (*self.record.sources, TARGET)}
-
-    def split(self, name: str) -> PreparedSplit:
-        """`train` or `dev`."""
-        return PreparedSplit(self.folder, name, self.record.splits[name])
-
-
-def tokenizer_file(field: str) -> str:
-    return f"tokenizer.{field}.json"
-
-
-def ids_file(split: str, field: str) -> str:
-    return f"{split}.{field}.ids.npy"
-
-
-def ends_file(split: str, field: str) -> str:
-    return f"{split}.{field}.ends.npy"
-
-
-def _mapped(path: Path) -> np.ndarray:
-    """An array that stays in its file; a plain view, since slicing numpy's memmap class is slow."""
-    return np.load(path, mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
 
 
 def text_config(
-    dataset: Dataset, field: str, units: Literal["bpe", "words"], vocabulary: int, lowercase: bool = False
+    dataset: Dataset,
+    field: str,
+    units: Literal["bpe", "words"],
+    vocabulary: int,
+    lowercase: bool = False,
+    operations_on: str | None = None,
 ) -> TextConfig:
     """A field's text settings: what a recipe makes of it, and how the data set says that it is written.
 
@@ -187,6 +80,7 @@ def text_config(
             language=dataset.languages.get(field),
             unknown=train.unknown,
             segmentation=train.segmentation,
+            operations_on=operations_on,
         )
     except ValidationError as error:
         raise RecipeError(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
@@ -200,22 +94,33 @@ def prepare(
     max_length: int,
     folder: Path = Path("prepared"),
     progress: bool = True,
+    images: Mapping[str, int | None] | None = None,
 ) -> Prepared:
     """Make a data set's train and dev splits ready for training, unless that was done before.
 
-    `joint`: one vocabulary, learned from all fields. `max_length`: pairs with more tokens on a side (end symbols not
-    counted) are left out, as are pairs with an empty side; both are counted, and told on stderr. The result appears
-    under its name only when it is whole.
+    `sources`: those that are text. `images`: those that are pictures, with the pixels a side that they are brought to,
+    or None where their features are given. `joint`: one vocabulary, learned from all texts. `max_length`: pairs with
+    more tokens in a text (end symbols not counted) are left out, as are pairs whose first source or target is empty;
+    both are counted, and told on stderr. Any other source may be absent from a row. The result appears under its name
+    only when it is whole.
     Raises DataError, or RecipeError where a joint vocabulary is not possible.
     """
     fields = {**sources, TARGET: target}
+    images = images or {}
     if joint:
-        _check_joint(fields)
+        _check_alike("joint_vocabulary", fields, ("units", "vocabulary", *WRITTEN))
+    if target.operations_on:
+        _check_alike("target.operations_on", {target.operations_on: sources[target.operations_on], TARGET: target})
     if not dataset.has("dev"):
         raise DataError(
             str(dataset.where), "has no split 'dev', which tells training when to stop", "add `dev:` below `splits:`"
         )
+    pictures = {split: {name: Pictures(dataset.image(split, name)) for name in images} for split in SPLITS}
+    forms = {name: _form(name, size, pictures) for name, size in images.items()}
     fingerprints = {split: dataset.fingerprint(split, list(fields)) for split in SPLITS}
+    for split, by_name in pictures.items():
+        for name, of in by_name.items():
+            fingerprints[f"{split}.{name}"] = of.fingerprint(given=images[name] is None)
     settings = {
         "format": FORMAT,
         "fingerprints": fingerprints,
@@ -223,6 +128,8 @@ def prepare(
         "joint": joint,
         "max_length": max_length,
     }
+    if images:
+        settings["images"] = dict(images)
     key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     final = folder / f"{dataset.name}-{key[:16]}"
     if final.exists():
@@ -230,7 +137,7 @@ def prepare(
     unfinished = folder / f".{final.name}.{uuid4().hex[:8]}"
     try:
         unfinished.mkdir(parents=True)
-        work = _Work(dataset, fields, joint, max_length, unfinished, progress)
+        work = _Work(dataset, fields, joint, max_length, unfinished, progress, forms, pictures)
         splits = work.done()
         record = PreparedRecord(
             key=key,
@@ -243,8 +150,9 @@ def prepare(
             fingerprints=fingerprints,
             splits=splits,
             files={path.name: path.stat().st_size for path in sorted(unfinished.iterdir())},
+            images=forms,
         )
-        _write(unfinished / "prepared.json", record.model_dump_json(indent=2).encode())
+        write_whole(unfinished / "prepared.json", record.model_dump_json(indent=2).encode())
         _publish(unfinished, final)
     except OSError as error:
         raise DataError(
@@ -252,20 +160,31 @@ def prepare(
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    for name, split in splits.items():
-        _tell_skipped(name, split, max_length)
+    for name, made in splits.items():
+        _tell_skipped(name, made, max_length)
+        _tell_absent(name, made)
     return Prepared.load(final)
 
 
-def _check_joint(fields: Mapping[str, TextConfig]) -> None:
+def _form(name: str, size: int | None, pictures: Mapping[str, Mapping[str, Pictures]]) -> Form:
+    """What is stored of an image source. Raises DataError where the splits' features are not of one network."""
+    if size is not None:
+        return size
+    train, dev = (pictures[split][name].given for split in SPLITS)
+    check_made_by(train.grid, dev.grid, dev.path, "the split 'train'")
+    return train.grid
+
+
+def _check_alike(key: str, fields: Mapping[str, TextConfig], traits: Sequence[str] = WRITTEN) -> None:
+    """Raises RecipeError where a recipe's key needs texts of one kind, and they are not."""
     target = fields[TARGET]
     for name, config in fields.items():
-        for key in ("units", "vocabulary", "lowercase", "tokenised", "unknown", "segmentation"):
-            if getattr(config, key) != getattr(target, key):
+        for trait in traits:
+            if getattr(config, trait) != getattr(target, trait):
                 raise RecipeError(
-                    "joint_vocabulary",
-                    f"'{name}' and 'target' differ in {key}: {getattr(config, key)} and {getattr(target, key)}",
-                    "make them equal, or set joint_vocabulary: false",
+                    key,
+                    f"'{name}' and 'target' differ in {trait}: {getattr(config, trait)} and {getattr(target, trait)}",
+                    f"make them equal, or leave {key} out",
                 )
 
 
@@ -286,19 +205,26 @@ def _tell_skipped(split: str, record: SplitRecord, max_length: int) -> None:
             print(said, file=sys.stderr)
 
 
+def _tell_absent(split: str, record: SplitRecord) -> None:
+    for name, rows in record.present.items():
+        if rows < record.rows:
+            print(f"{split}: {rows:,} of {record.rows:,} pairs have '{name}'", file=sys.stderr)
+
+
 @dataclass(frozen=True)
 class _Lines:
-    """Lines that follow each other: the number of the first, and the texts of every field."""
+    """Some lines: their numbers, counted from 1, and the texts of every field."""
 
-    first: int
+    numbers: np.ndarray
     texts: list[list[str]]
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """What lines became: for every field the ids of the rows kept and their lengths; and the lines left out."""
+    """What lines became: for every field the ids of the rows kept and their lengths; the lines kept and left out."""
 
     read: int
+    kept: np.ndarray
     ids: list[np.ndarray]
     lengths: list[np.ndarray]
     empty: list[int]
@@ -307,20 +233,24 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class _Encoder:
-    """Turns lines into ids."""
+    """Turns lines into ids. The first text and the last, the target, must be there."""
 
     tokenizers: tuple[Tokenizer, ...]
     max_length: int
+    edited: int | None = None  # the text that the target's operations are on
 
     def __call__(self, lines: _Lines) -> _Chunk:
         ids = [tokenizer.ids(texts) for tokenizer, texts in zip(self.tokenizers, lines.texts, strict=True)]
+        if self.edited is not None:
+            ids[-1] = [s.ids for s in scripts_of(self.tokenizers[-1], lines.texts[self.edited], lines.texts[-1])]
         lengths = np.array([[len(row) for row in column] for column in ids])
-        numbers = lines.first + np.arange(lengths.shape[1])
-        empty = lengths.min(axis=0) == 0
+        numbers = lines.numbers
+        empty = lengths[[0, -1]].min(axis=0) == 0
         long = (lengths.max(axis=0) > self.max_length) & ~empty
         kept = np.flatnonzero(~(empty | long))
         return _Chunk(
             read=len(numbers),
+            kept=numbers[kept],
             ids=[
                 np.fromiter(chain.from_iterable(map(column.__getitem__, kept)), dtype_for(tokenizer))
                 for column, tokenizer in zip(ids, self.tokenizers, strict=True)
@@ -347,8 +277,12 @@ class _Work:
         max_length: int,
         folder: Path,
         progress: bool,
+        forms: Mapping[str, Form],
+        pictures: Mapping[str, Mapping[str, Pictures]],
     ) -> None:
         self.dataset = dataset
+        self.forms = forms
+        self.pictures = pictures
         self.fields = fields
         self.joint = joint
         self.max_length = max_length
@@ -369,8 +303,10 @@ class _Work:
             lines = {split: self.count(split) for split in SPLITS}
             tokenizers = self.learn(lines["train"])
             for name, tokenizer in tokenizers.items():
-                _write(self.folder / tokenizer_file(name), tokenizer.to_json().encode())
-            encoder = _Encoder(tuple(tokenizers.values()), self.max_length)
+                write_whole(self.folder / tokenizer_file(name), tokenizer.to_json().encode())
+            edited = self.fields[TARGET].operations_on
+            place = None if edited is None else list(self.fields).index(edited)
+            encoder = _Encoder(tuple(tokenizers.values()), self.max_length, place)
             return {split: self.split(split, encoder, lines[split]) for split in SPLITS}
 
     def count(self, split: str) -> int:
@@ -417,19 +353,26 @@ class _Work:
         empty = long = Skipped()
         rows = 0
         ids = [
-            _ArrayFile(self.folder / ids_file(split, name), dtype_for(tokenizer))
+            GrowingArray(self.folder / ids_file(split, name), dtype_for(tokenizer))
             for name, tokenizer in zip(self.fields, encoder.tokenizers, strict=True)
         ]
-        ends = [_ArrayFile(self.folder / ends_file(split, name), np.int64) for name in self.fields]
+        ends = [GrowingArray(self.folder / ends_file(split, name), np.int64) for name in self.fields]
+        present = dict.fromkeys(list(self.fields)[:-1], 0)
+        kept = GrowingArray(self.folder / lines_file(split), np.int64)
         chunks = _chunks(read_rows(self.dataset, split, list(self.fields)))
-        for chunk in self.encoded(chunks, encoder):
+        for chunk in in_order(
+            encoder, chunks
+        ):  # nearly all of the work is the tokenizers', which let other threads run
             for column in range(len(self.fields)):
                 ends[column].append(ids[column].size + np.cumsum(chunk.lengths[column], dtype=np.int64))
                 ids[column].append(chunk.ids[column])
-            rows += len(chunk.lengths[0])
+            for name, lengths in zip(present, chunk.lengths, strict=False):
+                present[name] += int((lengths > 0).sum())
+            kept.append(chunk.kept - 1)
+            rows += len(chunk.kept)
             empty, long = empty.also(chunk.empty), long.also(chunk.long)
             self.bar.update(task, advance=chunk.read)
-        for file in (*ids, *ends):
+        for file in (*ids, *ends, kept):
             file.close()
         if not rows:
             raise DataError(
@@ -438,67 +381,40 @@ class _Work:
                 "raise training.max_length, or look at the files",
             )
         tokens = {name: file.size for name, file in zip(self.fields, ids, strict=True)}
-        return SplitRecord(lines=lines, rows=rows, tokens=tokens, empty=empty, long=long)
+        stored = self.store(split, lines)
+        present |= {name: of.rows for name, of in stored.items()}
+        return SplitRecord(
+            lines=lines, rows=rows, tokens=tokens, empty=empty, long=long, present=present, pictures=stored
+        )
 
-    def encoded(self, chunks: Iterable[_Lines], encoder: _Encoder) -> Iterator[_Chunk]:
-        """The chunks' ids in order, with few chunks at a time in memory.
-
-        By threads: nearly all of the work is the tokenizers', which lets other threads run.
-        """
-        waiting: deque[Future[_Chunk]] = deque()
-        with ThreadPoolExecutor(THREADS) as pool:
-            for chunk in chunks:
-                waiting.append(pool.submit(encoder, chunk))
-                if len(waiting) > 2 * THREADS:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+    def store(self, split: str, lines: int) -> dict[str, StoredRecord]:
+        """Write the pictures of the rows that were kept."""
+        stored = {}
+        kept = mapped(self.folder / lines_file(split))
+        for name, form in self.forms.items():
+            pictures = self.pictures[split][name]
+            task = self.bar.add_task(f"{name} of {split}", total=len(pictures.entries))
+            if self.dataset.kept(split) is None:  # else reading has seen to it
+                pictures.check_lines(lines)
+            stored[name] = store(pictures, form, kept, self.folder, split, partial(self.bar.advance, task))
+        return stored
 
 
 def _chunks(rows: Iterable[Row]) -> Iterator[_Lines]:
-    texts: list[tuple[str, ...]] = []
+    waiting: list[Row] = []
     characters = 0
     for row in rows:
-        texts.append(row.texts)
+        waiting.append(row)
         characters += sum(map(len, row.texts))
-        if len(texts) == CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
-            yield _lines(row.number, texts)
-            texts, characters = [], 0
-    if texts:
-        yield _lines(row.number, texts)
+        if len(waiting) == CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
+            yield _lines(waiting)
+            waiting, characters = [], 0
+    if waiting:
+        yield _lines(waiting)
 
 
-def _lines(last: int, texts: list[tuple[str, ...]]) -> _Lines:
-    return _Lines(last - len(texts) + 1, [list(column) for column in zip(*texts, strict=True)])
-
-
-class _ArrayFile:
-    """A one-dimensional .npy file that grows; numpy leaves room in the header for the final length."""
-
-    def __init__(self, path: Path, dtype: type[np.generic]) -> None:
-        self.size = 0
-        self._dtype = np.dtype(dtype)
-        self._file = path.open("wb")
-        self._write_header()
-
-    def append(self, values: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(values, self._dtype).data)
-        self.size += len(values)
-
-    def close(self) -> None:
-        self._file.seek(0)
-        self._write_header()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-
-    def _write_header(self) -> None:
-        description = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.size,)}
-        np.lib.format.write_array_header_1_0(self._file, description)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _lines(rows: list[Row]) -> _Lines:
+    return _Lines(
+        np.array([row.number for row in rows]),
+        [list(column) for column in zip(*(row.texts for row in rows), strict=True)],
+    )

@@ -3,12 +3,12 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from seq2seq.config import Architecture, ModelConfig, TextVocabulary
+from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import RecipeError
 from seq2seq.risk import RiskOptions
 from seq2seq.search import SearchOptions
@@ -26,6 +26,62 @@ class TextSettings(Section):
     units: Literal["bpe", "words"] = "bpe"
     vocabulary: int = Field(8000, ge=5, description="entries at most, the special ones included")
     lowercase: bool = Field(False, description="learn from lower-cased text")
+
+
+class TargetSettings(TextSettings):
+    """How the output becomes ids: its text, or the edit operations that make it of a source."""
+
+    operations_on: str | None = Field(
+        None, description="a text source: the model keeps and deletes its pieces, and inserts others (Libovicky 2016)"
+    )
+
+
+class ImageSettings(Section):
+    """How a picture becomes regions: by a network from its pixels, or from a grid of features that the data has."""
+
+    kind: Literal["image"]
+    encoder: Literal["network", "grid"] = "network"
+    network: Literal["small", "resnet50"] | None = Field(None, description="encoder: network; default: small")
+    size: int | None = Field(
+        None, ge=16, le=512, description="encoder: network; pixels a side that pictures are brought to; default: 128"
+    )
+    weights: str | None = Field(None, description="encoder: network; a file of weights to begin with")
+    frozen: bool = Field(False, description="encoder: network; the network is not trained")
+
+    @model_validator(mode="after")
+    def _pointless(self) -> Self:
+        for key in ("network", "size", "weights", "frozen"):
+            if self.encoder == "grid" and getattr(self, key):
+                raise ValueError(f"{key}: has no effect with encoder: grid")
+        return self
+
+    @property
+    def pixels(self) -> int | None:
+        """Pixels a side that pictures are brought to; None where their features are given."""
+        return None if self.encoder == "grid" else self.size or 128
+
+    @property
+    def grid(self) -> ImageGrid | None:
+        """The regions that its network makes; None where they are given, and only the data knows."""
+        if self.pixels is None:
+            return None
+        from seq2seq.networks import grid_of
+
+        network = ImageNetwork(kind=self.network or "small", size=self.pixels, frozen=self.frozen)
+        rows, columns, features = grid_of(network)
+        return ImageGrid(rows=rows, columns=columns, features=features, network=network)
+
+
+def kind_of(source: object) -> str:
+    """What a source is: text, unless it says so."""
+    if isinstance(source, BaseModel):
+        return str(getattr(source, "kind", "text"))
+    return "image" if isinstance(source, Mapping) and source.get("kind") == "image" else "text"
+
+
+SourceSettings = Annotated[
+    Annotated[TextSettings, Tag("text")] | Annotated[ImageSettings, Tag("image")], Discriminator(kind_of)
+]
 
 
 class TrainingSettings(Section):
@@ -114,28 +170,76 @@ class Recipe(Section):
     """One system: its sources and target, its model, its training and its search."""
 
     about: str = ""
-    sources: dict[str, TextSettings] = Field(min_length=1, max_length=1)
-    target: TextSettings
-    joint_vocabulary: bool = Field(False, description="one vocabulary for source and target")
+    sources: dict[str, SourceSettings] = Field(min_length=1)
+    target: TargetSettings
+    joint_vocabulary: bool = Field(False, description="one vocabulary for all that is text, sources and target")
     model: Architecture
     training: TrainingSettings
     search: SearchOptions = SearchOptions()
 
+    @property
+    def texts(self) -> dict[str, TextSettings]:
+        """The sources that are text."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, TextSettings)}
+
+    @property
+    def images(self) -> dict[str, ImageSettings]:
+        """The sources that are images."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, ImageSettings)}
+
+    @model_validator(mode="after")
+    def _sources(self) -> Self:
+        if not self.texts:
+            raise ValueError("sources: one of them must be text")
+        if "target" in self.sources:
+            raise ValueError("sources.target: is the name of what is written, and of no source")
+        for name, image in self.images.items():
+            if image.frozen and not image.weights and not self.training.init_from:
+                raise ValueError(
+                    f"sources.{name}.frozen: would keep a network as it was drawn; it needs weights, or "
+                    "training.init_from"
+                )
+        return self
+
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if self.joint_vocabulary and any(source != self.target for source in self.sources.values()):
+        text = TextSettings.model_validate(self.target.model_dump(exclude={"operations_on"}))
+        if self.joint_vocabulary and any(source != text for source in self.texts.values()):
             raise ValueError("joint_vocabulary: source and target must have the same units and vocabulary size")
         if self.model.tie_embeddings == "all" and not self.joint_vocabulary:
             raise ValueError("model.tie_embeddings: all needs joint_vocabulary: true")
+        if len(self.sources) > 1 and self.model.combination == "none":
+            raise ValueError("model.combination: says how several sources are read together, and must be set for them")
         return self
 
-    def model_for(self, vocabularies: Mapping[str, int]) -> ModelConfig:
-        """The model's config, with the sizes that the vocabularies came to have: by source name, and 'target'."""
-        return ModelConfig(
-            **self.model.model_dump(),
-            sources={name: TextVocabulary(vocabulary=vocabularies[name]) for name in self.sources},
-            target=TextVocabulary(vocabulary=vocabularies["target"]),
-        )
+    @model_validator(mode="after")
+    def _operations(self) -> Self:
+        source = self.target.operations_on
+        if source is None:
+            return self
+        if source not in self.texts:
+            raise ValueError(f"target.operations_on: '{source}' is no text source; there are {', '.join(self.texts)}")
+        if self.training.objective == "risk":
+            raise ValueError("target.operations_on: objective: risk compares words, and the model writes operations")
+        return self
+
+    def model_for(self, vocabularies: Mapping[str, int], grids: Mapping[str, ImageGrid]) -> ModelConfig:
+        """The model's config, with the sizes that the vocabularies came to have: by source name, and 'target'.
+
+        `grids`: by source name, those of features that are given. Raises RecipeError where parts do not go together.
+        """
+        sources = {
+            name: TextVocabulary(vocabulary=vocabularies[name])
+            if isinstance(source, TextSettings)
+            else source.grid or grids[name]
+            for name, source in self.sources.items()
+        }
+        try:
+            return ModelConfig(
+                **self.model.model_dump(), sources=sources, target=TextVocabulary(vocabulary=vocabularies["target"])
+            )
+        except ValidationError as error:
+            raise RecipeError("model", error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
     def as_yaml(self) -> str:
         """The recipe in full, with everything that it extends."""
@@ -145,12 +249,13 @@ class Recipe(Section):
 def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe by name or path, changed by a data set's defaults, then by `key=value` overrides (dotted keys).
 
-    A default gives way to a recipe that unsets its key (`null`): one that counts a batch in sentences, not in tokens.
+    A default gives way to a recipe that unsets its key (`null`): one that counts a batch in sentences, not in tokens;
+    and one for a source is for recipes that have the source.
     Raises RecipeError that names the file or the key.
     """
     content = read(name, ())
     for key, value in (defaults or {}).items():
-        if not unset(content, key):
+        if not unset(content, key) and not of_no_source(content, key):
             put(content, key, value, name)
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -220,10 +325,21 @@ def unset(content: Mapping[str, Any], key: str) -> bool:
     return last in content and content[last] is None
 
 
+def of_no_source(content: Mapping[str, Any], key: str) -> bool:
+    """Whether a dotted key is of a source that a recipe does not have."""
+    section, _, rest = key.partition(".")
+    sources = content.get("sources")
+    return section == "sources" and isinstance(sources, Mapping) and rest.partition(".")[0] not in sources
+
+
 def explained(name: str, error: ValidationError) -> RecipeError:
     """The first thing that is wrong, with the key and the nearest right one."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if part != "float" and not str(part).startswith("literal["))
+    place = list(first["loc"])
+    section: type[BaseModel] = TextSettings
+    if place[:1] == ["sources"] and len(place) > 2 and place.pop(2) == "image":  # the kind, which is no key
+        section = ImageSettings
+    key = ".".join(str(part) for part in place if part != "float" and not str(part).startswith("literal["))
     if first["type"] == "extra_forbidden":
         models: dict[str, type[BaseModel]] = {
             "": Recipe,
@@ -231,8 +347,9 @@ def explained(name: str, error: ValidationError) -> RecipeError:
             "training": TrainingSettings,
             "training.risk": RiskOptions,
             "search": SearchOptions,
+            "target": TargetSettings,
         }
-        section = models.get(key.rpartition(".")[0], TextSettings)
+        section = models.get(key.rpartition(".")[0], section)
         near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
         return RecipeError(f"{name}: {key}", "unknown key", known)

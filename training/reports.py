@@ -1,21 +1,40 @@
 """What a training tells while it runs, and to whom."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from seq2seq.config import ModelConfig
+from seq2seq.generation import Request
 from seq2seq.metrics.score import Score
+from seq2seq.search import SearchOptions
+from training.prepared import PreparedSplit
 from training.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class DevSet:
-    """The dev set as text: sources by name, and one or more references, a line each; and how it is scored."""
+    """The dev set as text: sources by name, and one or more references, a line each; and how it is scored.
+
+    `lines`: the number of each in the corpus, from 0, by which its pictures are found in the prepared data.
+    """
 
     sources: dict[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
     tokenised: bool = False
     lowercase: bool = False
+    lines: tuple[int, ...] = ()
+
+    def request(
+        self, row: int, options: SearchOptions, split: PreparedSplit, config: ModelConfig, explain: bool = False
+    ) -> Request:
+        """What a model is to read of a row: its texts and pictures, but for those of several sources that it lacks."""
+        first, *_ = self.sources
+        texts = {name: lines[row] for name, lines in self.sources.items() if name == first or lines[row].strip()}
+        pictures = {name: split.picture(name, self.lines[row], grid) for name, grid in config.images.items()}
+        images = {name: picture for name, picture in pictures.items() if picture is not None}
+        return Request(texts, options, explain, raw=False, images=images)
 
 
 @dataclass(frozen=True)
@@ -34,6 +53,7 @@ class TrainingJob:
     resume: bool = False
     init_from: Path | None = None  # the bundle whose weights it starts from
     git_commit: str | None = None
+    networks: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
 
     @property
     def name(self) -> str:

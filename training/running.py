@@ -8,7 +8,9 @@ from pathlib import Path
 from seq2seq.bundle import checksum, read_card
 from seq2seq.errors import CallError, DataError, TrainingError
 from training.dataset import Dataset, open_dataset, read_rows
-from training.prepare import Prepared, prepare, text_config, tokenizer_file
+from training.features import check_made_by
+from training.prepare import prepare, text_config
+from training.prepared import Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe
 from training.reports import DevSet, TrainingJob
 
@@ -20,9 +22,10 @@ def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool =
             raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
     configs = {
         name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
-        for name, settings in [*recipe.sources.items(), ("target", recipe.target)]
+        for name, settings in recipe.texts.items()
     }
-    target = configs.pop("target")
+    made = recipe.target
+    target = text_config(dataset, "target", made.units, made.vocabulary, made.lowercase, made.operations_on)
     return prepare(
         dataset,
         configs,
@@ -31,16 +34,28 @@ def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool =
         max_length=recipe.training.max_length,
         folder=folder,
         progress=progress,
+        images={name: image.pixels for name, image in recipe.images.items()},
     )
+
+
+def networks(recipe: Recipe) -> dict[str, Path]:
+    """The files of weights that image sources' networks begin with. Raises DataError where one is not there."""
+    files = {name: Path(image.weights).resolve() for name, image in recipe.images.items() if image.weights}
+    for name, path in files.items():
+        if not path.is_file():
+            raise DataError(str(path), f"there is no such file, which sources.{name}.weights names", "give its path")
+    return files
 
 
 def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     """The dev set's text, with all of its references."""
-    names = list(recipe.sources)
+    names = list(recipe.texts)
     field = dataset.field("dev", "target")
     rows = list(read_rows(dataset, "dev", [*names, "target"]))
     sources = {name: tuple(row.texts[i] for row in rows) for i, name in enumerate(names)}
-    return DevSet(sources, (tuple(row.texts[-1] for row in rows),), field.tokenised, field.lowercase)
+    references = (tuple(row.texts[-1] for row in rows),)
+    lines = tuple(row.number - 1 for row in rows)
+    return DevSet(sources, references, field.tokenised, field.lowercase, lines)
 
 
 def job_for(
@@ -57,6 +72,7 @@ def job_for(
     """Everything that a training needs, its data prepared where that is missing."""
     dataset = open_dataset(data, data_root)
     recipe = load_recipe(recipe_name, settings, dataset.defaults)
+    weights = networks(recipe)
     folder = run_folder(runs, run or f"{Path(recipe_name).stem}-{dataset.name}", resume)
     ready = prepare_for(recipe, dataset, prepared)
     start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
@@ -68,25 +84,27 @@ def job_for(
         dataset=dataset.name,
         licence=dataset.licence,
         task=dataset.task,
-        languages={name: code for name, code in dataset.languages.items() if name in {*recipe.sources, "target"}},
+        languages={name: code for name, code in dataset.languages.items() if name in {*recipe.texts, "target"}},
         prepared=ready.folder.resolve(),
         run=folder.resolve(),
         dev=dev_set(recipe, dataset),
         resume=resume,
         init_from=start,
         git_commit=git_commit(),
+        networks=weights,
     )
 
 
 def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> Path:
-    """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError."""
+    """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError, and
+    DataError where the data's image features were made by another network than those that it read."""
     from registry.names import fetch
 
     name = recipe.training.init_from
     assert name is not None
     folder = fetch(name, tracking).folder
     card = read_card(folder)
-    ours = {tokenizer_file(field): prepared.folder / tokenizer_file(field) for field in [*recipe.sources, "target"]}
+    ours = {tokenizer_file(field): prepared.folder / tokenizer_file(field) for field in [*recipe.texts, "target"]}
     for file, path in ours.items():
         if card.files.get(file) != checksum(path):
             raise TrainingError(
@@ -94,6 +112,10 @@ def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> 
                 f"its vocabulary is another than this data's ({file})",
                 "train both on the same data with the same text settings",
             )
+    for source, grid in prepared.grids.items():
+        theirs = card.model.images.get(source)
+        if theirs is not None and theirs.network is None:
+            check_made_by(theirs, grid, prepared.folder, f"the model of training.init_from {name}")
     return folder.resolve()
 
 

@@ -39,8 +39,8 @@ class Schedule:
 
 
 def optimizer(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """The recipe's optimizer; the loop sets the rate before every step."""
-    rate, parameters = settings.learning_rate, list(parameters)
+    """The recipe's optimizer of what is trained; the loop sets the rate before every step."""
+    rate, parameters = settings.learning_rate, [one for one in parameters if one.requires_grad]
     if settings.optimizer == "adadelta":
         return torch.optim.Adadelta(
             parameters, lr=rate, rho=settings.rho or 0.95, eps=settings.epsilon or 1e-6, foreach=True

@@ -42,9 +42,9 @@ from seq2seq.errors import FigureError, RegistryError
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.grid import Languages
 from seq2seq.figures.matrices import attention_matrix
-from seq2seq.generation import Answer, Generation, Request
+from seq2seq.generation import Answer, Generation
 from seq2seq.model import Model
-from training.prepare import Prepared
+from training.prepared import Prepared
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 
 SEND_SECONDS = 2.0  # between two batches of metrics
@@ -215,10 +215,10 @@ class Tracker:
     def _attention(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:
         """None where the model can translate no dev sentence."""
         dev, card = job.dev, bundle.card
-        sentences = list(zip(*dev.sources.values(), strict=True))
-        fit = [texts for texts in sentences if len(texts[0].split()) in PICTURED_WORDS]
-        texts = dict(zip(dev.sources, (fit or sentences)[0], strict=True))
-        request = Request(texts, card.search, explain=True, raw=False)
+        (first, *_) = dev.sources.values()
+        row = next((row for row, text in enumerate(first) if len(text.split()) in PICTURED_WORDS), 0)
+        split = Prepared.load(job.prepared).split("dev")
+        request = dev.request(row, card.search, split, card.model, explain=True)
         (answer,) = Generation(bundle, width=request.options.beam).answers([request])
         if not isinstance(answer, Answer) or not answer.explanation or not answer.explanation.target:
             return None

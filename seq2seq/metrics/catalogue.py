@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from seq2seq.errors import CallError
 from seq2seq.metrics.alignment import Accuracy, ErrorRate, Precision, Recall
 from seq2seq.metrics.behaviour import ExactMatch, LengthRatio, OverTranslation, RepetitionRate, UnderTranslation
+from seq2seq.metrics.meteor import Meteor
 from seq2seq.metrics.metric import Metric, Reading, Task
 from seq2seq.metrics.rouge import RougeL, RougeN
 from seq2seq.metrics.translation import HumanTer, Sacrebleu, bleu, chrf, ter
@@ -17,6 +18,7 @@ METRICS: dict[str, Callable[[str, Reading], Metric]] = {
     "chrf": lambda name, reading: Sacrebleu(name, chrf, reading),
     "ter": lambda name, reading: Sacrebleu(name, ter, reading),
     "hter": HumanTer,
+    "meteor": Meteor,
     "rouge-1": lambda name, reading: RougeN(name, 1),
     "rouge-2": lambda name, reading: RougeN(name, 2),
     "rouge-l": lambda name, reading: RougeL(name),

@@ -27,10 +27,14 @@ Tokenization = Literal["13a", "none", "intl", "char", "zh"]
 
 @dataclass(frozen=True)
 class Reading:
-    """How text is read before it is compared. `lowercase` None: case counts, but where a metric's own habit differs."""
+    """How text is read before it is compared. `lowercase` None: case counts, but where a metric's own habit differs.
+
+    language: ISO code; None where it is not known.
+    """
 
     tokenize: Tokenization = "13a"
     lowercase: bool | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,8 @@ from service import languages
 from service.bodies import body, described
 from service.dependencies import TIMEOUT_PARAMETER, Asking, Running
 from service.problems import problems
-from service.schemas import (
-    Detection,
-    DetectRequest,
-    FrontendSettings,
-    Language,
-    LanguagePair,
-    NamedLanguage,
-    detect_request,
-)
+from service.requests import DetectRequest, detect_request
+from service.schemas import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
 from service.settings import Settings
 
 TYPING_MILLISECONDS = 500
@@ -37,7 +30,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/detect",
         response_model=list[Detection],
-        responses=problems(400, 413, 415, 503, 504),
+        responses=problems(400, 408, 413, 415, 503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def detect(
@@ -50,7 +43,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
     async def frontend_settings(service: Running) -> FrontendSettings:
         """What a page needs to know before it translates."""
-        first = next(iter(service.models.translators()), None)
+        first = next(iter(service.models.doing("translation")), None)
         pair = [NamedLanguage(code=code, name=languages.name(code)) for code in first.pair] if first else None
         return FrontendSettings(
             charLimit=service.settings.characters,

@@ -4,9 +4,12 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from seq2seq.config import ImageGrid
 from service.dependencies import Running
+from service.pictures import MEDIA
 from service.problems import Problem, problems
-from service.schemas import Accepts, Health, ModelDescription, ModelScore
+from service.schemas import AcceptedImage, Accepts, Health, ModelDescription, ModelScore
+from service.settings import Settings
 
 routes = APIRouter(tags=["operations"])
 
@@ -16,13 +19,16 @@ async def list_models(service: Running) -> list[ModelDescription]:
     """The models served: versions, languages, what each accepts, and the scores on its card."""
     descriptions = []
     for model in service.models.served:
-        card, standing = model.bundle.card, service.catalogue.standing(model)
+        card, standing, explains = model.bundle.card, service.catalogue.standing(model), service.engine.explains[model]
         accepts = Accepts(
             inputs=list(card.model.sources),
+            texts=list(card.model.texts),
+            images={name: accepted(grid, service.settings) for name, grid in card.model.images.items()},
             max_tokens=card.limits.source_length,
             max_length=card.limits.target_length,
             beam_size=model.width,
-            explain=service.engine.explains[model],
+            explain=list(explains.matrices),
+            between=list(explains.between) if explains.between else None,
         )
         descriptions.append(
             ModelDescription(
@@ -41,6 +47,16 @@ async def list_models(service: Running) -> list[ModelDescription]:
             )
         )
     return descriptions
+
+
+def accepted(grid: ImageGrid, settings: Settings) -> AcceptedImage:
+    return AcceptedImage(
+        grid=(grid.rows, grid.columns),
+        pixels=grid.network.size if grid.network else None,
+        media=list(MEDIA) if grid.network else [],
+        max_bytes=settings.image_bytes,
+        max_pixels=settings.image_pixels,
+    )
 
 
 @routes.get("/health/live", response_model=Health)

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from service.answering import Found, answer
+from service.answering import Found, answer, items, own
 from service.bodies import body, described
 from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
 from service.problems import problems
-from service.schemas import SummarizeRequest, SummarizeResponse, search_request
+from service.requests import SummarizeRequest, search_request
+from service.schemas import SummarizeResponse
 from service.settings import Settings
 
 
@@ -21,7 +22,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/summarize",
         response_model=SummarizeResponse,
-        responses=problems(400, 413, 415, 429, 503, 504),
+        responses=problems(400, 408, 413, 415, 429, 503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def summarize(
@@ -39,11 +40,11 @@ async def summarized(service: Service, request: SummarizeRequest) -> Response:
 
     def respond(found: Found) -> SummarizeResponse:
         return SummarizeResponse(
-            summaries=found.texts,
-            alternatives=found.alternatives,
-            scores=found.scores,
+            summaries=own(found.texts, request.many),
+            alternatives=found.alternatives and own(found.alternatives, request.many),
+            scores=found.scores and own(found.scores, request.many),
             model=model.identity,
             explanations=found.explanations,
         )
 
-    return await answer(service, request, [model] * len(request.texts), respond)
+    return await answer(service, request, items(request, [model] * len(request.texts)), respond)

@@ -6,11 +6,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from service.answering import Found, answer
+from service.answering import Found, answer, items, own
 from service.bodies import body, described
 from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
 from service.problems import problems
-from service.schemas import Detection, TranslateRequest, TranslateResponse, search_request
+from service.requests import TranslateRequest, search_request
+from service.schemas import Detection, TranslateResponse
 from service.settings import Settings
 
 
@@ -22,7 +23,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/translate",
         response_model=TranslateResponse,
-        responses=problems(400, 413, 415, 429, 503, 504),
+        responses=problems(400, 408, 413, 415, 429, 503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def translate(
@@ -38,31 +39,32 @@ async def translated(service: Service, request: TranslateRequest) -> Response:
     """Choose the models by languages, and answer. Raises Problem."""
     detected = await asyncio.to_thread(detect_sources, service, request) if request.source == "auto" else None
     sources = [guess.language for guess in detected] if detected else [request.source] * len(request.texts)
-    models = [service.models.translator(source, request.target, request.model) for source in sources]
-    one = isinstance(request.q, str)
+    models = [service.models.fitting("translation", source, request.target, request.model)[0] for source in sources]
 
     def respond(found: Found) -> TranslateResponse:
         identities = [model.identity for model in models]
         return TranslateResponse(
-            translatedText=found.texts,
-            alternatives=found.alternatives,
-            scores=found.scores,
-            detectedLanguage=detected[0] if one and detected else detected,
+            translatedText=own(found.texts, request.many),
+            alternatives=found.alternatives and own(found.alternatives, request.many),
+            scores=found.scores and own(found.scores, request.many),
+            detectedLanguage=detected and own(detected, request.many),
             model=identities[0] if len(set(models)) == 1 else identities,
             explanations=found.explanations,
         )
 
-    return await answer(service, request, models, respond)
+    return await answer(service, request, items(request, models), respond)
 
 
 def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:
-    """The language of every text: the likeliest of those that can be translated as asked.
+    """The language of every text: the likeliest of those that can be translated as asked."""
+    possible = service.models.sources("translation", request.target, request.model)
+    return [likeliest(service, text, possible) for text in request.texts]
 
-    Its confidence is among all languages served: low where the text seems to be in one that cannot be.
+
+def likeliest(service: Service, text: str, possible: set[str]) -> Detection:
+    """The likeliest language of a text among the possible ones.
+
+    Its confidence is among all languages served: low where the text seems to be in one that cannot be translated.
     """
-    possible = service.models.sources(request.target, request.model)
-    detections = []
-    for text in request.texts:
-        best = next(guess for guess in service.detector.guesses(text) if guess.language in possible)
-        detections.append(Detection(confidence=round(100 * best.probability, 1), language=best.language))
-    return detections
+    best = next(guess for guess in service.detector.guesses(text) if guess.language in possible)
+    return Detection(confidence=round(100 * best.probability, 1), language=best.language)

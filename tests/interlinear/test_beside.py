@@ -177,6 +177,29 @@ def test_a_model_is_scored_with_right_pictures_wrong_ones_and_none(seeing_toy, p
     assert "1 lines have a picture" in fails(capsys, *arguments, "--shuffle-images")
 
 
+def test_a_data_set_has_pictures_of_its_own(seeing_toy, parallel, pictures, tmp_path, capsys):
+    """Those of lines 2, 4 and 7, by an index that counts from 0; the same from files, with other pictures, and none."""
+    source, reference = parallel
+    chosen = {number: next(pictures.glob(f"{number}.*")).name for number in (2, 4, 7)}
+    (tmp_path / "index.tsv").write_text("".join(f"test\t{n - 1}\t{name}\n" for n, name in chosen.items()))
+    (tmp_path / "mine.yaml").write_text(
+        "{task: multimodal, about: mine, licence: none, languages: {source: de, target: en}, splits: {test:"
+        " {source: test.de, target: test.en, image: {images: pictures, index: index.tsv}}}}"
+    )
+    data = ["evaluate", seeing_toy, "--data", tmp_path / "mine.yaml", "--metrics", "chrf"]
+    names = tmp_path / "names"
+    names.write_text("".join(f"{chosen.get(number, '')}\n" for number in range(1, 11)))
+    files = ["evaluate", seeing_toy, "--source", source, "--reference", reference, "--metrics", "chrf"]
+    own = run_json(capsys, *data)
+    assert own == run_json(capsys, *files, "--image-dir", pictures, "--images", names)
+    assert run_json(capsys, *data, "--image-dir", pictures) == run_json(capsys, *files, "--image-dir", pictures) != own
+    assert run_json(capsys, *data, "--no-images") == run_json(capsys, *files) != own
+    wrong = run_json(capsys, *data, "--shuffle-images")["shuffled_images"]
+    assert wrong["lines"] == 3 and wrong["scores"]["chrf"]["score"] != own["chrf"]["score"]
+    (pictures / chosen[4]).write_text("no picture")
+    assert f"{chosen[4]} (line 4)" in fails(capsys, *data)
+
+
 def test_pictures_that_are_shuffled_leave_no_line_its_own():
     def picture(number):
         return lambda grid: np.array(number)

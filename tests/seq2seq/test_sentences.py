@@ -1,40 +1,97 @@
-"""Sentences by hand, and what holds of any text."""
+"""Sentences lie where they are said to, and the leading ones are as many as fit."""
+
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.sentences import sentence_spans
+from seq2seq.sentences import Leading, by_lines, leading, sentences
+
+TEXTS = st.lists(
+    st.sampled_from(
+        ["Dr. Smith ran", "He slept", "z. B. Bier", "x", "3.5 km", ".", "!", "? ", " ", "\n", "。", "\u2028", "é"]
+    )
+).map("".join)
+
+
+def cut(text, language=None):
+    return [text[start:end] for start, end in sentences(text, language)]
 
 
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
-        ("de", "Dr. Müller kam um 3.5 Uhr. Dann ging er.", ["Dr. Müller kam um 3.5 Uhr.", "Dann ging er."]),
-        ("de", "Das ist z. B. so. Ja!", ["Das ist z. B. so.", "Ja!"]),
-        ("en", "Mr. Smith left.  Why?\n\n  Nobody knows", ["Mr. Smith left.", "Why?", "Nobody knows"]),
-        ("en", "one line\nanother line\r\na third", ["one line", "another line", "a third"]),
-        ("en", "😀 One. 😀 Two.", ["😀 One.", "😀 Two."]),
+        ("en", "Dr. Smith ran. He slept!  Did he? Yes.", ["Dr. Smith ran.", "He slept!", "Did he?", "Yes."]),
+        ("en", "It cost 3.5 dollars. Cheap.", ["It cost 3.5 dollars.", "Cheap."]),
+        ("de", "Er trinkt z.B. Bier. Sie nicht.", ["Er trinkt z.B. Bier.", "Sie nicht."]),
         ("zh", "你好。再见！", ["你好。", "再见！"]),
-        ("zh-Hans", "你好。再见！", ["你好。", "再见！"]),
-        ("en", "No end", ["No end"]),
+        ("en", "A heading\n\nA sentence that\ngoes on. \n", ["A heading", "A sentence that\ngoes on."]),
+        ("en", "A \ud800 dog. A cat.", ["A \ud800 dog.", "A cat."]),
+        (None, "One. Two.", ["One.", "Two."]),
+        ("tlh", "One. Two.", ["One.", "Two."]),
         ("en", " \n ", []),
-        ("xx", "A language. Nobody knows it.", ["A language.", "Nobody knows it."]),
     ],
 )
-def test_by_hand(language: str, text: str, expected: list[str]):
-    assert [text[start:end] for start, end in sentence_spans(text, language)] == expected
+def test_sentences_by_hand(language, text, expected):
+    assert cut(text, language) == expected
 
 
-@given(
-    st.text(alphabet=st.one_of(st.sampled_from(" \n.?!\"'“”()。Aa1z\r\u2028\xa0"), st.characters())),
-    st.sampled_from(["de", "en", "zh", "ar"]),
-)
-def test_only_white_space_lies_outside_sentences(text: str, language: str):
-    spans, at = sentence_spans(text, language), 0
-    for start, end in spans:
-        assert at <= start < end
-        assert not text[at:start].strip()
-        assert text[start:end] == text[start:end].strip()
-        at = end
-    assert not text[at:].strip()
+@settings(deadline=None)
+@given(TEXTS, st.sampled_from(["en", "de", "zh", None, "no such"]))
+def test_every_character_is_in_a_sentence_or_is_white_space(text, language):
+    found = sentences(text, language)
+    assert all(one[1] <= other[0] for one, other in pairwise(found))
+    covered = {place for start, end in found for place in range(start, end)}
+    assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
+    assert all(text[start:end].strip() == text[start:end] != "" for start, end in found)
+
+
+def test_a_lines_end_ends_a_sentence_by_lines():
+    text = "One line\nanother. A third\r\n\n 😀 last\u2028"
+    assert [text[start:end] for start, end in by_lines(text, "en")] == ["One line", "another.", "A third", "😀 last"]
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_by_lines_nothing_but_white_space_is_left_out(text):
+    found = by_lines(text, "en")
+    covered = {place for start, end in found for place in range(start, end)}
+    assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
+    assert all(one[1] <= other[0] for one, other in pairwise(found))
+    assert not any("\n" in text[start:end] or "\u2028" in text[start:end] for start, end in found)
+
+
+def test_leading_sentences_by_hand():
+    text = " Dr. Smith ran.  He slept! Did he?\n"
+    assert leading(text, "en", lambda part: len(part) < 100) == Leading(text, 3, 3)
+    assert leading(text, "en", lambda part: len(part) <= 26) == Leading(" Dr. Smith ran.  He slept!", 2, 3)
+    assert leading(text, "en", lambda part: len(part) <= 25) == Leading(" Dr. Smith ran.", 1, 3)
+    assert leading(text, "en", lambda part: len(part) <= 14) == Leading("", 0, 3)
+    assert leading("", "en", bool) == Leading("", 0, 0)
+    cut = leading(text, "en", lambda part: len(part) <= 25)
+    assert cut.characters == 15 and not cut.whole
+
+
+@settings(deadline=None)
+@given(TEXTS, st.integers(0, 40))
+def test_as_many_as_fit_and_no_fewer(text, limit):
+    found = leading(text, "en", lambda part: len(part) <= limit)
+    assert text.startswith(found.text) and found.characters <= limit
+    ends = [end for _, end in sentences(text, "en")]
+    assert found.of == len(ends)
+    if len(text) <= limit:
+        assert found.text == text and found.whole
+    else:
+        assert found.sentences == sum(end <= limit for end in ends)
+
+
+def test_a_long_text_is_not_measured_once_a_sentence():
+    asked = []
+
+    def fits(part: str) -> bool:
+        asked.append(len(part))
+        return len(part) <= 5000
+
+    assert leading("A dog runs. " * 2000, "en", fits).sentences == 416
+    assert len(asked) < 15

@@ -1,4 +1,4 @@
-"""Small models that were really trained, German to English and back and to headlines, and services of them."""
+"""Small models that were really trained, one or two for every task, and services of them."""
 
 import itertools
 import random
@@ -9,21 +9,25 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import torch
 import uvicorn
 
-from seq2seq.batch import collate
+from seq2seq.batch import collate, stack_images
 from seq2seq.bundle import Card, Limits, Task, write_bundle
-from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from seq2seq.generation import blank
 from seq2seq.metrics.score import Score
 from seq2seq.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
 from service.settings import ModelPlace, Settings
+from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 
 WHO = [
     ("ein Hund", "a dog"),
@@ -66,40 +70,84 @@ def headlines() -> list[tuple[str, str]]:
     ]
 
 
+@dataclass(frozen=True)
+class Example:
+    """What a model reads, some of it absent, and what it is to write."""
+
+    texts: dict[str, str | None]
+    target: str
+    image: np.ndarray | None = None
+
+
+def texts(pairs: list[tuple[str, str]]) -> list[Example]:
+    return [Example({"source": source}, target) for source, target in pairs]
+
+
+def balls() -> list[Example]:
+    """What the ball, or the chair, in the picture looks like is said in German only; without a picture, nothing is."""
+    things = {"ball": "Ball", "chair": "Stuhl"}
+    shown = [
+        Example({"source": f"The {thing}."}, f"Der {colour} {name}.", np.asarray(picture(colour, corner)))
+        for thing, name in things.items()
+        for colour in COLOURS
+        for corner in CORNERS
+    ]
+    alone = [
+        Example({"source": None}, f"Der {one.target.split()[1]} Ball.", one.image) for one in shown[: len(shown) // 2]
+    ]
+    return shown + alone + [Example({"source": f"The {thing}."}, f"Der {name}.") for thing, name in things.items()] * 8
+
+
+def edits() -> list[Example]:
+    """Verbs that a machine left as they stand in a dictionary, to be put right."""
+    infinitives = {"läuft": "laufen", "schläft": "schlafen", "spielt": "spielen", "sitzt": "sitzen"}
+    rows = []
+    for (who, who_), (does, does_), (where, where_) in itertools.product(WHO, DOES, WHERE):
+        right, english = capital(f"{who} {does} {where}."), capital(f"{who_} {does_} {where_}.")
+        wrong = right.replace(does, infinitives[does])
+        rows += [Example({"source": english, "mt": wrong}, right), Example({"source": None, "mt": wrong}, right)]
+    return rows
+
+
 def train(
     folder: Path,
-    source: str,
-    target: str,
-    pairs: list[tuple[str, str]],
+    languages: dict[str, str],
+    rows: list[Example],
     learnt: float,
     task: Task = "translation",
     min_length: int = 0,
-    **architecture: bool,
+    images: ImageGrid | None = None,
+    **architecture: Any,
 ) -> Path:
-    """A bundle that has learnt the pairs, to so many nats a sentence."""
+    """A bundle that has learnt the rows, to so many nats a sentence."""
     torch.manual_seed(3)
+    own = {name: [row.texts[name] for row in rows] for name in languages if name != "target"}
+    own["target"] = [row.target for row in rows]
     tokenizers = {
-        "source": Tokenizer.train((s for s, _ in pairs), TextConfig(units="bpe", vocabulary=400, language=source)),
-        "target": Tokenizer.train((t for _, t in pairs), TextConfig(units="bpe", vocabulary=400, language=target)),
+        name: Tokenizer.train(filter(None, own[name]), TextConfig(units="bpe", vocabulary=400, language=language))
+        for name, language in languages.items()
     }
     vocabularies = {name: TextVocabulary(vocabulary=tokenizer.size) for name, tokenizer in tokenizers.items()}
+    target = vocabularies.pop("target")
     config = ModelConfig(
         embedding=64,
         hidden=64,
         tie_embeddings="output",
-        sources={"source": vocabularies["source"]},
-        target=vocabularies["target"],
+        sources=vocabularies | ({"image": images} if images else {}),
+        target=target,
         **architecture,
     )
     model = build(config).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.015)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.015 if images is None else 0.002)
     draw = random.Random(5)
     for _ in range(MOST_STEPS):
-        chosen = draw.sample(pairs, 24)
-        batch = collate(
-            {"source": [tokenizers["source"].encode(s).ids for s, _ in chosen]},
-            [tokenizers["target"].encode(t).ids for _, t in chosen],
-        )
+        chosen = draw.sample(rows, 24)
+        read = {
+            name: [None if (text := row.texts[name]) is None else tokenizers[name].encode(text).ids for row in chosen]
+            for name in vocabularies
+        }
+        seen = {"image": stack_images([row.image for row in chosen], blank(images), images.regions)} if images else {}
+        batch = collate(read, [tokenizers["target"].encode(row.target).ids for row in chosen], images=seen)
         optimizer.zero_grad()
         loss = model.loss(batch)
         (loss.objective / 24).backward()
@@ -109,7 +157,7 @@ def train(
             break
     card = Card(
         task=task,
-        languages={"source": source, "target": target},
+        languages=languages,
         model=config,
         search=SearchOptions(min_length=min_length),
         limits=Limits(source_length=150),
@@ -124,28 +172,59 @@ class Bundles:
     de_en: Path
     en_de: Path
     headlines: Path
+    pictures: Path
+    edits: Path
+
+    @property
+    def places(self) -> dict[str, Path]:
+        """By the names under which they are served."""
+        return {
+            "de-en": self.de_en,
+            "en-de": self.en_de,
+            "headlines": self.headlines,
+            "pictures": self.pictures,
+            "edits": self.edits,
+        }
 
 
 @pytest.fixture(scope="session")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     folder, pairs = tmp_path_factory.mktemp("bundles"), sentences()
+    several = {"cell": "gru", "decoder": "conditional", "first_state": "ends", "combination": "hierarchical"}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         return Bundles(
-            train(folder / "de-en", "de", "en", pairs, learnt=0.1),
-            train(folder / "en-de", "en", "de", [(t, s) for s, t in pairs], learnt=4.0),
+            train(folder / "de-en", {"source": "de", "target": "en"}, texts(pairs), learnt=0.1),
+            train(folder / "en-de", {"source": "en", "target": "de"}, texts([(t, s) for s, t in pairs]), learnt=4.0),
             train(
                 folder / "headlines",
-                "en",
-                "en",
-                headlines(),
+                {"source": "en", "target": "en"},
+                texts(headlines()),
                 learnt=0.1,
                 task="summarization",
                 min_length=2,
                 word_attention=True,
                 contextual_gates=True,
                 alignment_module=True,
+            ),
+            train(
+                folder / "pictures",
+                {"source": "en", "target": "de"},
+                balls(),
+                learnt=0.25,
+                task="multimodal",
+                images=ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(kind="small", size=SIZE)),
+                sentinel=True,
+                **several,
+            ),
+            train(
+                folder / "edits",
+                {"source": "en", "mt": "de", "target": "de"},
+                edits(),
+                learnt=0.1,
+                task="post-edit",
+                **several,
             ),
         )
     finally:
@@ -154,8 +233,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    places = {"de-en": bundles.de_en, "en-de": bundles.en_de, "headlines": bundles.headlines}
-    return Settings(models=tuple(ModelPlace(name=name, place=str(place)) for name, place in places.items()), threads=1)
+    places = tuple(ModelPlace(name=name, place=str(place)) for name, place in bundles.places.items())
+    return Settings(models=places, threads=1)
 
 
 @contextmanager

@@ -69,6 +69,7 @@ FIELDS = {
     "explain a word": ({"explain": "yes"}, "explain", "boolean"),
     "an unknown model": ({"model": "../secret"}, "model", "served for"),
     "an unknown version": ({"model": "de-en@99"}, "model", "served for"),
+    "a picture": ({"image": "aGk="}, "image", "is not a field"),
 }  # fmt: skip
 
 TRANSLATE_FIELDS = {

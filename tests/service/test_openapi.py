@@ -11,6 +11,7 @@ def description(client) -> dict:
 
 
 ROUTES = {"/translate": "q", "/summarize": "text"}
+ALL = [*ROUTES, "/translate/multimodal", "/post-edit"]
 
 
 @pytest.mark.parametrize(("route", "field"), ROUTES.items())
@@ -29,20 +30,53 @@ def test_every_limit_is_declared(description, route, field):
 def test_every_problem_is_declared_as_one(description):
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
-            assert "422" not in operation["responses"], "a wrong request is a 400"
+            if path != "/translate/multimodal":
+                assert "422" not in operation["responses"], "a wrong request is a 400, but for a picture"
             for status, response in operation["responses"].items():
                 if status >= "400":
                     schema = response["content"]["application/problem+json"]["schema"]
                     assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, (path, method, status)
     assert "error" in description["components"]["schemas"]["ProblemDetails"]["properties"]
-    for route in ROUTES:
+    for route in ALL:
         assert {"400", "413", "415", "429", "503", "504"} <= set(description["paths"][route]["post"]["responses"])
 
 
-@pytest.mark.parametrize("route", ["/translate", "/summarize", "/detect"])
+@pytest.mark.parametrize("route", [*ALL, "/detect"])
 def test_the_example_is_answered(client, description, route):
     example = description["paths"][route]["post"]["requestBody"]["content"]["application/json"]["example"]
     assert client.post(route, json=example).status_code == 200
+
+
+@pytest.mark.parametrize("route", ALL)
+def test_the_forms_example_is_answered(client, description, route):
+    content = description["paths"][route]["post"]["requestBody"]["content"]
+    for media in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        fields = {name: str(value) for name, value in content[media]["example"].items()}
+        posted = {"data": fields} if "url" in media else {"files": {name: (None, v) for name, v in fields.items()}}
+        assert client.post(route, **posted).status_code == 200
+
+
+def test_a_picture_is_declared_as_a_file_and_as_base64(description):
+    body = description["paths"]["/translate/multimodal"]["post"]["requestBody"]["content"]
+    schema, form = (
+        body[media]["schema"]["properties"]["image"] for media in ("application/json", "multipart/form-data")
+    )
+    (coded,) = (branch for branch in schema["anyOf"] if branch["type"] == "string")
+    assert coded == {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/*"}
+    assert (form["type"], form["format"]) == ("string", "binary")
+    assert body["multipart/form-data"]["encoding"] == {"image": {"contentType": "image/jpeg, image/png, image/webp"}}
+    for said in (schema["description"], form["description"]):
+        assert "10,000,000 bytes" in said
+        assert "25,000,000 pixels" in said
+
+
+def test_what_one_of_may_be_absent_is_not_required(description):
+    body = description["paths"]["/translate/multimodal"]["post"]["requestBody"]["content"]
+    assert body["application/json"]["schema"]["required"] == ["source", "target"]
+    body = description["paths"]["/post-edit"]["post"]["requestBody"]["content"]
+    assert body["application/json"]["schema"]["required"] == ["translation", "source", "target"]
+    answer = description["components"]["schemas"]["Operation"]
+    assert set(answer["properties"]) == {"op", "from", "to"}
 
 
 @pytest.mark.parametrize("page", ["/", "/docs"])

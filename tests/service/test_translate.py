@@ -97,18 +97,30 @@ def test_languages_models_and_settings_are_described(client):
         {"code": "de", "name": "German", "targets": ["en"]},
         {"code": "en", "name": "English", "targets": ["de"]},
     ]
-    first, second, third = client.get("/models").json()
+    first, second, third, fourth, fifth = client.get("/models").json()
     assert (first["name"], first["task"], first["languages"]) == (
         "de-en",
         "translation",
         {"source": "de", "target": "en"},
     )
-    accepts = {"inputs": ["source"], "max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
+    reads = {"inputs": ["source"], "texts": ["source"], "images": {}}
+    accepts = reads | {"max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
     assert first["accepts"] == accepts
     assert first["scores"] == {"bleu": {"score": 99.0, "signature": "a test's"}}
     assert second["languages"] == {"source": "en", "target": "de"}
     assert (third["name"], third["task"]) == ("headlines", "summarization")
     assert third["accepts"] == accepts | {"explain": ["attention", "word_attention", "uam", "gated"]}
+    assert (fourth["name"], fourth["task"]) == ("pictures", "multimodal")
+    seen = {"grid": [2, 2], "pixels": 32, "media": ["image/jpeg", "image/png", "image/webp"]}
+    seen |= {"max_bytes": 10_000_000, "max_pixels": 25_000_000}
+    assert fourth["accepts"] == accepts | {
+        "inputs": ["source", "image"],
+        "images": {"image": seen},
+        "between": ["source", "image", "sentinel"],
+    }
+    assert (fifth["name"], fifth["task"]) == ("edits", "post-edit")
+    both = ["source", "mt"]
+    assert fifth["accepts"] == accepts | {"inputs": both, "texts": both, "between": both}
     settings = client.get("/frontend/settings").json()
     assert settings["charLimit"] == 5000
     assert settings["keyRequired"] is False

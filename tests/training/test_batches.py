@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seq2seq.text import END, PAD
 from training.batches import AHEAD, ROWS, WIDTH, BatchLoader, BatchPlan
-from training.prepare import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
+from training.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
 
 
 @st.composite

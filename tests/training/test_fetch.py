@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.errors import CallError, DataError
-from training.dataset import Description
+from training.description import Description
 from training.fetch import ATTEMPTS, fetch
 
 TEXT = gzip.compress("".join(f"Satz {number}.\n" for number in range(40_000)).encode(), mtime=0)

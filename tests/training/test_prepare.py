@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import training.prepare
+import training.threads
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.text import TextConfig
 from training.dataset import Dataset, open_dataset
-from training.prepare import Prepared, prepare, text_config
+from training.prepare import prepare, text_config
+from training.prepared import Prepared
 
 PAIRS = [
     ("Der Hund läuft.", "The dog runs."),
@@ -130,7 +132,7 @@ def test_large_vocabularies_have_wider_ids(tmp_path):
 def test_it_does_not_matter_how_many_threads_there_are_and_how_large_the_chunks(tmp_path, monkeypatch):
     dataset = corpus(tmp_path, [*PAIRS * 150, ("", "x"), *PAIRS * 150, ("y", " ")])
     one = prepared(dataset, tmp_path / "one")
-    monkeypatch.setattr(training.prepare, "THREADS", 3)
+    monkeypatch.setattr(training.threads, "THREADS", 3)
     monkeypatch.setattr(training.prepare, "CHUNK_ROWS", 100)
     two = prepared(dataset, tmp_path / "two")
     assert one.folder.name == two.folder.name

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import RecipeError
 from training.recipe import load_recipe, recipe_names
 
@@ -101,3 +102,98 @@ def test_a_recipe_survives_being_written_out(tmp_path: Path) -> None:
     recipe = load_recipe("paper/rnnsearch", ["model.layers=2"])
     (tmp_path / "again.yaml").write_text(recipe.as_yaml())
     assert load_recipe(str(tmp_path / "again.yaml")) == recipe
+
+
+# Several sources
+
+PICTURES = """
+extends: rnnsearch
+sources:
+  source: {vocabulary: 300}
+  image: {kind: image, size: 64}
+model: {combination: hierarchical}
+"""
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> str:
+    path = tmp_path / "pictures.yaml"
+    path.write_text(PICTURES)
+    return str(path)
+
+
+def test_a_recipe_may_have_texts_and_pictures(pictures: str) -> None:
+    recipe = load_recipe(pictures, ["sources.mt={kind: text, vocabulary: 200}"])
+    assert (list(recipe.texts), list(recipe.images)) == (["source", "mt"], ["image"])
+    config = recipe.model_for({"source": 290, "mt": 200, "target": 310}, {})
+    assert list(config.sources) == ["source", "image", "mt"]
+    assert (config.texts["mt"].vocabulary, config.target.vocabulary) == (200, 310)
+    assert config.images["image"] == ImageGrid(
+        rows=4, columns=4, features=128, network=ImageNetwork(kind="small", size=64)
+    )
+    path = Path(pictures).with_name("again.yaml")
+    path.write_text(recipe.as_yaml())
+    assert load_recipe(str(path)) == recipe
+
+
+def test_features_that_are_given_are_the_datas(pictures: str) -> None:
+    recipe = load_recipe(pictures, ["sources.image.encoder=grid", "sources.image.size=null"])
+    given = ImageGrid(rows=7, columns=7, features=128, made_by="somebody")
+    assert recipe.images["image"].pixels is None
+    assert recipe.model_for({"source": 9, "target": 9}, {"image": given}).images["image"] == given
+
+
+def test_a_frozen_network_travels_in_the_config(pictures: str) -> None:
+    settings = ["sources.image.weights=w.safetensors", "sources.image.frozen=true", "sources.image.network=resnet50"]
+    grid = load_recipe(pictures, settings).model_for({"source": 9, "target": 9}, {}).images["image"]
+    assert (grid.rows, grid.features) == (2, 2048)
+    assert grid.network == ImageNetwork(kind="resnet50", size=64, frozen=True)
+
+
+def test_a_data_sets_defaults_for_other_sources_are_not_this_recipes(pictures: str) -> None:
+    defaults = {"sources.french.vocabulary": 5000, "sources.source.vocabulary": 123, "sources.image.size": 32}
+    recipe = load_recipe(pictures, defaults=defaults)
+    assert list(recipe.sources) == ["source", "image"]
+    assert (recipe.texts["source"].vocabulary, recipe.images["image"].pixels) == (123, 32)
+    assert list(load_recipe("rnnsearch", defaults=defaults).sources) == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["sources.image.sze=3"], "sources.image.sze: unknown key. Did you mean size?"),
+        (["sources.image.vocabulary=300"], "sources.image.vocabulary: unknown key. Known here: kind, encoder, network"),
+        (["sources.source.size=64"], "sources.source.size: unknown key. Known here: kind, units"),
+        (["sources.image.size=8"], "sources.image.size: input should be greater than or equal to 16"),
+        (["sources.image.network=vgg"], "sources.image.network: input should be 'small' or 'resnet50'"),
+        (["sources.image.encoder=grid"], "sources.image.size: has no effect with encoder: grid"),
+        (
+            ["sources.image={kind: image, encoder: grid, weights: w}", "sources.image.size=null"],
+            "sources.image.weights: has no effect with encoder: grid",
+        ),
+        (["sources.image.frozen=true"], "sources.image.frozen: would keep a network as it was drawn"),
+        (["sources.source={kind: image}"], "sources: one of them must be text"),
+        (["sources.target={kind: text}"], "sources.target: is the name of what is written"),
+        (["sources.image.kind=sound"], "sources.image.kind: input should be 'text'"),
+        (["sources.image=3"], "sources.image: input should be"),
+        (["sources={}"], "sources: dictionary should have at least 1 item"),
+        (["model.combination=none"], "model.combination: says how several sources are read together"),
+        (["joint_vocabulary=true"], "joint_vocabulary: source and target must have the same units and vocabulary size"),
+        (["target.kind=image"], "target.kind: input should be 'text'"),
+    ],
+)
+def test_what_is_wrong_with_a_source_is_named(pictures: str, settings: list[str], says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(pictures, settings)
+    assert says in str(caught.value)
+
+
+def test_a_joint_vocabulary_is_of_the_texts(pictures: str) -> None:
+    recipe = load_recipe(pictures, ["joint_vocabulary=true", "target.vocabulary=300"])
+    assert recipe.joint_vocabulary and list(recipe.images) == ["image"]
+
+
+def test_parts_that_the_sources_rule_out_are_refused_with_the_reason(pictures: str) -> None:
+    recipe = load_recipe(pictures, ["sources.mt={kind: text}", "model.word_attention=true"])
+    with pytest.raises(RecipeError, match="word_attention: reads one text's words, and there are 2 texts"):
+        recipe.model_for({"source": 9, "mt": 9, "target": 9}, {})

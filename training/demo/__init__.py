@@ -1,15 +1,21 @@
-"""The generated world: a small bilingual corpus, and passages with headlines, both with gold word alignments."""
+"""The generated world: a small bilingual corpus, passages with headlines, pictures that decide, mistakes to repair."""
 
 from pathlib import Path
 from typing import Literal
 
-from training.demo import corpus, headlines
+from training.demo import corpus, headlines, postedit, scenes
 
-Generated = Literal["demo", "demo-headline"]
+Generated = Literal["demo", "demo-headline", "demo-image", "demo-postedit"]
 
 
 def generate(name: Generated, generated: Path) -> Path:
     """The folder that holds a generated data set, made below `generated` if it is not there. Raises DataError."""
-    if name == "demo":
-        return corpus.made_once(name, generated, corpus.DEMO, corpus.make_demo)
-    return corpus.made_once(name, generated, headlines.HEADLINES, headlines.make_headlines)
+    match name:
+        case "demo":
+            return corpus.made_once(name, generated, corpus.DEMO, corpus.make_demo)
+        case "demo-headline":
+            return corpus.made_once(name, generated, headlines.HEADLINES, headlines.make_headlines)
+        case "demo-image":
+            return corpus.made_once(name, generated, scenes.SCENES, scenes.make_scenes)
+        case "demo-postedit":
+            return corpus.made_once(name, generated, postedit.POSTEDIT, postedit.make_postedit)

@@ -16,6 +16,7 @@ from training.demo.pairs import Pair, Said, pharaoh
 from training.demo.sentences import PUNCTUATION, Speaker, written
 
 P = TypeVar("P", bound=Said)
+Planned = TypeVar("Planned")
 Split = Literal["train", "dev", "test"]
 
 
@@ -130,7 +131,7 @@ def make_demo(plan: Plan, folder: Path) -> None:
     write(demo_corpus(plan), folder)
 
 
-def identity(plan: Plan) -> str:
+def identity(plan: object) -> str:
     """SHA-256 (hex) of all that decides a corpus: the generator's code, its words and rules, and the plan."""
     digest = hashlib.sha256(repr(plan).encode())
     for path in sorted(FOLDER.iterdir()):
@@ -139,7 +140,7 @@ def identity(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def made_once(name: str, generated: Path, plan: Plan, make: Callable[[Plan, Path], None]) -> Path:
+def made_once(name: str, generated: Path, plan: Planned, make: Callable[[Planned, Path], None]) -> Path:
     """The folder that holds a generated data set, made below `generated` if it is not there; whole or not at all."""
     folder = generated / f"{name}-{identity(plan)[:16]}"
     if folder.is_dir():

@@ -1,0 +1,59 @@
+"""`POST /post-edit`: a machine translation, edited, and what was done to it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from seq2seq.edits import diff
+from service.answering import Found, Item, answer
+from service.bodies import body, described
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.problems import problems
+from service.requests import PostEditRequest, search_request
+from service.schemas import Operation, PostEditResponse
+from service.settings import Settings
+
+MT, SOURCE = "mt", "source"  # a post-edit model's sources
+
+
+def router(settings: Settings) -> APIRouter:
+    """The route, with the limits of these settings."""
+    routes = APIRouter(tags=["post-editing"])
+    kind = search_request(PostEditRequest, settings)
+
+    @routes.post(
+        "/post-edit",
+        response_model=PostEditResponse,
+        responses=problems(400, 408, 413, 415, 429, 503, 504),
+        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    async def post_edit(
+        caller: Asking, service: Running, request: Annotated[PostEditRequest, Depends(body(kind))]
+    ) -> Response:
+        """Edit a machine translation, beside the text that it was made of or without it."""
+        return await caller.wait_for(edited(service, request))
+
+    return routes
+
+
+async def edited(service: Service, request: PostEditRequest) -> Response:
+    """Choose the model by its task and the languages, and answer. Raises Problem."""
+    model, *_ = service.models.fitting("post-edit", request.source, request.target, request.model)
+    texts = {MT: request.translation}
+    if request.source_text is not None:
+        texts[SOURCE] = request.source_text
+
+    def respond(found: Found) -> PostEditResponse:
+        (text,) = found.texts
+        changes = diff(request.translation, text)
+        return PostEditResponse(
+            editedText=text,
+            operations=[Operation.model_validate({"op": c.op, "from": c.before, "to": c.after}) for c in changes],
+            alternatives=found.alternatives and found.alternatives[0],
+            scores=found.scores and found.scores[0],
+            model=model.identity,
+            explanations=found.explanations,
+        )
+
+    return await answer(service, request, [Item(model, texts, {MT: "translation", SOURCE: "source_text"})], respond)

@@ -1,0 +1,89 @@
+"""`POST /translate/multimodal`: a text and its picture, and what every word looked at in both."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from service.answering import Found, Item, answer
+from service.bodies import body, described
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.models import Models, Served
+from service.problems import FieldProblem, Problem, problems
+from service.requests import MultimodalRequest, search_request
+from service.routes.translation import likeliest
+from service.schemas import TranslateResponse
+from service.settings import Settings
+
+PATH = "/translate/multimodal"
+
+
+def router(settings: Settings) -> APIRouter:
+    """The route, with the limits of these settings."""
+    routes = APIRouter(tags=["translation"])
+    kind = search_request(MultimodalRequest, settings)
+
+    @routes.post(
+        PATH,
+        response_model=TranslateResponse,
+        responses=problems(400, 408, 413, 415, 422, 429, 503, 504),
+        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    async def translate_multimodal(
+        caller: Asking, service: Running, request: Annotated[MultimodalRequest, Depends(body(kind))]
+    ) -> Response:
+        """Translate a text that goes with a picture. Either may be absent, not both."""
+        return await caller.wait_for(translated(service, request))
+
+    return routes
+
+
+async def translated(service: Service, request: MultimodalRequest) -> Response:
+    """Choose the model by languages and by whether there is a picture, decode that, and answer. Raises Problem."""
+    if request.q is None and request.image is None:
+        missing = [FieldProblem(field=name, problem="is missing") for name in ("q", "image")]
+        raise Problem(400, "q and image are missing: one of them may be absent, not both", fields=missing)
+    source, detected = request.source, None
+    if source == "auto":
+        possible = service.models.sources("multimodal", request.target, request.model)
+        if request.q is None:
+            source = min(possible)  # nothing is read in it
+        else:
+            detected = await asyncio.to_thread(likeliest, service, request.q, possible)
+            source = detected.language
+    fitting = service.models.fitting("multimodal", source, request.target, request.model)
+    texts, images, fields = {}, {}, {}
+    if request.image is None:
+        model = fitting[0]
+    else:
+        model, name, size = reader(service.models, fitting)
+        images[name] = await service.pictures.pixels(request.image, size, "image")
+        fields[name] = "image"
+    if request.q is not None:
+        texts[model.source] = request.q
+        fields[model.source] = "q"
+
+    def respond(found: Found) -> TranslateResponse:
+        return TranslateResponse(
+            translatedText=found.texts[0],
+            alternatives=found.alternatives and found.alternatives[0],
+            scores=found.scores and found.scores[0],
+            detectedLanguage=detected,
+            model=model.identity,
+            explanations=found.explanations,
+        )
+
+    return await answer(service, request, [Item(model, texts, fields, images)], respond)
+
+
+def reader(models: Models, fitting: list[Served]) -> tuple[Served, str, int]:
+    """The first of the models that reads pictures, the name of that source, and pixels a side. Raises Problem."""
+    for model in fitting:
+        if model.picture:
+            name, network = model.picture
+            return model, name, network.size
+    first, others = fitting[0], [str(model) for model in models.doing("multimodal") if model.picture]
+    reads = "reads features that another program made, not pictures" if first.bundle.card.model.images else "reads text"
+    there = f"served for pictures: {', '.join(others)}" if others else "no model that is served reads pictures"
+    raise Problem.in_field("image", f"cannot be read: {first} {reads}; {there}")

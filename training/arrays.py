@@ -1,0 +1,49 @@
+"""Arrays in .npy files: written as they grow, mapped into memory where they are read."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+
+class GrowingArray:
+    """A .npy file whose first axis grows; numpy leaves room in the header for the final length."""
+
+    def __init__(self, path: Path, dtype: np.dtype | type[np.generic], shape: tuple[int, ...] = ()) -> None:
+        """`shape`: of one element."""
+        self.size = 0
+        self._dtype = np.dtype(dtype)
+        self._shape = shape
+        self._file = path.open("wb")
+        self._write_header()
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self.size += len(values)
+
+    def close(self) -> None:
+        self._file.seek(0)
+        self._write_header()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def _write_header(self) -> None:
+        description = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.size, *self._shape)}
+        np.lib.format.write_array_header_1_0(self._file, description)
+
+
+def mapped(path: Path) -> np.ndarray:
+    """An array that stays in its file; a plain view, since slicing numpy's memmap class is slow."""
+    try:
+        return np.load(path, mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
+    except ValueError:  # what is empty cannot be mapped
+        return np.load(path)  # type: ignore[no-any-return]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, and wait until it is on the disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,192 @@
+"""A data set's description: what its YAML file may say."""
+
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from seq2seq.errors import DataError
+from training.rewriting import WORDS, Step
+
+Task = Literal["translation", "summarization", "multimodal", "post-edit"]
+RecipeValue = bool | int | float | str | None
+
+
+class Record(BaseModel):
+    """A part of a description: nothing unknown in it, nothing changed after it was read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextFile(Record):
+    """A file, and the steps that write each of its lines as the other files of its field are written."""
+
+    file: str
+    steps: tuple[Step, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_form(cls, value: object) -> object:
+        """A path stands for a file that is read as it is."""
+        return {"file": value} if isinstance(value, str) else value
+
+
+def as_list(value: object) -> object:
+    """One path may stand where a list of paths may."""
+    return [value] if isinstance(value, str) else value
+
+
+Files = Annotated[tuple[TextFile, ...], BeforeValidator(as_list), pydantic.Field(min_length=1)]
+
+
+class FieldFiles(Record):
+    """One field of one split: its files, read one after the other as one text, and how that text is written."""
+
+    files: Files
+    tokenised: bool = False
+    case: Literal["natural", "lower"] = "natural"
+    segmentation: str | None = None
+    unknown: str | None = None
+    references: tuple[Files, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_form(cls, value: object) -> object:
+        """A path, or a list of paths, stands for a field without options."""
+        return {"files": value} if isinstance(value, str | list) else value
+
+    @property
+    def every_file(self) -> tuple[TextFile, ...]:
+        """The files of the text and of its references."""
+        return tuple(chain(self.files, *self.references))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.file for file in self.every_file)
+
+    @model_validator(mode="after")
+    def steps_lead_to_the_form(self) -> "FieldFiles":
+        for file in self.every_file:
+            if not self.tokenised and WORDS.intersection(file.steps):
+                raise ValueError(f"{file.file} is cut into words, so its field must say `tokenised: true`")
+            if self.case != "lower" and "lower" in file.steps:
+                raise ValueError(f"{file.file} is put into lower case, so its field must say `case: lower`")
+        return self
+
+
+class ImageFiles(Record):
+    """One field of one split that is pictures: an archive or a folder, and an index that says whose each of them is."""
+
+    images: str
+    index: str
+    split: str | None = None
+    features: str | None = None
+    required: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(path for path in (self.images, self.index, self.features) if path is not None)
+
+
+def kind_of(field: object) -> str:
+    """Whether a field is pictures or text."""
+    pictures = isinstance(field, dict) and ("images" in field or "index" in field)
+    return "image" if pictures or isinstance(field, ImageFiles) else "text"
+
+
+AnyField = Annotated[Annotated[FieldFiles, Tag("text")] | Annotated[ImageFiles, Tag("image")], Discriminator(kind_of)]
+
+
+class Home(Record):
+    """The public URL of a file, or (ending in `/`) of a folder of files, and a file's SHA-256 where it is known."""
+
+    url: str
+    sha256: str | None = pydantic.Field(default=None, pattern="^[0-9a-f]{64}$")
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_form(cls, value: object) -> object:
+        """A URL stands for a home whose checksum is not known."""
+        return {"url": value} if isinstance(value, str) else value
+
+    @field_validator("url")
+    @classmethod
+    def is_https(cls, url: str) -> str:
+        if not url.startswith("https://"):
+            raise ValueError("a home's URL begins with https://")
+        return url
+
+
+class Description(Record):
+    """What a data set's YAML file says. Its paths are absolute, or relative to the data root or to the file itself."""
+
+    task: Task
+    about: str
+    licence: str
+    languages: dict[str, str]
+    splits: dict[str, dict[str, AnyField]] = pydantic.Field(min_length=1)
+    defaults: dict[str, RecipeValue] = {}
+    homes: dict[str, Home] = {}
+    generate: Literal["demo", "demo-headline", "demo-image", "demo-postedit"] | None = None
+
+    @model_validator(mode="after")
+    def languages_belong_to_fields(self) -> "Description":
+        known = {field for fields in self.splits.values() for field in fields}
+        for field in self.languages:
+            if field not in known:
+                raise ValueError(f"languages names the field '{field}', which no split has")
+        return self
+
+    def home(self, path: str) -> Home | None:
+        """Where a file can be had: its own home, or its place below the home of a folder that holds it."""
+        if path in self.homes:
+            return self.homes[path]
+        for folder, home in self.homes.items():
+            if folder.endswith("/") and path.startswith(folder):
+                return Home(url=home.url + path.removeprefix(folder))
+        return None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that the splits name, once, as written."""
+        fields = [field for split in self.splits.values() for field in split.values()]
+        return tuple(dict.fromkeys(path for field in fields for path in field.paths))
+
+
+def parse(where: Path) -> Mapping[str, Any]:
+    """A YAML file's mapping. Raises DataError."""
+    try:
+        content = yaml.safe_load(where.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DataError(str(where), f"cannot be read as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise DataError(str(where), "is not a data set's description", "docs/datasets.md shows one")
+    return content
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong with a description, as `key: what`."""
+    first = error.errors()[0]
+    place = list(first["loc"])
+    if place[:1] == ["splits"] and len(place) > 3:
+        del place[3]  # the kind of field, which is no key
+    key = ".".join(str(part) for part in place)
+    if first["type"] == "extra_forbidden":
+        return f"unknown key '{key}'"
+    if first["type"] == "missing":
+        return f"the key '{key}' is missing"
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {what}" if key else what

@@ -1,0 +1,167 @@
+"""Prepared data: a corpus' vocabularies, and its pairs as ids in files that training maps into memory.
+
+prepared/NAME-KEY/
+    prepared.json               what it was made of, what was left out, every file's size
+    tokenizer.FIELD.json
+    SPLIT.FIELD.ids.npy         all ids, row after row, without begin and end symbols
+    SPLIT.FIELD.ends.npy        where each row ends in them
+    SPLIT.lines.npy             which line of the corpus each row is, counted from 0
+    SPLIT.FIELD.values.npy, SPLIT.FIELD.places.npy      pictures (training/picture_store.py)
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from seq2seq.config import ImageGrid
+from seq2seq.errors import DataError
+from seq2seq.text import TextConfig, Tokenizer
+from training.arrays import mapped
+from training.picture_store import Form, StoredPictures, StoredRecord
+
+FORMAT = 1
+TARGET = "target"
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Skipped(Record):
+    """Pairs that were left out for one reason; lines are counted from 1."""
+
+    count: int = 0
+    first_line: int | None = None
+
+    def also(self, lines: Sequence[int]) -> "Skipped":
+        if not lines:
+            return self
+        return Skipped(count=self.count + len(lines), first_line=self.first_line or lines[0])
+
+
+class SplitRecord(Record):
+    """What became of a split: `lines` were read, `rows` kept, with so many `tokens` (without end symbols) a text.
+
+    `present`: how many of the rows have each source.
+    """
+
+    lines: int
+    rows: int
+    tokens: dict[str, int]
+    empty: Skipped
+    long: Skipped
+    present: dict[str, int] = {}
+    pictures: dict[str, StoredRecord] = {}
+
+
+class PreparedRecord(Record):
+    """prepared.json: what prepared data was made of and what came of it."""
+
+    format: int = FORMAT
+    key: str
+    dataset: str
+    languages: dict[str, str]
+    sources: dict[str, TextConfig]
+    target: TextConfig
+    joint: bool
+    max_length: int
+    fingerprints: dict[str, str]
+    splits: dict[str, SplitRecord]
+    files: dict[str, int]
+    images: dict[str, Form] = {}
+
+
+class PreparedSplit:
+    """The rows of a split, in the order of the corpus, mapped from their files."""
+
+    def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
+        self.record = record
+        self._ids = {field: mapped(folder / ids_file(name, field)) for field in record.tokens}
+        self._ends = {field: mapped(folder / ends_file(name, field)) for field in record.tokens}
+        self._lines = mapped(folder / lines_file(name)) if record.pictures else np.empty(0)
+        self.pictures = {field: StoredPictures(folder, name, field, of) for field, of in record.pictures.items()}
+
+    def picture(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
+        """The picture of a line of the corpus (from 0) as a model with such a grid reads it; None where it has none, or
+        where the line was left out."""
+        row = int(np.searchsorted(self._lines, line))
+        if row == len(self._lines) or self._lines[row] != line:
+            return None
+        return self.pictures[field].as_read_by(row, grid)
+
+    @property
+    def rows(self) -> int:
+        return self.record.rows
+
+    def lengths(self, field: str) -> np.ndarray:
+        """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
+        return np.diff(self._ends[field], prepend=0).astype(np.int32)
+
+    def ids(self, field: str, row: int) -> np.ndarray:
+        """One row's ids, without begin and end symbols."""
+        ends = self._ends[field]
+        return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A folder of prepared data."""
+
+    folder: Path
+    record: PreparedRecord
+
+    @classmethod
+    def load(cls, folder: Path) -> "Prepared":
+        """Open what `prepare` made. Raises DataError with the name of a file that is missing or not whole."""
+        again = f"remove {folder} and prepare again"
+        path = folder / "prepared.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content.get("format", 0) > FORMAT:
+                raise DataError(str(path), f"has format {content['format']}, newer than {FORMAT}", "update interlinear")
+            record = PreparedRecord.model_validate(content)
+        except FileNotFoundError:
+            raise DataError(str(path), "is missing, so this is no prepared data", again) from None
+        except (OSError, ValueError, AttributeError, ValidationError) as error:
+            raise DataError(str(path), f"cannot be read ({type(error).__name__})", again) from None
+        for name, size in record.files.items():
+            if not (folder / name).is_file():
+                raise DataError(str(folder / name), "is missing", again)
+            if (found := (folder / name).stat().st_size) != size:
+                raise DataError(str(folder / name), f"has {found:,} bytes instead of {size:,}", again)
+        return cls(folder, record)
+
+    @cached_property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """The tokenizer of every field."""
+        return {name: Tokenizer.load(self.folder / tokenizer_file(name)) for name in (*self.record.sources, TARGET)}
+
+    @property
+    def grids(self) -> dict[str, ImageGrid]:
+        """The grids of the features that the data set gives, by source."""
+        return {name: form for name, form in self.record.images.items() if isinstance(form, ImageGrid)}
+
+    def split(self, name: str) -> PreparedSplit:
+        """`train` or `dev`."""
+        return PreparedSplit(self.folder, name, self.record.splits[name])
+
+
+def tokenizer_file(field: str) -> str:
+    return f"tokenizer.{field}.json"
+
+
+def lines_file(split: str) -> str:
+    return f"{split}.lines.npy"
+
+
+def ids_file(split: str, field: str) -> str:
+    return f"{split}.{field}.ids.npy"
+
+
+def ends_file(split: str, field: str) -> str:
+    return f"{split}.{field}.ends.npy"
