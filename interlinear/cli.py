@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from interlinear import data, figure, terminal
 from interlinear.align import align
+from interlinear.bench import bench
 from interlinear.compare import compare
 from interlinear.demo import demo
 from interlinear.evaluate import evaluate
@@ -66,6 +67,7 @@ app.command(rich_help_panel=KEEP)(promote)
 app.command(rich_help_panel=USE)(translate)
 app.command(rich_help_panel=USE)(align)
 app.command(rich_help_panel=USE)(serve)
+app.command(rich_help_panel=USE)(bench)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -94,7 +94,8 @@ def evaluate(
         given |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
         for name, value in given.items():
             if value is not None:
-                raise CallError(name, f"{model} is a file with outputs: nothing is searched for", "leave it out")
+                what = "the machine translations" if model == UNEDITED else "a file with outputs"
+                raise CallError(name, f"{model} is {what}: nothing is searched for", "leave it out")
     system = open_system(model, tracking, device, beam_size)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images)
     test_set = place.read(system, alignments and system.generation is not None)

@@ -1,4 +1,4 @@
-"""The line that shows a training's news on stderr."""
+"""The line on stderr that shows how something long goes; for a training, its news."""
 
 import sys
 import time
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 
 
-class ProgressLine:
-    """The training's news on stderr: a line that lives on a terminal, a line now and then elsewhere."""
+class LiveLine:
+    """A line on stderr that lives on a terminal, and is printed now and then elsewhere."""
 
     EVERY = 15.0  # seconds between lines where there is no terminal
 
@@ -17,6 +17,32 @@ class ProgressLine:
         self.live = sys.stderr.isatty()
         self.printed = time.monotonic()
         self.width = 0
+
+    def show(self, text: str) -> None:
+        """How it stands; the next one takes its place."""
+        if self.live:
+            print(f"\r{text.ljust(self.width)}", end="", file=sys.stderr, flush=True)
+            self.width = len(text)
+        elif time.monotonic() - self.printed >= self.EVERY:
+            self.line(text)
+
+    def line(self, text: str) -> None:
+        """What stays."""
+        self.clear()
+        print(text, file=sys.stderr, flush=True)
+        self.printed = time.monotonic()
+
+    def clear(self) -> None:
+        if self.live and self.width:
+            print(f"\r{' ' * self.width}\r", end="", file=sys.stderr, flush=True)
+        self.width = 0
+
+
+class ProgressLine(LiveLine):
+    """The training's news."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.loss = "loss"
 
     def started(self, job: "TrainingJob", start: "Started") -> None:
@@ -28,16 +54,11 @@ class ProgressLine:
         )
 
     def step(self, report: "StepReport") -> None:
-        text = (
+        self.show(
             f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  {self.loss} {report.loss:.3f}  "
             f"perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
             f"ETA {clock(report.eta_seconds)}"
         )
-        if self.live:
-            print(f"\r{text.ljust(self.width)}", end="", file=sys.stderr, flush=True)
-            self.width = len(text)
-        elif time.monotonic() - self.printed >= self.EVERY:
-            self.line(text)
 
     def epoch(self, report: "EpochReport") -> None:
         star = "  *" if report.better else ""
@@ -55,11 +76,6 @@ class ProgressLine:
         assert outcome.dev_bleu is not None
         epochs = ", ".join(map(str, outcome.averaged))
         self.line(f"weights of epoch {epochs}: dev BLEU {outcome.dev_bleu.score:.2f}; bundle {outcome.bundle}")
-
-    def line(self, text: str) -> None:
-        clear = f"\r{' ' * self.width}\r" if self.live and self.width else ""
-        print(f"{clear}{text}", file=sys.stderr, flush=True)
-        self.printed, self.width = time.monotonic(), 0
 
 
 def clock(seconds: float) -> str:

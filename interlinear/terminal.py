@@ -29,6 +29,7 @@ EXTRAS = {
     "pydantic_settings": "serve",
     "prometheus_client": "serve",
     "py3langid": "serve",
+    "aiohttp": "serve",
     "python_multipart": "serve",
 }
 

@@ -79,4 +79,4 @@ class ImageError(RequestError):
 
 
 class ServiceError(InterlinearError):
-    """The service cannot start."""
+    """The service cannot start, cannot be reached, or does not keep what was asked of it."""

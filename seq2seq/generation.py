@@ -115,6 +115,17 @@ class Generation:
         """Sentences that could be admitted now."""
         return self.slots - self.live
 
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Source positions of the sentences that are being searched, and as many as a step reads, padding counted."""
+        images = self.bundle.card.model.images
+        read = sum(
+            sum(len(encoded.ids) + 1 for encoded in row.sources.values())
+            + sum(images[name].regions for name in row.request.images)
+            for row in self.rows.values()
+        )
+        return read, self.table.room
+
     def encode(self, request: Request) -> Row:
         """The request in ids. Raises RequestError for what cannot be searched: nothing to read, an empty text, one that
         is too long, an image of another shape, too wide a beam."""

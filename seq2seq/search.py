@@ -159,6 +159,11 @@ class SlotTable:
     def live(self) -> int:
         return len(self.waiting)
 
+    @property
+    def room(self) -> int:
+        """Source positions that a step reads, those of padding counted."""
+        return 0 if self.memory is None else self.live * sum(self.memory.capacity.values())
+
     @torch.inference_mode()
     def admit(self, batch: Batch, waiting: Sequence[Waiting]) -> None:
         """Encode sentences, in a batch of their own, and give each a row."""

@@ -37,6 +37,7 @@ def create_app(settings: Settings) -> FastAPI:
     entries, metrics = load_entries(settings), Metrics()
     engine = Engine([entry.served for entry in entries], settings, metrics)
     catalogue = Catalogue(entries, engine, settings, metrics)
+    metrics.ready.set_function(lambda: engine.ready)
     pictures = Pictures(settings, metrics)
     service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics)
     with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)

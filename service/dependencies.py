@@ -54,6 +54,7 @@ class Caller:
     request: Request
     seconds: float
     deadline: float  # on the event loop's clock
+    metrics: Metrics
 
     async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; it is cancelled at the deadline (Problem 504) or when the caller has gone."""
@@ -62,9 +63,11 @@ class Caller:
             async with asyncio.timeout_at(self.deadline):
                 await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
+                self.metrics.rejected.labels("gone").inc()
                 raise Problem(CLIENT_GONE, "the caller has gone")
             return working.result()
         except TimeoutError:
+            self.metrics.rejected.labels("deadline").inc()
             raise Problem(504, f"there was no answer within {self.seconds:g} s") from None
         finally:
             working.cancel()
@@ -85,7 +88,7 @@ async def _caller(request: Request, service: Running) -> Caller:
         if not 0 < asked < math.inf:
             raise Problem.in_field(TIMEOUT_HEADER, f"must be seconds, more than 0, not {shown(given)!r}")
         seconds = min(seconds, asked)
-    return Caller(request, seconds, asyncio.get_running_loop().time() + seconds)
+    return Caller(request, seconds, asyncio.get_running_loop().time() + seconds, service.metrics)
 
 
 Asking = Annotated[Caller, Depends(_caller)]

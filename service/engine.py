@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import torch
 
@@ -124,7 +124,7 @@ class Engine:
         Raises RefusedError for a text that cannot be searched, Problem 429 when too much waits and 503 when stopping.
         """
         if not self.ready:
-            raise STOPPING
+            self._refuse("stopping", STOPPING)
         loop = asyncio.get_running_loop()
         length = sum(len(text) for _, request in wanted for text in request.texts.values())
         rows = await here_or_aside(length <= SHORT, self._encode, wanted)
@@ -158,7 +158,7 @@ class Engine:
         now = time.perf_counter()
         with self._wake:
             if not self.ready:
-                raise STOPPING
+                self._refuse("stopping", STOPPING)
             new: dict[tuple[Served, Hashable], Ticket] = {}
             joined: list[Ticket] = []
             for model, row in zip(models, rows, strict=True):
@@ -170,9 +170,9 @@ class Engine:
             over_texts = self._waiting_texts + texts > self.settings.queue_texts
             over_tokens = self._waiting_tokens + tokens > self.settings.queue_tokens
             if self._waiting_texts and (over_texts or over_tokens):
-                self.metrics.rejected.labels("queue_texts" if over_texts else "queue_tokens").inc()
                 wait = min(max(math.ceil(self._waiting_texts * self._seconds_per_text), 1), LONGEST_WAIT)
-                raise Problem.busy(f"{self._waiting_texts} texts wait already; come again in {wait} s", wait)
+                busy = Problem.busy(f"{self._waiting_texts} texts wait already; come again in {wait} s", wait)
+                self._refuse("queue_texts" if over_texts else "queue_tokens", busy)
             for i, ticket in enumerate(joined):
                 ticket.places.append(Place(job, i))
             for (model, who), ticket in new.items():
@@ -182,10 +182,15 @@ class Engine:
             self.metrics.shared.inc(len(rows) - texts)
             self._wake.notify()
 
+    def _refuse(self, reason: str, problem: Problem) -> NoReturn:
+        self.metrics.rejected.labels(reason).inc()
+        raise problem
+
     def _count(self, texts: int, tokens: int) -> None:
         self._waiting_texts += texts
         self._waiting_tokens += tokens
         self.metrics.waiting.set(self._waiting_texts)
+        self.metrics.waiting_tokens.set(self._waiting_tokens)
 
     # The engine's thread.
 
@@ -228,6 +233,9 @@ class Engine:
         if table.searching:
             self.metrics.steps.labels(name).inc()
             self.metrics.stepped.labels(name).inc(len(table.searching))
+            read, room = generation.positions
+            self.metrics.positions.labels(name, "text").inc(read)
+            self.metrics.positions.labels(name, "padding").inc(room - read)
             for key, answer in generation.advance():
                 assert isinstance(key, Ticket)
                 self._hand_over(table, key, answer)
@@ -296,6 +304,7 @@ class Engine:
         return answer.explanation
 
     def _generation(self, model: Served) -> Generation:
+        self.metrics.slots.labels(model.name).set(model.slots)
         return Generation(model.bundle, slots=model.slots, width=model.width)
 
 

@@ -2,6 +2,9 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+# Why a request was not answered: too much waits (texts, or tokens x beam), the service ends, its time was over, its
+# caller has gone.
+REASONS = ("queue_texts", "queue_tokens", "stopping", "deadline", "gone")
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -18,8 +21,10 @@ class Metrics:
             "interlinear_request_seconds", "From request to answer", ["route"], buckets=SECONDS, registry=self.registry
         )
         self.rejected = Counter(
-            "interlinear_rejected", "Requests refused, by reason", ["reason"], registry=self.registry
+            "interlinear_rejected", "Requests refused or given up, by reason", ["reason"], registry=self.registry
         )
+        for reason in REASONS:  # from the beginning, so that a first one is a rise that an alert can see
+            self.rejected.labels(reason)
         self.texts = Counter("interlinear_texts", "Texts answered", ["model"], registry=self.registry)
         self.shared = Counter(
             "interlinear_shared_texts", "Texts answered by the search of an identical one", registry=self.registry
@@ -54,7 +59,19 @@ class Metrics:
             ["model"],
             registry=self.registry,
         )
+        self.positions = Counter(
+            "interlinear_stepped_positions",
+            "Source positions stepped, summed over steps: of texts, and the padding beside them",
+            ["model", "kind"],
+            registry=self.registry,
+        )
+        self.slots = Gauge(
+            "interlinear_slots", "Texts that can be searched at a time", ["model"], registry=self.registry
+        )
         self.waiting = Gauge("interlinear_waiting_texts", "Texts that wait for a slot", registry=self.registry)
+        self.waiting_tokens = Gauge(
+            "interlinear_waiting_tokens", "Tokens x beam that wait for a slot", registry=self.registry
+        )
         self.searching = Gauge("interlinear_searching_texts", "Texts in slots", ["model"], registry=self.registry)
         self.models = Gauge(
             "interlinear_model", "1 for every model served", ["model", "version"], registry=self.registry
@@ -66,6 +83,7 @@ class Metrics:
             ["model", "outcome"],
             registry=self.registry,
         )
+        self.ready = Gauge("interlinear_ready", "1 while requests are searched", registry=self.registry)
 
     def page(self) -> bytes:
         return generate_latest(self.registry)

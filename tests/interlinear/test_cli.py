@@ -14,7 +14,20 @@ from seq2seq.errors import BundleError, DataError, RecipeError
 COMMAND = [sys.executable, "-m", "interlinear"]
 
 
-HEAVY = {"torch", "numpy", "pydantic", "yaml", "sacrebleu", "matplotlib", "mlflow", "ray", "fastapi", "uvicorn"}
+HEAVY = {
+    "torch",
+    "numpy",
+    "pydantic",
+    "yaml",
+    "sacrebleu",
+    "matplotlib",
+    "mlflow",
+    "ray",
+    "fastapi",
+    "uvicorn",
+    "asyncio",
+    "aiohttp",
+}
 
 
 def test_help_answers_at_once():
@@ -23,7 +36,7 @@ def test_help_answers_at_once():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not HEAVY & {name.partition(".")[0] for name in done.stderr.split()}
     for verb in ("demo", "prepare", "train", "evaluate", "compare", "info", "figure", "reproduce", "models", "promote",
-                 "translate", "align", "serve"):  # fmt: skip
+                 "translate", "align", "serve", "bench"):  # fmt: skip
         assert verb in done.stdout
 
 

@@ -232,4 +232,4 @@ def test_the_unedited_is_a_system_to_compare_with(toy, tmp_path, parallel, capsy
     assert cli.run(["evaluate", "unedited", *describe(tmp_path)]) == 2
     assert "unedited: mine, test has no machine translations." in capsys.readouterr().err
     assert cli.run(["evaluate", "unedited", *data, "--beam-size", "2"]) == 2
-    assert "nothing is searched for" in capsys.readouterr().err
+    assert "--beam-size: unedited is the machine translations: nothing is searched for" in capsys.readouterr().err

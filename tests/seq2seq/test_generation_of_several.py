@@ -143,3 +143,21 @@ def test_what_is_no_picture_is_refused(seeing: Generation) -> None:
     grid = seeing.bundle.card.model.images["image"]
     with pytest.raises(ImageError, match="not a picture"):
         picture(grid, b"once upon a time")
+
+
+def test_positions_are_those_of_the_memory(seeing: Generation) -> None:
+    """Words and the end symbol, 4 regions of a picture; a bucket holds 8 positions of each source."""
+    grid = seeing.bundle.card.model.images["image"]
+    generation = Generation(seeing.bundle)
+    assert generation.positions == (0, 0)
+    texts = ({"source": "the big bat sleeps"}, {"source": "a bat"}, {})
+    pictures = ({}, {"image": picture(grid, photograph("red"))}, {"image": picture(grid, photograph("blue"))})
+    requests = [Request(text, OPTIONS, images=images) for text, images in zip(texts, pictures, strict=True)]
+    generation.admit([(i, generation.encode(request)) for i, request in enumerate(requests)])
+    memory = generation.table.memory
+    assert memory is not None
+    read, room = generation.positions
+    assert (read, room) == (5 + 3 + 4 + 4, 3 * (8 + 8))
+    assert read == sum(int(memory.lengths_B(source).sum()) for source in memory.capacity)
+    generation.cancel([0, 1])
+    assert generation.positions == (4, 16)

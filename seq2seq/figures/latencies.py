@@ -1,0 +1,90 @@
+"""Latencies of a service under load: over time, and how many are how long."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seq2seq.figures.charts import (
+    AXIS_ROOM,
+    CHART_HEIGHT,
+    CHART_WIDTH,
+    TICK_ROOM,
+    TITLE_ROOM,
+    check_systems,
+    lay_out_charts,
+    system_line,
+)
+from seq2seq.figures.style import MARKERS, SERIES, SOFT, Sheet, check_suffix
+
+SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999)
+OVER_TIME, SHARED = "ms, by when the request was due", "ms, by the share of answers that were as fast"
+FAILED = "failed"
+MOST_DOTS = 20_000  # in a picture; of more every n-th is drawn
+
+
+@dataclass(frozen=True)
+class LatencySeries:
+    """Requests at one rate: of every answer when it was due (s) and its latency (ms); of every failure when."""
+
+    name: str
+    answers: tuple[tuple[float, float], ...]
+    failures: tuple[float, ...] = ()
+
+
+def latency_chart(
+    series: Sequence[LatencySeries], limit_ms: float | None, path: Path, font: Path | None = None
+) -> Path:
+    """Draw latencies over time, and below by percentile; failures are crosses at the upper edge.
+
+    `limit_ms`: the latency that 99 % are to keep, a line across. Returns `path`. Raises as `learning_curves`.
+    """
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    check_suffix(path)
+    names = [one.name for one in series]
+    check_systems(names)
+    limit = "" if limit_ms is None else f"p99 limit, {limit_ms:g} ms"
+    sheet = Sheet([*names, OVER_TIME, SHARED, FAILED, limit], font)
+    each = TITLE_ROOM + CHART_HEIGHT + TICK_ROOM
+    left, top = lay_out_charts(sheet, "Latency under load", names, 2 * each)
+    over_time, shared = (
+        sheet.chart(left + AXIS_ROOM, top + i * each + TITLE_ROOM, CHART_WIDTH - AXIS_ROOM, CHART_HEIGHT)
+        for i in range(2)
+    )
+    for i, title in enumerate((OVER_TIME, SHARED)):
+        sheet.place(sheet.note(title, size=7.5), left, top + i * each, "left", "top")
+    for number, one in enumerate(series):
+        colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
+        dots = one.answers[:: 1 + len(one.answers) // MOST_DOTS]
+        over_time.plot(
+            [due for due, _ in dots], [ms for _, ms in dots], marker, color=colour, markersize=2.2, alpha=0.5,
+            markeredgewidth=0, rasterized=True,
+        )  # fmt: skip
+        over_time.plot(
+            one.failures, [0.97] * len(one.failures), "x", color=colour, markersize=4, alpha=0.8,
+            transform=over_time.get_xaxis_transform(),
+        )  # fmt: skip
+        if ranked := sorted(ms for _, ms in one.answers):
+            rarity = [len(ranked) / (len(ranked) - i) for i in range(len(ranked))]
+            shared.add_line(system_line(rarity, ranked, number, marked=[]))
+    if any(one.failures for one in series):
+        sheet.place(sheet.note(f"× {FAILED}"), left + CHART_WIDTH, top, "right", "top")
+    for axes in (over_time, shared):
+        if limit_ms is not None:
+            axes.axhline(limit_ms, color=SOFT, linewidth=0.8, dashes=(4, 3))
+            axes.annotate(
+                limit, (1, limit_ms), (0, 2), ("axes fraction", "data"), "offset points", ha="right", color=SOFT,
+                fontsize=6.5, family=sheet.plain,
+            )  # fmt: skip
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.margins(x=0.02, y=0.1)
+    over_time.set_xlabel("seconds", color=SOFT, fontsize=7.5, family=sheet.plain)
+    longest = max((len(one.answers) for one in series), default=0)
+    shares = [share for share in SHARES if longest * (1 - share) >= 1] or [SHARES[0]]
+    shared.set_xscale("log")
+    shared.set_xticks([1 / (1 - share) for share in shares], [f"{100 * share:g} %" for share in shares])
+    shared.set_xticks([], minor=True)
+    return sheet.save(path)

@@ -1,0 +1,180 @@
+"""What Prometheus reads is what happened; what deploy/ asks of it is there, and is PromQL."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+import seq2seq
+from service.app import create_app
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())
+ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+SHORT = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
+LONG = SHORT | {"q": ["Ein Hund läuft im Park."] * 100}
+DURATION = re.compile(r"\d+[smhd]")
+
+
+def page(client: TestClient) -> dict[tuple[str, ...], float]:
+    """Every figure, by its name and the values of its labels, whose names are in alphabetical order."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(client.get("/metrics").text)
+        for sample in family.samples
+    }
+
+
+def names(families: str) -> dict[str, set[str]]:
+    """The labels of every metric that there is, by its name as queries have it."""
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(families):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def test_padding_occupancy_and_tokens_are_those_of_the_search(settings, bundles):
+    """One at a time nothing is padded but to the bucket of 8 positions; the batch is one text."""
+    tokens = len(seq2seq.load(bundles.de_en).tokenizers["source"].encode(SHORT["q"]).ids) + 1
+    with TestClient(create_app(settings.model_copy(update={"slots": 1}))) as client:
+        client.post("/translate", json=SHORT | {"beam_size": 1})
+        found = page(client)
+    steps = found["interlinear_steps_total", "de-en"]
+    assert steps > 0 and found["interlinear_stepped_texts_total", "de-en"] == steps
+    assert found["interlinear_stepped_positions_total", "text", "de-en"] == tokens * steps
+    assert found["interlinear_stepped_positions_total", "padding", "de-en"] == (-tokens % 8) * steps
+    assert found["interlinear_tokens_total", "de-en", "read"] == tokens
+    assert found["interlinear_slots", "de-en"] == 1
+    assert found["interlinear_ready",] == 1
+    assert found["interlinear_queue_seconds_count", "de-en"] == found["interlinear_search_seconds_count", "de-en"] == 1
+    assert found["process_resident_memory_bytes",] > 10**7
+
+
+def test_every_reason_for_a_refusal_is_counted_from_the_beginning(settings):
+    app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 20}))
+    with TestClient(app) as client:
+        rejected = {
+            labels: value for labels, value in page(client).items() if labels[0] == "interlinear_rejected_total"
+        }
+        assert {reason for _, reason in rejected} >= {"queue_texts", "queue_tokens", "stopping", "deadline", "gone"}
+        assert not any(rejected.values())
+        assert client.post("/translate", json=LONG, headers={"X-Request-Timeout": "0.05"}).status_code == 504
+        assert page(client)["interlinear_rejected_total", "deadline"] == 1
+        asking = threading.Thread(target=lambda: client.post("/translate", json=LONG))
+        asking.start()
+        while page(client)["interlinear_waiting_texts",] < 50:
+            assert asking.is_alive()
+        assert page(client)["interlinear_waiting_tokens",] > 50
+        assert client.post("/translate", json=SHORT).status_code == 429
+        assert page(client)["interlinear_rejected_total", "queue_texts"] == 1
+        app.state.service.engine.stop(30)
+        asking.join(30)
+        assert client.post("/translate", json=SHORT).status_code == 503
+        assert page(client)["interlinear_rejected_total", "stopping"] == 1
+        assert page(client)["interlinear_ready",] == 0
+        assert page(client)["interlinear_waiting_tokens",] == 0
+
+
+# deploy/
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Every PromQL that is in deploy/, and where; with Grafana's own variables filled in as Grafana does."""
+    for panel in PANELS:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            (inner,) = re.findall(r"label_values\((.*), \w+\)", variable["query"])
+            yield variable["name"], inner
+    for rule in RULES:
+        yield rule["alert"], rule["expr"]
+
+
+@pytest.fixture(scope="module")
+def exported(address, client) -> dict[str, set[str]]:
+    """The service's metrics, once it has done something of everything."""
+    assert client.post("/translate", json=SHORT).status_code == 200
+    return names(client.get("/metrics").text)
+
+
+SCRAPED: dict[str, set[str]] = {"up": set()}  # what Prometheus itself makes of a scrape
+TARGET = {"job", "instance", "le"}  # labels that Prometheus adds; `le` is a histogram's
+
+
+@pytest.mark.parametrize(("where", "query"), queries())
+def test_every_query_is_promql_over_metrics_that_there_are(exported, where, query):
+    selectors: list[tuple[str, set[str]]] = []
+    grouped: set[str] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, promql_parser.VectorSelector):
+            selectors.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
+        elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
+            grouped.update(node.modifier.labels)
+
+    promql_parser.walk(promql_parser.parse(query), visit)
+    assert selectors, where
+    for name, labels in selectors:
+        known = exported | SCRAPED
+        assert name in known, f"{where}: the service does not export {name}"
+        assert labels | grouped <= known[name] | TARGET, f"{where}: {name} has no such label"
+
+
+def test_the_dashboard_is_one_that_grafana_lays_out():
+    assert DASHBOARD["schemaVersion"] >= 39 and DASHBOARD["uid"] and DASHBOARD["title"]
+    assert DASHBOARD["id"] is None, "an import gives it one"
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24 and not cells & taken, panel["title"]
+        taken |= cells
+    for panel in PANELS:
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"] and panel["description"], panel["title"]
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+    used = set(re.findall(r"\$\{?(\w+)\}?", json.dumps(PANELS))) - {"__rate_interval"}
+    assert used == {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+
+
+def test_the_alerts_are_rules_that_prometheus_loads():
+    assert set(ALERTS) == {"groups"}
+    assert len({group["name"] for group in ALERTS["groups"]}) == len(ALERTS["groups"])
+    for rule in RULES:
+        assert set(rule) <= {"alert", "expr", "for", "keep_firing_for", "labels", "annotations"}
+        assert re.fullmatch(r"[A-Z]\w+", rule["alert"])
+        assert DURATION.fullmatch(rule.get("for", "0s"))
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert set(rule["annotations"]) == {"summary", "description"}
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+
+
+def test_what_an_alert_says_is_a_template_over_its_own_labels():
+    for rule in RULES:
+        kept = set(re.findall(r"by ?\(([\w, ]+)\)", rule["expr"].split(" > ")[0]))
+        for text in rule["annotations"].values():
+            for label in re.findall(r"\{\{ ?\$labels\.(\w+) ?\}\}", text):
+                assert not kept or any(label in names.split(", ") for names in kept), (rule["alert"], label)
+            assert (
+                text.count("{{")
+                == text.count("}}")
+                == len(re.findall(r"\{\{ ?\$(?:labels\.\w+|value)[^{}]*\}\}", text))
+            )
