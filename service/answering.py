@@ -103,6 +103,8 @@ def search_options(request: SearchRequest, model: Served) -> SearchOptions:
     own, longest = model.bundle.card.search, model.bundle.card.limits.target_length
     n_best = (request.alternatives or 0) + 1
     beam = request.beam_size or max(own.beam, n_best)
+    if beam > model.width:
+        raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
     if n_best > beam:
         raise Problem.in_field("alternatives", f"must be fewer than beam_size, which is {beam}")
     if request.max_length and request.max_length > longest:

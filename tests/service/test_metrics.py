@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 import seq2seq
 from service.app import create_app
 from service.metrics import REASONS
+from tests.service.conftest import sentences
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())
@@ -23,7 +24,7 @@ ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 SHORT = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
-LONG = SHORT | {"q": ["Ein Hund läuft im Park."] * 100}
+LONG = SHORT | {"q": [german for german, _ in sentences()[:100]]}
 DURATION = re.compile(r"\d+[smhd]")
 
 

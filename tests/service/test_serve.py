@@ -18,10 +18,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serve import champion
+from interlinear.serve import champion, told
 from registry.store import Store
 from service.app import create_app
-from service.settings import Settings
+from service.settings import ModelPlace, Settings
+from tests.service.conftest import sentences
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def ask(url: str, **request: object) -> dict:
 def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
     with process("--model", f"mt={bundles.de_en}", folder=tmp_path, INTERLINEAR_SERVE_SLOTS="1") as child:
         url, answers = address(child), []
-        texts = {"q": ["Ein Hund läuft im Park."] * 100, "source": "de", "target": "en"}
+        texts = {"q": [german for german, _ in sentences()[:100]], "source": "de", "target": "en"}
         asking = threading.Thread(target=lambda: answers.append(ask(f"{url}/translate", **texts)))
         asking.start()
         while (
@@ -104,3 +105,51 @@ def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypa
             said = capsys.readouterr().err
             assert sentence in said
             assert said.count("\n") == 1, said
+
+
+def test_an_option_goes_before_the_file_and_the_file_before_the_environment(tmp_path, monkeypatch):
+    file = tmp_path / "service.yaml"
+    file.write_text(
+        "models: [{place: a, slots: 3}, {place: b}]\nbeam: 3\nqueue_texts: 8\norigins: [https://a.example]\n"
+    )
+    for name, value in (("BEAM", "4"), ("SLOTS", "7"), ("QUEUE_TEXTS", "9"), ("TRUSTED_PROXIES", '["10.0.0.2"]')):
+        monkeypatch.setenv(f"INTERLINEAR_SERVE_{name}", value)
+    settings = told(file, queue_texts=10, models=(), origins=[], rate=None)
+    assert (settings.queue_texts, settings.beam, settings.slots) == (10, 3, 7)
+    assert [(model.place, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
+    assert (settings.origins, settings.trusted_proxies) == (("https://a.example",), ("10.0.0.2",))
+    assert [model.place for model in told(file, models=(ModelPlace(place="c"),)).models] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("models: [{place: a, slot: 3}]", "--config {file}: models.0.slot: extra inputs are not permitted"),
+        ("beam: wide", "--config {file}: beam: input should be a valid integer"),
+        ("origins: [example.org]", "--config {file}: origins: must be like https://example.org"),
+        ("bogus: 1", "--config {file}: bogus: extra inputs are not permitted"),
+        ("1: 1", "--config {file}: 1: extra inputs are not permitted"),
+        ("models: [{place: A, beam: 9}]", "models: A: a beam of 9 is wider than the service's own, 5"),
+        ("- models", "--config {file}: holds no settings"),
+        ("models: [", "--config {file}: cannot be read"),
+        ("\0", "--config {file}: cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_is_said_in_a_sentence(content, sentence, tmp_path, capsys):
+    file = tmp_path / "service.yaml"
+    file.write_text(content)
+    assert interlinear(["serve", "--port", "0", "--config", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert sentence.format(file=file) in said and said.count("\n") == 1, said
+
+
+def test_an_environment_variable_that_cannot_be_is_said_in_a_sentence(monkeypatch, capsys):
+    for name, value, sentence in (
+        ("RATE", "many", "rate: input should be a valid number"),
+        ("ORIGINS", "https://example.org", "lists are written as json"),
+    ):
+        monkeypatch.setenv(f"INTERLINEAR_SERVE_{name}", value)
+        assert interlinear(["serve", "--port", "0", "--model", "mt=nowhere"]) == 2
+        said = capsys.readouterr().err
+        assert sentence in said.lower() and said.count("\n") == 1, said
+        monkeypatch.delenv(f"INTERLINEAR_SERVE_{name}")
