@@ -64,16 +64,21 @@ class Envelope:
         try:
             await self.app(scope, receive, answer)
         except Exception as error:
-            log.error("request %s failed: %s", request_id, place_of(error))
+            problem = failed(error, request_id)
             if status:
                 raise  # the answer has begun: all that is left is to break it off
-            problem = Problem(500, "the service made a mistake; its log has this request's id")
             await response(problem, request_id)(scope, receive, answer)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in METHODS else "other"
             self.metrics.requests.labels(route, method, str(status)).inc()
             self.metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
+
+
+def failed(error: BaseException, request_id: str) -> Problem:
+    """A 500 for what nobody expected, of which the log has the place."""
+    log.error("request %s failed: %s", request_id, place_of(error))
+    return Problem(500, "the service made a mistake; its log has this request's id")
 
 
 def place_of(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from service.problems import problems
 from service.requests import SummarizeRequest, search_request
 from service.schemas import SummarizeResponse
 from service.settings import Settings
+from service.streaming import EVENTS, Stream, streamed
 
 
 def router(settings: Settings) -> APIRouter:
@@ -22,19 +23,19 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/summarize",
         response_model=SummarizeResponse,
-        responses=problems(400, 408, 413, 415, 429, 503, 504),
+        responses=EVENTS | problems(400, 408, 413, 415, 429, 503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def summarize(
         caller: Asking, service: Running, request: Annotated[SummarizeRequest, Depends(body(kind))]
     ) -> Response:
         """Summarize a text or a list of texts."""
-        return await caller.wait_for(summarized(service, request))
+        return await streamed(caller, service, lambda stream: summarized(service, request, stream))
 
     return routes
 
 
-async def summarized(service: Service, request: SummarizeRequest) -> Response:
+async def summarized(service: Service, request: SummarizeRequest, stream: Stream | None) -> Response:
     """Choose the model by its task, and answer. Raises Problem."""
     model = service.models.summarizer(request.model)
 
@@ -47,4 +48,4 @@ async def summarized(service: Service, request: SummarizeRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, [model] * len(request.texts)), respond)
+    return await answer(service, request, items(request, [model] * len(request.texts)), respond, stream)

@@ -77,7 +77,9 @@ def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, 
     store = Store(tracking, create=True)
     run = store.client.create_run(store.experiment("test")).info.run_id
     store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
-    with TestClient(create_app(Settings(models=(champion(tracking),), tracking=tracking))) as client:
+    with TestClient(
+        create_app(Settings(models=(champion(tracking),), tracking=tracking, cache=tmp_path / "cache"))
+    ) as client:
         (model,) = client.get("/models").json()
         assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
         request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "multi30k-de-en@champion"}
