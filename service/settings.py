@@ -51,9 +51,12 @@ class Settings(BaseSettings):
     image_threads: int = Field(2, ge=1, le=64, description="pictures that are decoded at a time")
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")
+    sentences: int = Field(1000, ge=1, description="most sentences in one request")
+    explained: int = Field(30, ge=1, description="most sentences of a text that is explained")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; over it a request is refused with 429")
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")
     seconds: float = Field(60, gt=0, description="longest time for one request, waiting included")
+    heartbeat_seconds: float = Field(10, gt=0, description="between two signs of life in an answer that is streamed")
     grace_seconds: float = Field(30, ge=0, description="time to finish what was accepted when the service is stopped")
 
     keys: Path | None = Field(None, description="the file of `interlinear keys`; where keys are asked for: keys.db")

@@ -77,13 +77,33 @@ def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, 
     store = Store(tracking, create=True)
     run = store.client.create_run(store.experiment("test")).info.run_id
     store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
-    with TestClient(create_app(Settings(models=(champion(tracking),), tracking=tracking))) as client:
+    with TestClient(
+        create_app(Settings(models=(champion(tracking),), tracking=tracking, cache=tmp_path / "cache"))
+    ) as client:
         (model,) = client.get("/models").json()
         assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
         request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "multi30k-de-en@champion"}
         answer = client.post("/translate", json=request).json()
         assert answer["translatedText"] == "A dog is running."
         assert answer["model"] == {"name": "multi30k-de-en", "version": "1"}
+
+
+def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "service.yaml"
+    file.write_text(
+        f"models:\n  - {{name: mt, place: '{bundles.de_en}', slots: 2, beam: 5}}\n"
+        f"  - {{name: head, place: '{bundles.headlines}'}}\nbeam: 6\nsentences: 3\nthreads: 1\n"
+    )
+    monkeypatch.setenv("INTERLINEAR_SERVE_SENTENCES", "2")
+    monkeypatch.setenv("INTERLINEAR_SERVE_TEXTS", "7")
+    settings = told(file, poll_seconds=4.0)
+    assert (settings.sentences, settings.texts, settings.poll_seconds) == (3, 7, 4.0), "option, file, environment"
+    with TestClient(create_app(settings)) as client:
+        first, second = client.get("/models").json()
+        assert (first["name"], first["accepts"]["beam_size"]) == ("mt", 5)
+        assert (second["name"], second["accepts"]["beam_size"]) == ("head", 6)
+        request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "beam_size": 6}
+        assert client.post("/translate", json=request).json()["errors"][0]["field"] == "beam_size"
 
 
 def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypatch, capsys):
@@ -107,24 +127,22 @@ def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypa
             assert said.count("\n") == 1, said
 
 
-def test_an_option_goes_before_the_file_and_the_file_before_the_environment(tmp_path, monkeypatch):
+def test_options_that_are_lists_go_before_the_file_where_they_are_given(tmp_path, monkeypatch):
     file = tmp_path / "service.yaml"
-    file.write_text(
-        "models: [{place: a, slots: 3}, {place: b}]\nbeam: 3\nqueue_texts: 8\norigins: [https://a.example]\n"
-    )
-    for name, value in (("BEAM", "4"), ("SLOTS", "7"), ("QUEUE_TEXTS", "9"), ("TRUSTED_PROXIES", '["10.0.0.2"]')):
-        monkeypatch.setenv(f"INTERLINEAR_SERVE_{name}", value)
-    settings = told(file, queue_texts=10, models=(), origins=[], rate=None)
-    assert (settings.queue_texts, settings.beam, settings.slots) == (10, 3, 7)
+    file.write_text("models: [{place: a, slots: 3}, {place: b}]\norigins: [https://a.example]\n")
+    monkeypatch.setenv("INTERLINEAR_SERVE_TRUSTED_PROXIES", '["10.0.0.2"]')
+    settings = told(file, models=(), origins=[], trusted_proxies=None)
     assert [(model.place, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
     assert (settings.origins, settings.trusted_proxies) == (("https://a.example",), ("10.0.0.2",))
-    assert [model.place for model in told(file, models=(ModelPlace(place="c"),)).models] == ["c"]
+    settings = told(file, models=(ModelPlace(place="c"),), origins=["https://b.example"], trusted_proxies=["10.0.0.3"])
+    assert [model.place for model in settings.models] == ["c"]
+    assert (settings.origins, settings.trusted_proxies) == (("https://b.example",), ("10.0.0.3",))
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("models: [{place: a, slot: 3}]", "--config {file}: models.0.slot: extra inputs are not permitted"),
+        ("models: [{name: mt, plaice: x}]", "--config {file}: models.0.place: field required"),
         ("beam: wide", "--config {file}: beam: input should be a valid integer"),
         ("origins: [example.org]", "--config {file}: origins: must be like https://example.org"),
         ("bogus: 1", "--config {file}: bogus: extra inputs are not permitted"),
