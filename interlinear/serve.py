@@ -3,6 +3,7 @@
 import errno
 import signal
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +12,9 @@ from interlinear.arguments import Device, Tracking
 from seq2seq.errors import CallError, RegistryError, ServiceError
 
 if TYPE_CHECKING:
-    from service.settings import ModelPlace
+    from service.settings import ModelPlace, Settings
 
+PREFIX = "INTERLINEAR_SERVE_"
 HOW = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
 
 
@@ -29,23 +31,78 @@ def serve(
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")] = 8000,
     device: Device = "cpu",
     tracking: Tracking = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="The keys of `interlinear keys`; else keys.db."),
+    ] = None,
+    require_key: Annotated[
+        bool | None, typer.Option("--require-key", show_default=False, help="Work only for those who have a key.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="N", show_default=False, help="Requests a second for each key, else for each address."),
+    ] = None,
+    trusted_proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust-proxy",
+            metavar="ADDRESS",
+            show_default=False,
+            help="A proxy's address or network: its X-Forwarded-For is believed. May be given several times.",
+        ),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors",
+            metavar="ORIGIN",
+            show_default=False,
+            help="Whose pages may ask from a browser, https://example.org. May be given several times.",
+        ),
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="text|json", show_default=False, help="How to log; text by default.")
+    ] = None,
+    access_log: Annotated[
+        bool | None,
+        typer.Option(
+            "--access-log/--no-access-log", show_default=False, help="Log every request; JSON logs do by default."
+        ),
+    ] = None,
 ) -> None:
     """Serve models over REST, with a playground at `/`. SIGTERM and Ctrl-C finish what was accepted, then end.
 
-    Limits, slots and threads are set by environment variables, INTERLINEAR_SERVE_...: see docs/rest-api.md.
+    These and further limits, slots and threads are set by environment variables, INTERLINEAR_SERVE_...: see
+    docs/rest-api.md. How to run it safely: docs/security.md.
     """
+    import logging
+
     import uvicorn
 
+    from interlinear import terminal
     from interlinear.loading import check_device
-    from interlinear.terminal import say
+    from service import logs
     from service.app import create_app
-    from service.settings import Settings
+    from service.server import server_config
 
     check_device(device)
     models = tuple(map(place, model)) if model else (champion(tracking),)
+    given = {
+        "keys": keys,
+        "require_key": require_key,
+        "rate": rate,
+        "trusted_proxies": trusted_proxies,
+        "origins": origins,
+        "log_format": log_format,
+        "access_log": access_log,
+    }
+    settings = told(models=models, device=device, tracking=tracking, **given)
     listening = bound(host, port)
-    app = create_app(Settings(models=models, device=device, tracking=tracking))
-    served, settings = app.state.service.models.served, app.state.service.settings
+    as_json = settings.log_format == "json"
+    logs.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)
+    say = logging.getLogger("interlinear").info if as_json else terminal.say
+    app = create_app(settings)
+    served = app.state.service.models.served
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
     class Server(uvicorn.Server):
@@ -58,17 +115,25 @@ def serve(
     # uvicorn ends in order on these signals and then raises them again: that is how a service is stopped, not an error.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda _signal, _frame: None)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=int(settings.grace_seconds),
-    )
     try:
-        Server(config).run(sockets=[listening])
+        Server(server_config(app)).run(sockets=[listening])
     except OSError as error:  # another process that was bound to the port too has begun to listen first
         raise cannot_listen(error, host, port) from None
+
+
+def told(**given: object) -> "Settings":
+    """The settings: what the command is given, else the environment's. Raises CallError for a value that cannot be."""
+    from pydantic import ValidationError
+
+    from service.settings import Settings
+
+    try:
+        return Settings.model_validate({name: value for name, value in given.items() if value not in (None, [])})
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        name = str(wrong["loc"][0]) if wrong["loc"] else "settings"
+        problem = wrong["msg"].removeprefix("Value error, ")
+        raise CallError(name, problem[:1].lower() + problem[1:], f"see the option, or {PREFIX}{name.upper()}") from None
 
 
 def place(text: str) -> "ModelPlace":

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from service.detection import Detector
 from service.engine import Engine
+from service.gate import Gate
 from service.metrics import Metrics
 from service.models import Models
 from service.pictures import Pictures
@@ -31,6 +32,7 @@ class Service:
     detector: Detector
     pictures: Pictures
     metrics: Metrics
+    gate: Gate
 
 
 def _service(request: Request) -> Service:

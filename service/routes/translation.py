@@ -23,7 +23,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/translate",
         response_model=TranslateResponse,
-        responses=problems(400, 408, 413, 415, 429, 503, 504),
+        responses=problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def translate(
@@ -52,7 +52,7 @@ async def translated(service: Service, request: TranslateRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, models), respond)
+    return await answer(service, request, items(request, models, request.texts), respond)
 
 
 def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:
