@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from interlinear import data, figure, terminal
+from interlinear import data, figure, keys, terminal
 from interlinear.align import align
 from interlinear.bench import bench
 from interlinear.compare import compare
@@ -68,6 +68,7 @@ app.command(rich_help_panel=USE)(translate)
 app.command(rich_help_panel=USE)(align)
 app.command(rich_help_panel=USE)(serve)
 app.command(rich_help_panel=USE)(bench)
+app.add_typer(keys.app, name="keys", rich_help_panel=USE)
 
 
 def run(arguments: Sequence[str]) -> int:

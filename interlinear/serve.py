@@ -15,8 +15,8 @@ from seq2seq.errors import CallError, RegistryError, ServiceError
 if TYPE_CHECKING:
     from service.settings import ModelPlace, Settings
 
+PREFIX = "INTERLINEAR_SERVE_"
 HOW = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
-ENDING = 5  # seconds beyond the grace time until answers that nobody takes are given up
 
 
 def serve(
@@ -48,27 +48,83 @@ def serve(
         float | None,
         typer.Option(metavar="SECONDS", show_default="10", help="Time between two looks at what the aliases mean."),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="The keys of `interlinear keys`; else keys.db."),
+    ] = None,
+    require_key: Annotated[
+        bool | None, typer.Option("--require-key", show_default=False, help="Work only for those who have a key.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="N", show_default=False, help="Requests a second for each key, else for each address."),
+    ] = None,
+    trusted_proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust-proxy",
+            metavar="ADDRESS",
+            show_default=False,
+            help="A proxy's address or network: its X-Forwarded-For is believed. May be given several times.",
+        ),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors",
+            metavar="ORIGIN",
+            show_default=False,
+            help="Whose pages may ask from a browser, https://example.org. May be given several times.",
+        ),
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="text|json", show_default=False, help="How to log; text by default.")
+    ] = None,
+    access_log: Annotated[
+        bool | None,
+        typer.Option(
+            "--access-log/--no-access-log", show_default=False, help="Log every request; JSON logs do by default."
+        ),
+    ] = None,
 ) -> None:
     """Serve models over REST, with a playground at `/`. SIGTERM and Ctrl-C finish what was accepted, then end.
 
     A model that is named by an alias is followed: another version is served once it is loaded, without a request lost.
-    Limits, slots and threads are set in --config or by environment variables, INTERLINEAR_SERVE_...: docs/rest-api.md.
+    These and further limits, slots and threads can stand in --config, or in environment variables,
+    INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md.
     """
+    import logging
+
     import uvicorn
 
+    from interlinear import terminal
     from interlinear.loading import check_device
-    from interlinear.terminal import say
+    from service import logs
     from service.app import create_app
+    from service.server import server_config
 
-    options = {"device": device, "tracking": tracking, "cache": cache, "poll_seconds": poll}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    if model:
-        given["models"] = tuple(map(place, model))
-    settings = configured(config, given)
+    options = {
+        "models": tuple(map(place, model or ())),
+        "device": device,
+        "tracking": tracking,
+        "cache": cache,
+        "poll_seconds": poll,
+        "keys": keys,
+        "require_key": require_key,
+        "rate": rate,
+        "trusted_proxies": trusted_proxies,
+        "origins": origins,
+        "log_format": log_format,
+        "access_log": access_log,
+    }
+    settings = configured(config, options)
     check_device(settings.device)
     if not settings.models:
         settings = settings.model_copy(update={"models": (champion(settings.tracking),)})
     listening = bound(host, port)
+    as_json = settings.log_format == "json"
+    logs.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)
+    say = logging.getLogger("interlinear").info if as_json else terminal.say
     app = create_app(settings)
     service = app.state.service
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -77,8 +133,6 @@ def serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for one in service.models.served:
-                if away := service.catalogue.standing(one).error:
-                    say(away)
                 say(f"{one} is served: {one.task}, {' to '.join(one.bundle.card.languages.values())}")
             say(f"playground {address}/  API {address}/docs  Ctrl-C ends it")
 
@@ -91,21 +145,14 @@ def serve(
     # uvicorn ends in order on these signals and then raises them again: that is how a service is stopped, not an error.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda _signal, _frame: None)
-    served = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=int(settings.grace_seconds) + ENDING,
-    )
     try:
-        Server(served).run(sockets=[listening])
+        Server(server_config(app)).run(sockets=[listening])
     except OSError as error:  # another process that was bound to the port too has begun to listen first
         raise cannot_listen(error, host, port) from None
 
 
-def configured(path: Path | None, given: dict[str, Any]) -> "Settings":
-    """The settings: the options given, then the file, then environment variables. Raises CallError with the key."""
+def configured(path: Path | None, options: dict[str, Any]) -> "Settings":
+    """The settings: the options given, else the file's, else the environment's. Raises CallError with the key."""
     import yaml
     from pydantic import ValidationError
 
@@ -122,13 +169,16 @@ def configured(path: Path | None, given: dict[str, Any]) -> "Settings":
         if not isinstance(content, dict):
             raise CallError(f"--config {path}", "holds no settings", "it begins with models:, see docs/rest-api.md")
     try:
-        return Settings(**(content | given))
+        return Settings(**(content | {name: value for name, value in options.items() if value not in (None, [], ())}))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        where = f"--config {path}" if path else "INTERLINEAR_SERVE_..."
-        raise CallError(where, f"{key}: {said}" if key else said, "see docs/rest-api.md") from None
+        wrong = error.errors(include_url=False)[0]
+        name, problem = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix("Value error, ")
+        problem = problem[:1].lower() + problem[1:]
+        if path and (not name or name.partition(".")[0] in content):
+            raise CallError(
+                f"--config {path}", ": ".join(filter(None, (name, problem))), "see docs/rest-api.md"
+            ) from None
+        raise CallError(name or "settings", problem, f"see the option, or {PREFIX}{name.upper()}") from None
 
 
 def place(text: str) -> "ModelPlace":

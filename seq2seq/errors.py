@@ -80,3 +80,7 @@ class ImageError(RequestError):
 
 class ServiceError(InterlinearError):
     """The service cannot start, cannot be reached, or does not keep what was asked of it."""
+
+
+class KeyFileError(InterlinearError):
+    """The file of API keys cannot be read or written."""

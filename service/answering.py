@@ -39,12 +39,12 @@ class Item:
         return not self.images and not any(text.strip() for text in self.texts.values())
 
 
-def items(request: TextsRequest, models: Sequence[Served]) -> list[Item]:
-    """Every text of a request with its model."""
+def items(request: TextsRequest, models: Sequence[Served], texts: Sequence[str]) -> list[Item]:
+    """Every text of a request, as it is to be read, with its model."""
     places = [f"{request.field}[{i}]" if request.many else request.field for i in range(len(models))]
     return [
         Item(model, {model.source: text}, {model.source: place})
-        for model, text, place in zip(models, request.texts, places, strict=True)
+        for model, text, place in zip(models, texts, places, strict=True)
     ]
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.middleware.cors import CORSMiddleware
 
 from service import problems
 from service.catalogue import Catalogue, load_entries
-from service.dependencies import Service
+from service.dependencies import TIMEOUT_HEADER, Service
 from service.detection import Detector
 from service.engine import Engine
+from service.gate import Gate
 from service.metrics import Metrics
 from service.middleware import BodyLimit, Envelope
 from service.pictures import BASE64_LONGER, Pictures
@@ -25,7 +27,8 @@ ABOUT = """Translations, with a picture or without, edited translations and head
 `/translate`, `/detect`, `/languages` and `/frontend/settings` are LibreTranslate's: its clients work unchanged.
 POST routes take JSON, URL-encoded and multipart forms; a picture is a form's file, or base64.
 Errors are problem details (RFC 9457).
-No key is needed: keep the service on a network that you trust.
+Where the service asks for a key, it goes into `api_key` or `Authorization: Bearer`.
+What is not HTTP as it should be is answered before a route is found: 400, 408, 431, and 503 over too many connections.
 """
 
 
@@ -38,12 +41,13 @@ def create_app(settings: Settings) -> FastAPI:
     engine = Engine([entry.served for entry in entries], settings, metrics)
     catalogue = Catalogue(entries, engine, settings, metrics)
     metrics.ready.set_function(lambda: engine.ready)
-    pictures = Pictures(settings, metrics)
-    service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics)
+    pictures, gate = Pictures(settings, metrics), Gate(settings, metrics)
+    service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics, gate)
     with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        gate.start()
         engine.start()
         catalogue.start()
         try:
@@ -52,6 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
             await asyncio.to_thread(catalogue.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
             pictures.close()
+            await asyncio.to_thread(gate.stop)
 
     app = FastAPI(
         title="Interlinear",
@@ -68,10 +73,18 @@ def create_app(settings: Settings) -> FastAPI:
         limit=settings.body_bytes,
         large={multimodal.PATH: with_picture},
         room=settings.image_room,
-        seconds=settings.seconds,
+        seconds=settings.body_seconds,
         metrics=metrics,
     )
-    app.add_middleware(Envelope, metrics=metrics)  # the last one added is the outermost
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID"],
+            expose_headers=["X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy"],
+        )
+    app.add_middleware(Envelope, settings=settings, metrics=metrics, gate=gate)  # the last one added is the outermost
     problems.install(app)
     app.include_router(translation.router(settings))
     app.include_router(multimodal.router(settings))
@@ -89,8 +102,21 @@ def create_app(settings: Settings) -> FastAPI:
             details = problems.ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas = description.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(details.pop("$defs", {}), ProblemDetails=details)
+            describe_keys(description, settings)
             app.openapi_schema = description
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
+
+
+def describe_keys(description: dict[str, Any], settings: Settings) -> None:
+    """Say in OpenAPI which operations take a key: those that do work, and by option the metrics."""
+    if settings.key_file is None:
+        return
+    description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            required = settings.metrics_key if path == "/metrics" else settings.require_key
+            if "requestBody" in operation or (path == "/metrics" and required):
+                operation["security"] = [{"key": []}] if required else [{}, {"key": []}]

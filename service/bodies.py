@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from service.dependencies import Running
 from service.engine import here_or_aside
+from service.gate import bearer
 from service.pictures import MEDIA
-from service.problems import Problem, invalid, shown
+from service.problems import Problem, invalid, problems, shown
 from service.requests import Asked
 
 T = TypeVar("T", bound=Asked)
@@ -22,16 +24,20 @@ MOST_FIELDS = 1000
 SHORT = 2**16  # bytes that are read in less time than a thread takes to wake
 
 
-def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
-    """A dependency that reads the body as a `kind`. Raises Problem: 400 with the field at fault, 413, 415."""
+def body(kind: type[T]) -> Callable[..., Awaitable[T]]:
+    """A dependency that lets the caller in by its key, and reads the body as a `kind`.
 
-    async def read(request: Request) -> T:
-        media, options = parse_options_header(request.headers.get("content-type") or b"")
-        if media.decode("latin-1") not in (JSON, URLENCODED, MULTIPART):
-            raise Problem(
-                415,
-                f"a body is {JSON}, {URLENCODED} or {MULTIPART}, not {shown(media.decode('latin-1')) or 'of no type'}",
-            )
+    Raises Problem: 400 with the field at fault, 401, 403, 408, 413, 415, 429. A key in a header is looked at before the
+    body is read; one in the body before the rest of it is validated.
+    """
+
+    async def read(request: Request, service: Running) -> T:
+        if key := bearer(request):
+            service.gate.admit(request, key)
+        named, options = parse_options_header(request.headers.get("content-type") or b"")
+        media = named.decode("latin-1")
+        if media not in (JSON, URLENCODED, MULTIPART):
+            raise Problem(415, f"a body is {JSON}, {URLENCODED} or {MULTIPART}, not {shown(media) or 'of no type'}")
         if (charset := options.get(b"charset", b"utf-8").decode("latin-1").lower()) not in (
             "utf-8",
             "utf8",
@@ -41,24 +47,23 @@ def body(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
         if (coding := request.headers.get("content-encoding", "identity").lower()) != "identity":
             raise Problem(415, f"a body is sent as it is, without the content encoding {shown(coding)}")
         content = await request.body()
-        return await here_or_aside(len(content) <= SHORT, parse, kind, content, media.decode("latin-1"), options)
+        short = len(content) <= SHORT
+        try:
+            fields = await here_or_aside(short, parse, kind, content, media, options)
+        except Problem:
+            if not key:
+                service.gate.admit(request, None)
+            raise
+        if not key:
+            given = fields.get("api_key")
+            service.gate.admit(request, given if isinstance(given, str) else None)
+        return await here_or_aside(short, validated, kind, fields, media == JSON)
 
     return read
 
 
-def parse(kind: type[T], content: bytes, media: str, options: dict[bytes, bytes]) -> T:
-    """A body of one of the three media types as a `kind`. Raises Problem."""
-    try:
-        if media == JSON:
-            return kind.model_validate(parse_json(content), strict=True)
-        pairs = parse_multipart(content, options, kind.file) if media == MULTIPART else parse_urlencoded(content)
-        return kind.model_validate(gather(pairs, kind.repeated))
-    except ValidationError as error:
-        raise invalid(error, known=kind.names()) from None
-
-
 def described(kind: type[Asked]) -> dict[str, Any]:
-    """The same body for OpenAPI; part of a route's `openapi_extra`."""
+    """The same body for OpenAPI, and how letting it in may fail; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
     plain = {"schema": schema, "example": kind.example}
@@ -72,10 +77,30 @@ def described(kind: type[Asked]) -> dict[str, Any]:
             "encoding": {name: {"contentType": ", ".join(MEDIA)}},
             "example": example,
         }
-    return {"requestBody": {"required": True, "content": content}}
+    failing = problems(400, 401, 403, 408, 413, 415, 429)
+    return {
+        "requestBody": {"required": True, "content": content},
+        "responses": {str(status): said for status, said in failing.items()},
+    }
 
 
-def parse_json(content: bytes) -> Any:
+def parse(kind: type[Asked], content: bytes, media: str, options: dict[bytes, bytes]) -> dict[str, Any]:
+    """The fields by name of a body of one of the three media types, not yet validated. Raises Problem."""
+    if media == JSON:
+        return parse_json(content)
+    pairs = parse_multipart(content, options, kind.file) if media == MULTIPART else parse_urlencoded(content)
+    return dict(gather(pairs, kind.repeated))
+
+
+def validated(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
+    """The fields as a `kind`; what comes in a form is text, of which `strict` makes no numbers. Raises Problem."""
+    try:
+        return kind.model_validate(fields, strict=strict)
+    except ValidationError as error:
+        raise invalid(error, known=kind.names()) from None
+
+
+def parse_json(content: bytes) -> dict[str, Any]:
     """JSON as RFC 8259 has it: UTF-8, no NaN, no key twice. Raises Problem."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from service.catalogue import Catalogue
 from service.detection import Detector
 from service.engine import Engine
+from service.gate import Gate
 from service.metrics import Metrics
 from service.models import Models
 from service.pictures import Pictures
@@ -32,6 +33,7 @@ class Service:
     detector: Detector
     pictures: Pictures
     metrics: Metrics
+    gate: Gate
 
     @property
     def models(self) -> Models:

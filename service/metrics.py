@@ -1,10 +1,18 @@
 """What Prometheus reads. Labels are routes, statuses, model names and reasons: few, and never a caller's words."""
 
+from typing import get_args
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-# Why a request was not answered: too much waits (texts, or tokens x beam), the service ends, its time was over, its
-# caller has gone.
-REASONS = ("queue_texts", "queue_tokens", "stopping", "deadline", "gone")
+from seq2seq.errors import ImageProblem
+
+REASONS = (  # why a request was not answered
+    "queue_texts", "queue_tokens", "room_bytes",  # too much waits: texts, tokens x beam, bytes of pictures
+    "no_key", "bad_key", "expired", "revoked", "quota", "rate",  # its key, or its caller has had enough
+    "headers", "slow", "slow_body", "body", "http", "connections",  # as it arrived
+    *(f"image_{kind}" for kind in get_args(ImageProblem)),  # what is wrong with its picture
+    "stopping", "deadline", "gone",  # the service ends, its time was over, its caller has gone
+)  # fmt: skip
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 

@@ -33,6 +33,10 @@ class Served:
         """The name of its first text source."""
         return next(iter(self.bundle.card.model.texts))
 
+    def reads(self, text: str) -> bool:
+        """Whether a text is short enough."""
+        return len(self.bundle.tokenizers[self.source].encode(text).ids) <= self.bundle.card.limits.source_length
+
     @property
     def picture(self) -> tuple[str, ImageNetwork] | None:
         """The name of the source that is a picture, and the network that reads it; None where it reads none."""

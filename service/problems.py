@@ -144,11 +144,13 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 _MEANINGS = {
     400: "The request is not one that can be answered; the field at fault is named",
+    401: "A key is needed, or the key given is malformed, unknown or expired",
+    403: "The key has been revoked",
     408: "The body did not arrive in the time that the service allows",
     413: "The body, or a picture in it, is over the limit",
     415: "The body is neither JSON nor a form, or a picture is of a format that is not read",
     422: "The picture is damaged, moves, or has too many pixels",
-    429: "Too much waits already; `Retry-After` says when to come again",
+    429: "Too much waits already, or the caller's rate or quota is used up; `Retry-After` says when to come again",
     503: "The service is not ready, or is being stopped",
     504: "The time that the caller or the service allows was over",
 }

@@ -42,7 +42,7 @@ class Asked(BaseModel):
     repeated: ClassVar[str | None] = None  # what a form may give several times
     file: ClassVar[str | None] = None  # what a multipart form may give as a file
 
-    api_key: str | None = Field(None, max_length=512, description="accepted and not needed: this service asks for none")
+    api_key: str | None = Field(None, max_length=512, description="a key, where the service asks for one")
 
     @classmethod
     def names(cls) -> list[str]:
@@ -148,6 +148,11 @@ class SummarizeRequest(TextsRequest):
     done: ClassVar[str] = "summarized"
 
     text: str | list[str]
+    long: Literal["refuse", "lead"] | None = Field(
+        None,
+        description="a text that is longer than the model reads is refused (the default), or `lead`: reduced to as "
+        "many of its leading sentences as it reads",
+    )
 
 
 class MultimodalRequest(SearchRequest):

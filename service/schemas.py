@@ -78,12 +78,23 @@ class PostEditResponse(Answered):
     explanations: Explanations = None
 
 
+class Reduction(Answered):
+    """What was read of a text that was longer than the model reads."""
+
+    sentences: int = Field(description="leading sentences that were read", examples=[7])
+    of: int = Field(description="sentences of the whole text", examples=[31])
+    characters: int = Field(description="of the text, as far as it was read", examples=[982])
+
+
 class SummarizeResponse(Answered):
     """What `/summarize` answers. Where `text` was a list, what belongs to one text is a list in its order."""
 
     summaries: str | list[str] = Field(examples=["Dog runs"])
     alternatives: Alternatives = None
     scores: Scores = None
+    reduced: Reduction | list[Reduction | None] | None = Field(
+        None, description="with `long: lead`, where a text was reduced; in a list null for one that was read whole"
+    )
     model: ModelIdentity
     explanations: Explanations = None
 

@@ -1,14 +1,17 @@
-"""What a service is told when it starts: which models, and how much it takes on."""
+"""What a service is told when it starts: which models, how much it takes on, and from whom."""
 
+import ipaddress
+import re
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seq2seq.images import MOST_BYTES, MOST_PIXELS
 
 MIB = 2**20
+ORIGIN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
 
 
 class ModelPlace(BaseModel):
@@ -55,6 +58,46 @@ class Settings(BaseSettings):
     seconds: float = Field(60, gt=0, description="longest time for one request, waiting included")
     heartbeat_seconds: float = Field(10, gt=0, description="between two signs of life in an answer that is streamed")
     grace_seconds: float = Field(30, ge=0, description="time to finish what was accepted when the service is stopped")
+
+    keys: Path | None = Field(None, description="the file of `interlinear keys`; where keys are asked for: keys.db")
+    require_key: bool = Field(False, description="whether work is done only for those who have a key")
+    metrics_key: bool = Field(False, description="whether `/metrics` is read only by those who have a key")
+    rate: float | None = Field(None, gt=0, le=1e6, description="requests a second of a key, else of an address")
+    burst: int | None = Field(None, ge=1, description="requests at once; default: what a second brings, at least one")
+    trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
+    origins: tuple[str, ...] = Field((), description="whose pages may ask from a browser (CORS), or `*`")
+
+    header_bytes: int = Field(16 * 1024, ge=1024, description="longest request line and headers together")
+    header_fields: int = Field(100, ge=16, description="most headers of a request")
+    header_seconds: float = Field(10, gt=0, description="time for a request's headers to arrive")
+    body_seconds: float = Field(30, gt=0, description="time for a request's body to arrive")
+    connections: int = Field(1000, ge=1, description="most connections; further ones are answered 503")
+
+    log_format: Literal["text", "json"] = "text"
+    access_log: bool | None = Field(None, description="a line for every request; default: in JSON logs")
+
+    @property
+    def key_file(self) -> Path | None:
+        """Where keys are kept, if keys are used at all."""
+        return self.keys or (Path("keys.db") if self.require_key or self.metrics_key else None)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _addresses(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError:
+                raise ValueError(f"must be an IP address or network, not {proxy!r}") from None
+        return proxies
+
+    @field_validator("origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not ORIGIN.fullmatch(origin):
+                raise ValueError(f"must be like https://example.org, without a path, not {origin!r}")
+        return origins
 
     @model_validator(mode="after")
     def _beams(self) -> Self:

@@ -32,3 +32,12 @@ const post = (path, request, signal) =>
 export const detect = (q, signal) => post("/detect", { q }, signal);
 export const translate = (request, signal) => post("/translate", request, signal);
 export const summarize = (request, signal) => post("/summarize", request, signal);
+
+export const postEdit = (request, signal) => post("/post-edit", request, signal);
+
+// As a form, so that a picture travels as it is.
+export function multimodal(request, signal) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries(request)) body.append(name, value);
+  return ask("/translate/multimodal", { method: "POST", body, signal });
+}

@@ -2,20 +2,55 @@
 
 import * as api from "./api.js";
 import { byId, element, segments } from "./elements.js";
+import { drawEdits } from "./edits.js";
 import { drawHeatmap } from "./heatmap.js";
 import { Interlinear } from "./interlinear.js";
+import { Picture } from "./picture.js";
+import { SOURCES, Sources } from "./sources.js";
 
 const ALTERNATIVES = 3;
 const QUIET = 200; // milliseconds before waiting shows at all
 const TITLES = { attention: "Attention", word_attention: "Words", gated: "Gated", uam: "UAM" };
 const TASKS = {
-  translation: { title: "Translate", ask: api.translate, text: (answer) => answer.translatedText },
-  summarization: { title: "Summarize", ask: api.summarize, text: (answer) => answer.summaries },
+  translation: {
+    title: "Translate",
+    ask: api.translate,
+    text: (answer) => answer.translatedText,
+    given: () => text.value.trim() && { q: text.value, ...chosen() },
+  },
+  multimodal: {
+    title: "Picture",
+    ask: api.multimodal,
+    text: (answer) => answer.translatedText,
+    given: () => (text.value.trim() || picture.file) && {
+      ...(text.value.trim() && { q: text.value }),
+      ...(picture.file && { image: picture.file }),
+      ...chosen(),
+    },
+  },
+  "post-edit": {
+    title: "Post-edit",
+    ask: api.postEdit,
+    text: (answer) => answer.editedText,
+    given: () => mt.value.trim() && {
+      translation: mt.value,
+      ...(text.value.trim() && { source_text: text.value }),
+      ...chosen(),
+    },
+  },
+  summarization: {
+    title: "Summarize",
+    ask: api.summarize,
+    text: (answer) => answer.summaries,
+    given: () => text.value.trim() && { text: text.value, long: "lead" },
+  },
 };
 
-const [text, source, target, model] = ["text", "source", "target", "model"].map(byId);
+const [text, mt, source, target, model] = ["text", "mt", "source", "target", "model"].map(byId);
 const [translation, problem, looks, hint] = ["translation", "problem", "looks", "hint"].map(byId);
 const gloss = new Interlinear(byId("gloss"));
+const sources = new Sources(byId("sources"));
+const picture = new Picture(() => task === "multimodal", () => schedule(0));
 const names = new Map();
 
 let served = [];
@@ -28,6 +63,9 @@ let asking = new AbortController();
 let timer = 0;
 
 const translating = () => task === "translation";
+const pairing = () => task !== "summarization"; // there are two languages to choose
+const detecting = () => pairing() && source.value === "auto";
+const chosen = () => ({ source: source.value, target: target.value });
 const fitting = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
 const identity = (m) => `${m.name}@${m.version}`;
 const version = (m) => (/^\d+$/.test(m.version) ? `v${m.version}` : m.version);
@@ -52,18 +90,21 @@ function choose(chosen) {
     schedule(0);
   });
   const choices = served.filter((m) => m.task === task).map((m) => new Option(label(m), identity(m)));
-  model.replaceChildren(...(translating() && choices.length > 1 ? [new Option("Model by languages", "")] : []), ...choices);
-  for (const id of ["source", "target"]) byId(id).hidden = !translating();
-  for (const id of ["given", "written"]) byId(id).hidden = translating();
+  model.replaceChildren(...(pairing() && choices.length > 1 ? [new Option("Model by languages", "")] : []), ...choices);
+  for (const id of ["source", "target"]) byId(id).hidden = !pairing();
+  for (const id of ["given", "written"]) byId(id).hidden = pairing();
+  byId("attach").hidden = task !== "multimodal";
+  byId("draft").hidden = task !== "post-edit";
   offer();
   scores();
 }
 
 // The languages that can be chosen with the model that is chosen; a pair that is not served is not offered.
 function offer() {
-  if (!translating()) return mark();
+  if (!pairing()) return mark();
   const pairs = fitting().map((m) => m.languages);
-  refill(source, [new Option("Detect language", "auto"), ...options(unique(pairs.map((p) => p.source)))]);
+  const detect = task === "post-edit" ? [] : [new Option("Detect language", "auto")];
+  refill(source, [...detect, ...options(unique(pairs.map((p) => p.source)))]);
   const possible = pairs.filter((p) => source.value === "auto" || p.source === source.value);
   refill(target, options(unique(possible.map((p) => p.target))));
   mark();
@@ -71,7 +112,7 @@ function offer() {
 
 // The languages of what is read and of what is written.
 function pair(detected) {
-  if (translating()) return [source.value === "auto" ? detected : source.value, target.value];
+  if (pairing()) return [source.value === "auto" ? detected : source.value, target.value];
   const { source: from, target: into } = fitting()[0].languages;
   return [from, into];
 }
@@ -79,17 +120,19 @@ function pair(detected) {
 function mark(detected) {
   const [from, into] = pair(detected);
   byId("pair-mark").textContent = [...new Set([from, into])].filter(Boolean).join(" ⁄ ").toUpperCase() || "\u00a0";
-  byId("detected").textContent = translating() && source.value === "auto" && detected ? (names.get(detected) ?? detected) : "";
+  byId("detected").textContent = detecting() && detected ? (names.get(detected) ?? detected) : "";
   const back = translating() && fitting().some((m) => m.languages.source === target.value && m.languages.target === from);
   byId("swap").hidden = !back;
   text.lang = from ?? "";
-  translation.lang = into ?? "";
+  mt.lang = translation.lang = into ?? "";
 }
 
 function fit() {
-  text.style.height = "auto";
-  text.style.height = `${text.scrollHeight}px`;
-  const length = [...text.value].length;
+  for (const area of [text, mt]) {
+    area.style.height = "auto";
+    area.style.height = `${area.scrollHeight}px`;
+  }
+  const length = Math.max(...[text, mt].map((area) => (area === mt && task !== "post-edit" ? 0 : [...area.value].length)));
   byId("count").textContent = `${length.toLocaleString("en")} / ${limit.toLocaleString("en")}`;
   byId("count").classList.toggle("over", length > limit);
 }
@@ -103,11 +146,17 @@ function clear() {
   shown = null;
   say("");
   translation.textContent = "";
+  note();
   for (const id of ["time", "answered-by", "detected"]) byId(id).textContent = "";
   for (const id of ["copy", "link"]) byId(id).disabled = true;
   looks.hidden = true;
   hint.hidden = false;
   old(false);
+}
+
+function note(reduced) {
+  byId("note").hidden = !reduced;
+  if (reduced) byId("note").textContent = `The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`;
 }
 
 function old(is) {
@@ -118,7 +167,7 @@ function old(is) {
 function schedule(delay = typing) {
   clearTimeout(timer);
   asking.abort();
-  if (text.value.trim()) timer = setTimeout(ask, delay);
+  if (TASKS[task].given()) timer = setTimeout(ask, delay);
   else clear();
 }
 
@@ -128,9 +177,8 @@ async function ask() {
   const { signal } = (asking = new AbortController());
   const waiting = setTimeout(() => old(true), QUIET);
   try {
-    if (translating() && source.value === "auto") await turn(signal);
-    const given = translating() ? { q: text.value, source: source.value, target: target.value } : { text: text.value };
-    const request = { ...given, explain: true };
+    if (translating() && detecting()) await turn(signal);
+    const request = { ...TASKS[task].given(), explain: true };
     const widest = Math.max(...fitting().map((m) => m.accepts.beam_size));
     if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
     if (model.value) request.model = model.value;
@@ -138,7 +186,7 @@ async function ask() {
     const answer = await TASKS[task].ask(request, signal);
     if (signal.aborted) return; // a newer text is on its way
     const languages = pair(answer.detectedLanguage?.language);
-    show({ ...answer, text: TASKS[task].text(answer), languages, milliseconds: performance.now() - started });
+    show({ ...answer, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started });
   } catch (error) {
     if (signal.aborted) return;
     old(Boolean(shown));
@@ -178,27 +226,45 @@ function show(answer) {
   old(false);
   translation.textContent = answer.text;
   byId("time").textContent = `${Math.round(answer.milliseconds)} ms`;
+  note(answer.reduced);
   byId("answered-by").textContent = `${answer.model.name} · ${version(answer.model)}`;
   for (const id of ["copy", "link"]) byId(id).disabled = false;
   mark(answer.detectedLanguage?.language);
   scores();
-  const explanation = answer.explanations[0];
-  const kinds = Object.keys(explanation.matrices);
-  if (!kinds.includes(matrix)) matrix = kinds[0];
-  segments(byId("matrices"), Object.fromEntries(kinds.map((kind) => [kind, TITLES[kind] ?? kind])), matrix, (kind) => {
+  const kinds = views(answer.explanations[0]);
+  if (!(matrix in kinds)) matrix = Object.keys(kinds)[0];
+  segments(byId("matrices"), Object.fromEntries(Object.entries(kinds).map(([kind, { title }]) => [kind, title])), matrix, (kind) => {
     matrix = kind;
     draw();
   });
   hint.hidden = true;
-  looks.hidden = !explanation.target.length;
+  looks.hidden = !answer.explanations[0].target.length;
   draw();
   alternatives();
 }
 
+// What the words can be shown beside: the matrices of a text, or of each of several.
+function views(explanation) {
+  const { target, sources: several, gate } = explanation;
+  const own = (title, source, weights) => ({ title, explanation: { source, target, gate, matrices: { weights } } });
+  const kinds = Object.entries(several ?? { "": { words: explanation.source, matrices: explanation.matrices } }).flatMap(([name, { words, matrices }]) =>
+    !words ? [] : Object.entries(matrices).map(([kind, weights]) => {
+      const title = [name && (SOURCES[name] ?? name), (!name || Object.keys(matrices).length > 1) && (TITLES[kind] ?? kind)];
+      return [name + kind, { name, ...own(title.filter(Boolean).join(", "), words, weights) }];
+    }),
+  );
+  return Object.fromEntries(kinds);
+}
+
 function draw() {
-  const { explanations, languages } = shown;
-  gloss.show(explanations[0], matrix, languages);
-  drawHeatmap(byId("heat"), explanations[0], matrix, byId("readout"));
+  const { explanations, languages, operations } = shown;
+  const view = views(explanations[0])[matrix];
+  for (const id of ["lines", "table"]) byId(id).hidden = !view;
+  drawEdits(operations, languages[1]);
+  sources.show(explanations[0], shown.picture, languages[1] ?? "");
+  if (!view) return;
+  gloss.show(view.explanation, "weights", view.name === "mt" ? [languages[1], languages[1]] : languages);
+  drawHeatmap(byId("heat"), view.explanation, "weights", byId("readout"));
 }
 
 function alternatives() {
@@ -227,7 +293,7 @@ function scores() {
 
 // What is on the page, as an address: the part behind # stays in the browser.
 function address() {
-  const choice = translating() ? { source: source.value, target: target.value } : { task };
+  const choice = { ...(!translating() && { task }), ...(pairing() && chosen()), ...(task === "post-edit" && { mt: mt.value }) };
   const parts = new URLSearchParams({ q: text.value, ...choice });
   if (model.value) parts.set("model", model.value);
   return `${location.origin}${location.pathname}#${parts}`;
@@ -243,6 +309,7 @@ function restore() {
     if (select !== target) offer();
   }
   if (parts.has("q")) text.value = parts.get("q");
+  if (parts.has("mt")) mt.value = parts.get("mt");
 }
 
 async function copy(button, content) {
@@ -273,13 +340,15 @@ async function begin() {
   mark();
   fit();
   byId("status").textContent = `ready · ${served.length} ${served.length === 1 ? "model" : "models"}`;
-  if (text.value.trim()) ask();
+  if (TASKS[task].given()) ask();
 }
 
-text.addEventListener("input", () => { fit(); schedule(); });
-text.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
+for (const area of [text, mt]) {
+  area.addEventListener("input", () => { fit(); schedule(); });
+  area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) schedule(0); });
+}
 for (const select of [model, source, target]) select.addEventListener("change", () => { offer(); schedule(0); });
-byId("clear").onclick = () => { text.value = ""; fit(); schedule(); text.focus(); };
+byId("clear").onclick = () => { text.value = mt.value = ""; picture.take(null); fit(); schedule(); text.focus(); };
 byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, shown.text);
 byId("link").onclick = ({ currentTarget }) => copy(currentTarget, address());
 byId("theme").onclick = theme;

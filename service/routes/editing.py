@@ -25,7 +25,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/post-edit",
         response_model=PostEditResponse,
-        responses=problems(400, 408, 413, 415, 429, 503, 504),
+        responses=problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def post_edit(

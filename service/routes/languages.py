@@ -30,7 +30,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/detect",
         response_model=list[Detection],
-        responses=problems(400, 408, 413, 415, 503, 504),
+        responses=problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def detect(
@@ -46,6 +46,8 @@ def router(settings: Settings) -> APIRouter:
         first = next(iter(service.models.doing("translation")), None)
         pair = [NamedLanguage(code=code, name=languages.name(code)) for code in first.pair] if first else None
         return FrontendSettings(
+            apiKeys=service.gate.keys is not None,
+            keyRequired=service.settings.require_key,
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
             language=LanguagePair(source=pair[0], target=pair[1]) if pair else None,

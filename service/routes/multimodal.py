@@ -27,7 +27,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         PATH,
         response_model=TranslateResponse,
-        responses=problems(400, 408, 413, 415, 422, 429, 503, 504),
+        responses=problems(422, 503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def translate_multimodal(

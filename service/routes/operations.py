@@ -1,6 +1,6 @@
 """For those who run the service: which models it has, whether it is well, what Prometheus counts."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
@@ -74,8 +74,12 @@ async def ready(service: Running) -> Health:
 
 
 @routes.get(
-    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(401, 403)},
 )
-async def metrics(service: Running) -> Response:
-    """Counters and histograms in Prometheus's text format."""
+async def metrics(request: Request, service: Running) -> Response:
+    """Counters and histograms in Prometheus's text format; by option only for those who have a key."""
+    if service.settings.metrics_key:
+        service.gate.check(request)
     return Response(service.metrics.page(), media_type=CONTENT_TYPE_LATEST)

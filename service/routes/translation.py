@@ -24,7 +24,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/translate",
         response_model=TranslateResponse,
-        responses=EVENTS | problems(400, 408, 413, 415, 429, 503, 504),
+        responses=EVENTS | problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def translate(
@@ -53,7 +53,7 @@ async def translated(service: Service, request: TranslateRequest, stream: Stream
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, models), respond, stream)
+    return await answer(service, request, items(request, models, request.texts), respond, stream)
 
 
 def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:

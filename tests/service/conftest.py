@@ -26,6 +26,7 @@ from seq2seq.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
+from service.server import server_config
 from service.settings import ModelPlace, Settings
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 
@@ -241,7 +242,7 @@ def settings(bundles: Bundles) -> Settings:
 def started(settings: Settings) -> Iterator[str]:
     """A real server in a thread, on a free port of loopback; gives its address."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning"))
+    server = uvicorn.Server(server_config(create_app(settings)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

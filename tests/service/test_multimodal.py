@@ -271,7 +271,7 @@ def test_bodies_that_are_held_are_bounded(settings, serving):
 
 
 def test_a_body_that_does_not_arrive_is_given_up(settings, serving):
-    with serving(settings.model_copy(update={"seconds": 2.0})) as address:
+    with serving(settings.model_copy(update={"body_seconds": 2.0})) as address:
         host, port = address.removeprefix("http://").split(":")
         head = f"POST {ROUTE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
         with socket.create_connection((host, int(port))) as caller:

@@ -38,7 +38,8 @@ def test_every_problem_is_declared_as_one(description):
                     assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, (path, method, status)
     assert "error" in description["components"]["schemas"]["ProblemDetails"]["properties"]
     for route in ALL:
-        assert {"400", "413", "415", "429", "503", "504"} <= set(description["paths"][route]["post"]["responses"])
+        declared = set(description["paths"][route]["post"]["responses"])
+        assert {"400", "401", "403", "408", "413", "415", "429", "503", "504"} <= declared
 
 
 @pytest.mark.parametrize("route", [*ALL, "/detect"])

@@ -1,5 +1,6 @@
 """The playground in a real browser, with real typing, against a real model."""
 
+import io
 import re
 import shutil
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from service.settings import ModelPlace
+from tests.service.balls import picture
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
@@ -34,10 +36,10 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(address) else elsewhere.append(request.url))
     page.goto(address)
-    expect(page.locator("#status")).to_have_text("ready · 3 models")
+    expect(page.locator("#status")).to_have_text("ready · 5 models")
     yield page
     page.close()
-    assert [line for line in said if "status of 400" not in line] == [], "the console has something to say"
+    assert [line for line in said if "status of 4" not in line] == [], "the console has something to say"
     assert elsewhere == []
 
 
@@ -123,7 +125,7 @@ def test_swap_and_link_and_theme(page, address, browser):
 
 
 def test_the_task_is_chosen_and_headlines_show_every_matrix_and_the_gate(page, address):
-    expect(page.locator("#tasks button")).to_have_text(["Translate", "Summarize"])
+    expect(page.locator("#tasks button")).to_have_text(["Translate", "Picture", "Post-edit", "Summarize"])
     page.locator("#tasks button", has_text="Summarize").click()
     expect(page.locator("#source, #target, #swap").filter(visible=True)).to_have_count(0)
     expect(page.locator("#model option")).to_have_text([re.compile("^headlines")])
@@ -148,6 +150,105 @@ def test_the_task_is_chosen_and_headlines_show_every_matrix_and_the_gate(page, a
     expect(page.locator("#translation")).to_have_text("Dog sits")
     page.goto(f"{address}/#q=Ein+Mann+spielt.&source=de&target=en")
     expect(page.locator("#translation")).to_have_text("A man is playing.")
+
+
+def drop(page: Page, event: str, data: bytes) -> None:
+    """A picture comes by the mouse (`drop`) or out of the clipboard (`paste`)."""
+    page.evaluate(
+        """([event, bytes]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(bytes)], "dropped.png", { type: "image/png" }));
+            const options = { bubbles: true, cancelable: true };
+            const happened = event === "paste"
+                ? new ClipboardEvent(event, { ...options, clipboardData: transfer })
+                : new DragEvent(event, { ...options, dataTransfer: transfer });
+            document.getElementById("text").dispatchEvent(happened);
+        }""",
+        [event, list(data)],
+    )
+
+
+def png(colour: str, corner: tuple[int, int] = (0, 0)) -> bytes:
+    file = io.BytesIO()
+    picture(colour, corner).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_picture_is_chosen_dropped_or_pasted_and_its_regions_are_shown_word_by_word(page):
+    page.locator("#tasks button", has_text="Picture").click()
+    page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
+    expect(page.locator("#translation")).to_have_text("Der rote Ball.")
+    expect(page.locator("#name")).to_have_text("ball.png")
+    expect(page.locator("#lines, #table").filter(visible=True)).to_have_count(0)
+    type_in(page, "The chair.")
+    expect(page.locator("#translation")).to_have_text("Der rote Stuhl.")
+    drop(page, "drop", png("blaue", (1, 1)))
+    expect(page.locator("#translation")).to_have_text("Der blaue Stuhl.")
+    drop(page, "paste", png("gelbe"))
+    expect(page.locator("#translation")).to_have_text("Der gelbe Stuhl.")
+    assert page.locator("#looked").evaluate("image => image.complete && image.naturalWidth") == 32
+    expect(page.locator("#legend li")).to_have_text(["Source text", "Picture", "Sentinel"])
+    words = page.locator("#came button")
+    expect(words).to_have_text(["Der", "gelbe", "Stuhl", "."])
+    expect(page.locator("#came .lit")).to_have_text(["gelbe"], use_inner_text=True)
+    weights = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
+    assert sum(weights) == pytest.approx(1, abs=0.03)
+    words.nth(2).hover()
+    expect(page.locator("#share")).to_contain_text(re.compile(r"Stuhl: source text 0\.\d\d, picture 0\.\d\d, sentinel"))
+    others = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
+    assert others != weights, "each word has its own"
+    expect(page.locator("#regions .most")).to_have_count(1)
+    page.locator("#came .lit").focus()
+    page.keyboard.press("Home")
+    expect(words.first).to_be_focused()
+    expect(page.locator("#share")).to_contain_text("Der: ")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+    page.locator("#remove").click()
+    expect(page.locator("#translation")).to_have_text("Der Stuhl.")
+    expect(page.locator("#frame")).to_be_hidden()
+    expect(page.locator("#came button")).to_have_count(3)
+
+
+def test_what_is_no_picture_is_a_sentence(page):
+    page.locator("#tasks button", has_text="Picture").click()
+    page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")[:-40]})
+    expect(page.locator("#problem")).to_contain_text("Image is a damaged PNG")
+    page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")})
+    expect(page.locator("#translation")).to_have_text("Der rote Ball.")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_what_was_edited_is_struck_through_and_underlined(page, address):
+    page.locator("#tasks button", has_text="Post-edit").click()
+    page.locator("#mt").fill("Ein Hund laufen im Park.")
+    expect(page.locator("#translation")).to_have_text("Ein Hund läuft im Park.")
+    page.locator("#text").fill("A dog is running in the park.")
+    expect(page.locator("#legend li")).to_have_text(["Source text", "Machine translation"])
+    expect(page.locator("#edits")).to_have_text("Ein Hund laufenläuft im Park.")
+    for tag, word, line in (("del", "laufen", "line-through"), ("ins", "läuft", "underline")):
+        changed = page.locator(f"#edits {tag}")
+        expect(changed).to_have_text([word])
+        expect(changed).to_have_css("text-decoration-line", line)
+    expect(page.locator("#changes")).to_have_text("1 change")
+    page.locator("#matrices button", has_text="Machine translation").click()
+    expect(page.locator(".row.source .word")).to_have_text(["Ein", "Hund", "laufen", "im", "Park", "."])
+    page.goto(f"{address}/#mt=Ein+Mann+sitzen.&task=post-edit&source=en&target=de")
+    expect(page.locator("#mt")).to_have_value("Ein Mann sitzen.")
+    expect(page.locator("#edited")).to_be_visible()
+    page.locator("#tasks button", has_text="Translate").click()
+    page.locator("#source").select_option("auto")
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#edited, #sources, #draft").filter(visible=True)).to_have_count(0)
+
+
+def test_a_long_text_is_reduced_and_the_page_says_so(page):
+    page.locator("#tasks button", has_text="Summarize").click()
+    page.locator("#text").fill("A dog is running in the park. " * 40)
+    expect(page.locator("#note")).to_contain_text(re.compile("of its 40 sentences the first [0-9]+ were read"))
+    page.locator("#text").fill("A dog is running in the park.")
+    expect(page.locator("#note")).to_be_hidden()
 
 
 def test_where_nothing_translates_the_page_summarizes(settings, bundles, serving, browser):

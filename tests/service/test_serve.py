@@ -105,8 +105,8 @@ def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch, cap
         request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "beam_size": 6}
         assert client.post("/translate", json=request).json()["errors"][0]["field"] == "beam_size"
     for content, sentence in (
-        ("models: [{name: mt, plaice: x}]", "models.0.place: Field required"),
-        ("modles: []", "modles: Extra inputs are not permitted"),
+        ("models: [{name: mt, plaice: x}]", "models.0.place: field required"),
+        ("modles: []", "modles: extra inputs are not permitted"),
         ("models: [{place: x, beam: 9}]", "a beam of 9 is wider than the service's own, 5"),
         ("- a list", "holds no settings"),
         ("models: [", "cannot be read"),

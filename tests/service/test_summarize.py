@@ -118,3 +118,34 @@ def test_callers_of_both_routes_get_what_offline_search_finds(client):
 
     assert asyncio.run(ask_all()) == ["A dog is running in the park."] * 10 + [HEADLINES[i % 3] for i in range(15)]
     assert 'interlinear_steps_total{model="headlines"}' in client.get("/metrics").text
+
+
+def test_a_long_text_is_refused_or_reduced_to_its_leading_sentences(client, bundles):
+    long = " ".join(TEXTS * 10)
+    for options in ({}, {"long": "refuse"}):
+        answer = summarize(client, text=long, **options)
+        assert answer.status_code == 400
+        assert "the model reads at most 150" in answer.json()["detail"]
+    answer = summarize(client, text=long, long="lead", explain=True).json()
+    reduced = answer["reduced"]
+    assert 0 < reduced["sentences"] < reduced["of"] == 30
+    leading = " ".join((TEXTS * 10)[: reduced["sentences"]])
+    assert reduced["characters"] == len(leading)
+    assert answer["explanations"][0]["source"][-1] == {"text": ".", "start": len(leading) - 1, "end": len(leading)}
+    assert answer["summaries"] == summarize(client, text=leading).json()["summaries"]
+    tokenizer = load(bundles.headlines).tokenizers["source"]
+    longer = " ".join((TEXTS * 10)[: reduced["sentences"] + 1])
+    assert len(tokenizer.encode(leading).ids) <= 150 < len(tokenizer.encode(longer).ids), "as many as it reads"
+
+
+def test_in_a_list_what_was_read_whole_is_not_reduced(client):
+    answer = summarize(client, text=[TEXTS[0], "", " ".join(TEXTS * 10)], long="lead").json()
+    assert answer["summaries"][:2] == ["Dog runs", ""]
+    first, second, third = answer["reduced"]
+    assert (first, second) == (None, None)
+    assert third["of"] == 30
+    assert "reduced" not in summarize(client, long="lead").json()
+    assert "reduced" not in summarize(client, text=TEXTS, long="lead").json()
+    endless = summarize(client, text=["A dog.", "dog " * 400], long="lead")
+    assert (endless.status_code, endless.json()["errors"][0]["field"]) == (400, "text[1]")
+    assert "must be 'refuse' or 'lead'" in summarize(client, long="cut").json()["detail"]

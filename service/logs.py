@@ -1,0 +1,67 @@
+"""What the service logs, for people or as JSON for programs: never a user's text, a key, or an address.
+
+Exceptions are logged by their type and place, without their message, which may hold what a user wrote.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Literal
+
+from service.middleware import place_of
+
+FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # what `extra` may bring
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class Reticent(logging.Formatter):
+    """One line of text a record."""
+
+    def formatException(self, ei: ExceptionInfo) -> str:
+        return place_of(ei[1]) if ei[1] else ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = [record.getMessage(), *(f"{name}={value}" for name, value in _fields(record).items())]
+        if record.exc_info:
+            said.append(self.formatException(record.exc_info))
+        words = " ".join(said).replace("\n", " ")
+        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {words}"
+
+
+class Json(Reticent):
+    """One JSON object a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def configure(style: Literal["text", "json"], access: bool) -> None:
+    """Let the whole process log to stderr in one style, warnings and worse; and every request, if `access`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if style == "json" else Reticent())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.captureWarnings(True)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings tell of clients, not of the service
+    logging.getLogger("interlinear").setLevel(logging.INFO)
+    logging.getLogger("interlinear.access").setLevel(logging.INFO if access else logging.WARNING)
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fields(record: logging.LogRecord) -> dict[str, str | int | float]:
+    given = {name: getattr(record, name, None) for name in FIELDS}
+    return {name: value for name, value in given.items() if value is not None}
