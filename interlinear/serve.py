@@ -1,14 +1,15 @@
 """`interlinear serve`: models behind a REST API and the playground, until it is told to stop."""
 
+import asyncio
 import errno
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlinear.arguments import Device, Tracking
+from interlinear.arguments import Tracking
 from seq2seq.errors import CallError, RegistryError, ServiceError
 
 if TYPE_CHECKING:
@@ -27,10 +28,26 @@ def serve(
             help="A model to serve, and its name in the API; may be given several times. Else the registry's champion.",
         ),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="Models and settings in YAML: see docs/rest-api.md."),
+    ] = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="0.0.0.0 listens to every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")] = 8000,
-    device: Device = "cpu",
+    device: Annotated[
+        str | None, typer.Option(metavar="DEVICE", show_default="cpu", help="cpu, cuda or cuda:N.")
+    ] = None,
     tracking: Tracking = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", show_default="~/.cache/interlinear/models", help="Where fetched models are kept."
+        ),
+    ] = None,
+    poll: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", show_default="10", help="Time between two looks at what the aliases mean."),
+    ] = None,
     keys: Annotated[
         Path | None,
         typer.Option(metavar="FILE", show_default=False, help="The keys of `interlinear keys`; else keys.db."),
@@ -72,8 +89,9 @@ def serve(
 ) -> None:
     """Serve models over REST, with a playground at `/`. SIGTERM and Ctrl-C finish what was accepted, then end.
 
-    These and further limits, slots and threads are set by environment variables, INTERLINEAR_SERVE_...: see
-    docs/rest-api.md. How to run it safely: docs/security.md.
+    A model that is named by an alias is followed: another version is served once it is loaded, without a request lost.
+    These and further limits, slots and threads can stand in --config, or in environment variables,
+    INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md.
     """
     import logging
 
@@ -85,9 +103,12 @@ def serve(
     from service.app import create_app
     from service.server import server_config
 
-    check_device(device)
-    models = tuple(map(place, model)) if model else (champion(tracking),)
-    given = {
+    options = {
+        "models": tuple(map(place, model or ())),
+        "device": device,
+        "tracking": tracking,
+        "cache": cache,
+        "poll_seconds": poll,
         "keys": keys,
         "require_key": require_key,
         "rate": rate,
@@ -96,21 +117,30 @@ def serve(
         "log_format": log_format,
         "access_log": access_log,
     }
-    settings = told(models=models, device=device, tracking=tracking, **given)
+    settings = configured(config, options)
+    check_device(settings.device)
+    if not settings.models:
+        settings = settings.model_copy(update={"models": (champion(settings.tracking),)})
     listening = bound(host, port)
     as_json = settings.log_format == "json"
     logs.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)
     say = logging.getLogger("interlinear").info if as_json else terminal.say
     app = create_app(settings)
-    served = app.state.service.models.served
+    service = app.state.service
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            for one in served:
+            for one in service.models.served:
                 say(f"{one} is served: {one.task}, {' to '.join(one.bundle.card.languages.values())}")
             say(f"playground {address}/  API {address}/docs  Ctrl-C ends it")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # At once, so that the service is not ready any more, and what is not finished in time is still answered.
+            stopping = asyncio.create_task(asyncio.to_thread(service.engine.stop, settings.grace_seconds))
+            await super().shutdown(sockets)
+            await stopping
 
     # uvicorn ends in order on these signals and then raises them again: that is how a service is stopped, not an error.
     for ending in (signal.SIGTERM, signal.SIGINT):
@@ -121,19 +151,34 @@ def serve(
         raise cannot_listen(error, host, port) from None
 
 
-def told(**given: object) -> "Settings":
-    """The settings: what the command is given, else the environment's. Raises CallError for a value that cannot be."""
+def configured(path: Path | None, options: dict[str, Any]) -> "Settings":
+    """The settings: the options given, else the file's, else the environment's. Raises CallError with the key."""
+    import yaml
     from pydantic import ValidationError
 
     from service.settings import Settings
 
+    content: Any = {}
+    if path:
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise CallError(
+                f"--config {path}", " ".join(f"cannot be read: {error}".split()), "see docs/rest-api.md"
+            ) from None
+        if not isinstance(content, dict):
+            raise CallError(f"--config {path}", "holds no settings", "it begins with models:, see docs/rest-api.md")
     try:
-        return Settings.model_validate({name: value for name, value in given.items() if value not in (None, [])})
+        return Settings(**(content | {name: value for name, value in options.items() if value not in (None, [], ())}))
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        name = str(wrong["loc"][0]) if wrong["loc"] else "settings"
-        problem = wrong["msg"].removeprefix("Value error, ")
-        raise CallError(name, problem[:1].lower() + problem[1:], f"see the option, or {PREFIX}{name.upper()}") from None
+        name, problem = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix("Value error, ")
+        problem = problem[:1].lower() + problem[1:]
+        if path and (not name or name.partition(".")[0] in content):
+            raise CallError(
+                f"--config {path}", ": ".join(filter(None, (name, problem))), "see docs/rest-api.md"
+            ) from None
+        raise CallError(name or "settings", problem, f"see the option, or {PREFIX}{name.upper()}") from None
 
 
 def place(text: str) -> "ModelPlace":

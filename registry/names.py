@@ -1,18 +1,10 @@
 """From a model's name to its bundle: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`."""
 
-import hashlib
-import os
 import re
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from seq2seq.errors import BundleError, CallError, RegistryError
-
-if TYPE_CHECKING:
-    from registry.store import Kept, Store
+from seq2seq.errors import CallError, RegistryError
 
 FORMS = "a model is a bundle folder, models:/NAME/3, models:/NAME@champion or runs:/ID/model"
 
@@ -113,14 +105,15 @@ def fetch(name: str, tracking: str | None = None) -> Located:
         case FolderName(path):
             if not path.is_dir():
                 raise CallError(str(path), "is not a folder" if path.exists() else "there is no such folder", FORMS)
-            return Located(_bundle(path, name))
+            return Located(bundle_of(path, name))
         case parsed:
+            from registry.cache import Cache
             from registry.store import Store  # a folder's bundle needs no MLflow
 
             store = Store(tracking)
             kept = store.find(parsed)
-            folder = kept.folder if kept.folder else _cached(kept, store)
-            return Located(_bundle(folder, name), kept.name, kept.version)
+            folder = kept.folder if kept.folder else Cache().keep(kept, store)
+            return Located(bundle_of(folder, name), kept.name, kept.version)
 
 
 def bundle_in(folder: Path) -> Path | None:
@@ -129,44 +122,8 @@ def bundle_in(folder: Path) -> Path | None:
     return next((place for place in places if (place / "model.json").is_file()), None)
 
 
-def _bundle(folder: Path, name: str) -> Path:
+def bundle_of(folder: Path, name: str) -> Path:
+    """The bundle in a folder that a name led to. Raises RegistryError where there is none."""
     if found := bundle_in(folder):
         return found
     raise RegistryError(name, f"no model bundle in {folder}", "a bundle holds model.json and model.safetensors")
-
-
-def _cached(kept: "Kept", store: "Store") -> Path:
-    """The downloaded model, complete: renamed into its place only after its weights' hash was right."""
-    place = _cache() / hashlib.sha256(f"{store.uri} {kept.location}".encode()).hexdigest()[:32]
-    if (found := bundle_in(place)) and _is_whole(found):
-        return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".download-") as temporary:
-        downloaded = store.download(kept, Path(temporary))
-        if (found := bundle_in(downloaded)) and not _is_whole(found):
-            raise RegistryError(
-                str(kept),
-                "the downloaded bundle is damaged: its files are not those of its card",
-                "register it anew",
-            )
-        shutil.rmtree(place, ignore_errors=True)  # a damaged one: a whole one was returned above
-        try:
-            downloaded.rename(place)
-        except OSError:
-            if not bundle_in(place):  # otherwise another process was faster, and its copy serves as well
-                raise
-    return place
-
-
-def _is_whole(bundle: Path) -> bool:
-    """Whether every file is the one that the bundle's card names; reads them once, about 0.1 s for 100 MB."""
-    from seq2seq.bundle import checksum, read_card  # with torch behind it, which a look into the registry does not need
-
-    try:
-        return all(checksum(bundle / name) == expected for name, expected in read_card(bundle).files.items())
-    except (BundleError, OSError):
-        return False
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlinear" / "models"

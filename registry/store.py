@@ -29,7 +29,7 @@ from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, Tens
 from sqlalchemy.exc import SQLAlchemyError
 
 from registry.names import AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import CallError, RegistryError, UnknownModelError
 
 if TYPE_CHECKING:
     from seq2seq.bundle import Card
@@ -100,7 +100,7 @@ class Store:
 
         Raises CallError for an address of no known kind, RegistryError when nothing answers there.
         """
-        self.uri = tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+        self.uri = address(tracking)
         self.artifacts = _reach(self.uri, create)
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
@@ -113,7 +113,7 @@ class Store:
     @property
     def shown(self) -> str:
         """The address without its password."""
-        return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", self.uri)
+        return without_password(self.uri)
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -226,7 +226,7 @@ class Store:
             case AliasName():
                 aliases = self._model(name.name).aliases
                 if name.alias not in aliases:
-                    raise RegistryError(
+                    raise UnknownModelError(
                         str(name),
                         f"{name.name!r} has no alias {name.alias!r}",
                         _choices("its aliases are", sorted(aliases)),
@@ -258,7 +258,7 @@ class Store:
             models = {model.name: model for model in self._registered()}
         if name not in models:
             near = difflib.get_close_matches(name, models, n=5, cutoff=0.5) or sorted(models)[:5]
-            raise RegistryError(self.shown, f"no model is registered as {name!r}", _choices("there are", near))
+            raise UnknownModelError(self.shown, f"no model is registered as {name!r}", _choices("there are", near))
         return models[name]
 
     def _version(self, name: VersionName) -> ModelVersion:
@@ -267,7 +267,9 @@ class Store:
             versions = {str(v.version): v for v in _pages(self.client.search_model_versions) if v.name == name.name}
         if name.version not in versions:
             known = sorted(versions, key=int)
-            raise RegistryError(str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known))
+            raise UnknownModelError(
+                str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known)
+            )
         return versions[name.version]
 
     def _of_run(self, name: RunName) -> Kept:
@@ -277,7 +279,7 @@ class Store:
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-                raise RegistryError(self.shown, f"there is no run {name.run_id!r}") from None
+                raise UnknownModelError(self.shown, f"there is no run {name.run_id!r}") from None
             logged = [
                 model
                 for model in self.client.search_logged_models(
@@ -308,6 +310,20 @@ class Store:
         return Kept(name, version, location, None)
 
 
+def address(tracking: str | None) -> str:
+    """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`."""
+    return tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+
+
+def without_password(uri: str) -> str:
+    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", uri)
+
+
+def database_of(uri: str) -> Path:
+    """The file of a SQLite address."""
+    return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
+
+
 @contextmanager
 def _current(uri: str) -> Iterator[None]:
     """Let a store be the one that MLflow's global functions use; then what was, is again."""
@@ -324,7 +340,7 @@ def _reach(uri: str, create: bool) -> Path | None:
     address = urlsplit(uri)
     scheme = address.scheme.partition("+")[0]
     if scheme == "sqlite":
-        database = Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
+        database = database_of(uri)
         _check_sqlite(database, uri, create)
         return database.resolve().parent / "mlartifacts"
     if scheme not in ("http", "https", *_PORTS) or not address.hostname:

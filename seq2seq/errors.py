@@ -53,6 +53,10 @@ class RegistryError(InterlinearError):
     """The registry cannot be reached, or has no such model."""
 
 
+class UnknownModelError(RegistryError):
+    """The registry answers, and has no such model."""
+
+
 class FigureError(InterlinearError):
     """A picture cannot be drawn."""
 

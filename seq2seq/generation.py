@@ -5,7 +5,7 @@ The service's engine thread and the offline commands drive the same `Generation`
 
 import re
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -191,6 +191,10 @@ class Generation:
         """One word for every live hypothesis; the answers to what finished."""
         self.table.step()
         return [(done.key, self._answer(self.rows.pop(done.key), done)) for done in self.table.retire()]
+
+    def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
+        """How the answers to requests in the table begin, whatever comes; in ids."""
+        return self.table.prefixes(keys)
 
     def cancel(self, keys: Iterable[Hashable]) -> None:
         """Requests that nobody waits for any more leave the table."""

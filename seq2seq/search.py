@@ -6,7 +6,7 @@ here looks at what system the model is; encoder memory is never copied for a hyp
 Axes: N live sentences (rows of the table), K hypotheses of each, T source positions, L written positions, V vocabulary.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -251,6 +251,29 @@ class SlotTable:
         return finished
 
     @torch.inference_mode()
+    def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
+        """How the best hypotheses of sentences will begin: the words that all the live ones share with the best ended
+        one. They only ever grow."""
+        asked = {one.key: i for i, one in enumerate(self.waiting) if one.key in keys}
+        if self.rows is None or not asked:
+            return {}
+        rows, index = self.rows, torch.tensor(list(asked.values()), device=self.device)
+        best = rows.final_NK[:, 0], rows.final_at_NK[:, 0], rows.final_from_NK[:, 0]
+        written, parent, scores, lengths, final, ended, starts = (
+            tensor.index_select(0, index).tolist()
+            for tensor in (rows.written_NKL, rows.parent_NKL, rows.score_NK, rows.length_N, *best)
+        )
+        found: dict[Hashable, list[int]] = {}
+        for row, key in enumerate(asked):
+            possible = [
+                trace(written[row], parent[row], at, lengths[row]) for at, s in enumerate(scores[row]) if s > -torch.inf
+            ]
+            if final[row] > -torch.inf:
+                possible.append(trace(written[row], parent[row], starts[row], ended[row]))
+            found[key] = beginning(possible)
+        return found
+
+    @torch.inference_mode()
     def cancel(self, keys: set[Hashable]) -> None:
         """Sentences that nobody waits for any more leave without an answer."""
         self._keep([i for i, one in enumerate(self.waiting) if one.key not in keys])
@@ -409,10 +432,26 @@ def read(rows: Rows, n_best: Sequence[int]) -> list[list[Hypothesis]]:
         for k in range(wanted):
             if final[row][k] == -torch.inf:
                 break
-            ids, at = [], starts[row][k]
-            for position in range(lengths[row][k] - 1, -1, -1):
-                ids.append(written[row][at][position])
-                at = parent[row][at][position]
-            hypotheses.append(Hypothesis(ids[::-1], final[row][k], logs[row][k]))
+            ids = trace(written[row], parent[row], starts[row][k], lengths[row][k])
+            hypotheses.append(Hypothesis(ids, final[row][k], logs[row][k]))
         found.append(hypotheses)
     return found
+
+
+def beginning(several: Sequence[list[int]]) -> list[int]:
+    """What all lists begin with; nothing where there are none."""
+    shared = 0
+    for words in zip(*several, strict=False):
+        if len(set(words)) > 1:
+            break
+        shared += 1
+    return several[0][:shared] if several else []
+
+
+def trace(written: list[list[int]], parent: list[list[int]], at: int, length: int) -> list[int]:
+    """The words of one hypothesis, by its back-pointers."""
+    ids = []
+    for position in range(length - 1, -1, -1):
+        ids.append(written[at][position])
+        at = parent[at][position]
+    return ids[::-1]

@@ -26,6 +26,12 @@ def sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
     return found
 
 
+def by_lines(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """As `sentences`, but the end of a line ends a sentence too, so that lines stay lines."""
+    lines = re.finditer(r"[^\n\r\v\f\x85\u2028\u2029]+", text)
+    return [(line.start() + a, line.start() + b) for line in lines for a, b in sentences(line[0], language)]
+
+
 @dataclass(frozen=True)
 class Leading:
     """The beginning of a text: so many of its sentences, of so many in all, and so many of its characters."""

@@ -11,11 +11,13 @@ from starlette.responses import Response
 from seq2seq.generation import Answer, Request
 from seq2seq.looks import Explanation
 from seq2seq.search import SearchOptions
+from service import passages
 from service.dependencies import Service
 from service.engine import RefusedError, here_or_aside
 from service.models import Served
 from service.problems import Problem
 from service.requests import SearchRequest, TextsRequest
+from service.streaming import Stream
 
 T = TypeVar("T")
 
@@ -73,17 +75,28 @@ def own(values: list[T], many: bool) -> T | list[T]:
 
 
 async def answer(
-    service: Service, request: SearchRequest, asked: Sequence[Item], respond: Callable[[Found], BaseModel]
+    service: Service,
+    request: SearchRequest,
+    asked: Sequence[Item],
+    respond: Callable[[Found], BaseModel],
+    stream: Stream | None = None,
 ) -> Response:
-    """Search every item with its model, and write what `respond` makes of it. Raises Problem."""
+    """Search every item with its model, and write what `respond` makes of it; `stream` is told of it meanwhile.
+
+    Raises Problem.
+    """
     options = {model: search_options(request, model) for model in {item.model for item in asked}}
     searched = [item for item in asked if not item.blank]
     searches = [
         Request(dict(item.texts), options[item.model], explain=bool(request.explain), images=dict(item.images))
         for item in searched
     ]
+    wanted = list(zip([item.model for item in searched], searches, strict=True))
+    texts = await passages.split(wanted, service.settings.sentences, service.settings.explained)
+    if stream:
+        stream.follow([i for i, item in enumerate(asked) if not item.blank], texts)
     try:
-        found = await service.engine.answers(list(zip([item.model for item in searched], searches, strict=True)))
+        found = await passages.answers(service.engine, texts, stream)
     except RefusedError as refused:
         place = searched[refused.index].fields.get(refused.error.where, refused.error.where)
         remedy = f"; {refused.error.remedy}" if refused.error.remedy else ""
@@ -103,6 +116,8 @@ def search_options(request: SearchRequest, model: Served) -> SearchOptions:
     own, longest = model.bundle.card.search, model.bundle.card.limits.target_length
     n_best = (request.alternatives or 0) + 1
     beam = request.beam_size or max(own.beam, n_best)
+    if beam > model.width:
+        raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
     if n_best > beam:
         raise Problem.in_field("alternatives", f"must be fewer than beam_size, which is {beam}")
     if request.max_length and request.max_length > longest:

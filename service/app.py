@@ -11,13 +11,13 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
 from service import problems
+from service.catalogue import Catalogue, load_entries
 from service.dependencies import TIMEOUT_HEADER, Service
 from service.detection import Detector
 from service.engine import Engine
 from service.gate import Gate
 from service.metrics import Metrics
 from service.middleware import BodyLimit, Envelope
-from service.models import load_models
 from service.pictures import BASE64_LONGER, Pictures
 from service.routes import editing, languages, multimodal, operations, pages, summarization, translation
 from service.settings import Settings
@@ -37,22 +37,23 @@ def create_app(settings: Settings) -> FastAPI:
 
     Raises InterlinearError when a model cannot be loaded.
     """
-    models, metrics = load_models(settings), Metrics()
-    for model in models.served:
-        metrics.models.labels(model.name, model.version).set(1)
-    engine = Engine(models.served, settings, metrics)
+    entries, metrics = load_entries(settings), Metrics()
+    engine = Engine([entry.served for entry in entries], settings, metrics)
+    catalogue = Catalogue(entries, engine, settings, metrics)
     metrics.ready.set_function(lambda: engine.ready)
     pictures, gate = Pictures(settings, metrics), Gate(settings, metrics)
-    service = Service(settings, models, engine, Detector(models.all_languages()), pictures, metrics, gate)
+    service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics, gate)
     with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         gate.start()
         engine.start()
+        catalogue.start()
         try:
             yield
         finally:
+            await asyncio.to_thread(catalogue.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
             pictures.close()
             await asyncio.to_thread(gate.stop)

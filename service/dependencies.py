@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
+from service.catalogue import Catalogue
 from service.detection import Detector
 from service.engine import Engine
 from service.gate import Gate
@@ -27,12 +28,17 @@ class Service:
     """The parts of a running service."""
 
     settings: Settings
-    models: Models
+    catalogue: Catalogue
     engine: Engine
     detector: Detector
     pictures: Pictures
     metrics: Metrics
     gate: Gate
+
+    @property
+    def models(self) -> Models:
+        """Those that are served now."""
+        return self.catalogue.models
 
 
 def _service(request: Request) -> Service:

@@ -1,7 +1,8 @@
 """The engine: one thread that steps every model's search, fed by requests from the event loop.
 
 Texts that wait enter a model's table whenever it has free slots, whoever sent them, and are searched together; a text
-that is finished, cancelled or out of time leaves its slot at the next step.
+that is finished, cancelled or out of time leaves its slot at the next step. One that is on its way already, with the
+same options, is not searched twice.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
@@ -20,6 +21,7 @@ import torch
 from seq2seq.errors import RequestError
 from seq2seq.generation import Answer, Generation, Request, Row, blank
 from seq2seq.looks import Explanation
+from service.jobs import Follower, Job, Place, Ticket
 from service.metrics import Metrics
 from service.middleware import place_of
 from service.models import Served
@@ -50,40 +52,15 @@ class EngineError(Exception):
 
 
 @dataclass(eq=False)
-class Job:
-    """The texts of one request, until all are answered."""
-
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[list[Answer]]
-    answers: list[Answer | None]
-    missing: int
-    over: bool = False  # answered, failed or given up: what is left of it is not searched
-
-
-@dataclass(eq=False)
-class Ticket:
-    """One text on its way through a table; its own key there."""
-
-    job: Job
-    index: int
-    row: Row
-    arrived: float
-    admitted: float = 0.0
-
-    @property
-    def cost(self) -> int:
-        """Tokens x beam."""
-        return self.row.length * self.row.request.options.beam
-
-
-@dataclass(eq=False)
 class Table:
     """A model, its slots, and who waits for them."""
 
     model: Served
     generation: Generation
+    retired: bool = False  # another version is in its place: once idle, it is let go
     waiting: deque[Ticket] = field(default_factory=deque)
     searching: set[Ticket] = field(default_factory=set)
+    flying: dict[Hashable, Ticket] = field(default_factory=dict)  # what waits or is searched, by identity
 
     @property
     def busy(self) -> bool:
@@ -96,13 +73,29 @@ class Engine:
     def __init__(self, models: Sequence[Served], settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
         self.metrics = metrics
-        self._tables = {model: Table(model, self._generation(model)) for model in models}
-        self.explains = {model: self._warmed(table.generation) for model, table in self._tables.items()}
+        self._tables: dict[Served, Table] = {}
+        self.explains: dict[Served, Explanation] = {}
         self._wake = threading.Condition()
         self._waiting_texts = self._waiting_tokens = 0
         self._seconds_per_text = 0.05
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        for model in models:
+            self.add(model)
+
+    def add(self, model: Served) -> None:
+        """Warm a model, so that its first request finds everything loaded; in any thread, beside the search."""
+        generation = self._generation(model)
+        explains = self._warmed(generation)
+        with self._wake:
+            self._tables[model] = Table(model, generation)
+            self.explains[model] = explains
+
+    def retire(self, model: Served) -> None:
+        """No request will choose this model again: what it has accepted is finished, then it is let go."""
+        with self._wake:
+            self._table(model).retired = True
+            self._wake.notify()
 
     def start(self) -> None:
         # The search holds the interpreter's lock nearly always; the event loop should not wait 5 ms for its turn.
@@ -123,8 +116,10 @@ class Engine:
     def ready(self) -> bool:
         return self._thread.is_alive() and not self._stopping
 
-    async def answers(self, wanted: Sequence[tuple[Served, Request]]) -> list[Answer]:
+    async def answers(self, wanted: Sequence[tuple[Served, Request]], follower: Follower | None = None) -> list[Answer]:
         """Search every text; answers come in the order asked. Cancelling this frees the slots.
+
+        A `follower` is told what is written meanwhile.
 
         Raises RefusedError for a text that cannot be searched, Problem 429 when too much waits and 503 when stopping.
         """
@@ -133,10 +128,10 @@ class Engine:
         loop = asyncio.get_running_loop()
         length = sum(len(text) for _, request in wanted for text in request.texts.values())
         rows = await here_or_aside(length <= SHORT, self._encode, wanted)
-        job = Job(loop, loop.create_future(), [None] * len(rows), len(rows))
-        now = time.perf_counter()
-        tickets = [Ticket(job, i, row, now) for i, row in enumerate(rows)]
-        self._enqueue([model for model, _ in wanted], tickets)
+        job = Job(loop, loop.create_future(), [None] * len(rows), len(rows), follower)
+        self._enqueue([model for model, _ in wanted], rows, job)
+        if follower:
+            follower.accepted()
         try:
             return await job.done
         finally:
@@ -145,17 +140,32 @@ class Engine:
     def _encode(self, wanted: Sequence[tuple[Served, Request]]) -> list[Row]:
         rows = []
         for i, (model, request) in enumerate(wanted):
+            with self._wake:
+                generation = self._table(model).generation
             try:
-                rows.append(self._tables[model].generation.encode(request))
+                rows.append(generation.encode(request))
             except RequestError as error:
                 raise RefusedError(i, error) from None
         return rows
 
-    def _enqueue(self, models: Sequence[Served], tickets: Sequence[Ticket]) -> None:
-        texts, tokens = len(tickets), sum(ticket.cost for ticket in tickets)
+    def _table(self, model: Served) -> Table:
+        """The model's table; the caller holds the lock. A request may come with a model that was let go meanwhile."""
+        if model not in self._tables:
+            self._tables[model] = Table(model, self._generation(model), retired=True)
+        return self._tables[model]
+
+    def _enqueue(self, models: Sequence[Served], rows: Sequence[Row], job: Job) -> None:
+        now = time.perf_counter()
         with self._wake:
             if not self.ready:
                 self._refuse("stopping", STOPPING)
+            new: dict[tuple[Served, Hashable], Ticket] = {}
+            joined: list[Ticket] = []
+            for model, row in zip(models, rows, strict=True):
+                who = identity(row.request)
+                same = self._table(model).flying.get(who) or new.get((model, who))
+                joined.append(same or new.setdefault((model, who), Ticket(row, who, now)))
+            texts, tokens = len(new), sum(ticket.cost for ticket in new.values())
             # A request that is alone is always taken: its own size is bounded by the limits on a request.
             over_texts = self._waiting_texts + texts > self.settings.queue_texts
             over_tokens = self._waiting_tokens + tokens > self.settings.queue_tokens
@@ -163,9 +173,13 @@ class Engine:
                 wait = min(max(math.ceil(self._waiting_texts * self._seconds_per_text), 1), LONGEST_WAIT)
                 busy = Problem.busy(f"{self._waiting_texts} texts wait already; come again in {wait} s", wait)
                 self._refuse("queue_texts" if over_texts else "queue_tokens", busy)
-            for model, ticket in zip(models, tickets, strict=True):
-                self._tables[model].waiting.append(ticket)
+            for i, ticket in enumerate(joined):
+                ticket.places.append(Place(job, i))
+            for (model, who), ticket in new.items():
+                self._table(model).waiting.append(ticket)
+                self._table(model).flying[who] = ticket
             self._count(texts, tokens)
+            self.metrics.shared.inc(len(rows) - texts)
             self._wake.notify()
 
     def _refuse(self, reason: str, problem: Problem) -> NoReturn:
@@ -185,9 +199,12 @@ class Engine:
             torch.set_num_threads(self.settings.threads)
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._stopping or any(table.busy for table in self._tables.values()))
+                self._wake.wait_for(lambda: self._stopping or any(t.busy or t.retired for t in self._tables.values()))
+                for model in [t.model for t in self._tables.values() if t.retired and not t.busy]:
+                    del self._tables[model]
+                    self.explains.pop(model, None)
                 busy = [table for table in self._tables.values() if table.busy]
-                if not busy:
+                if not busy and self._stopping:
                     return
             for table in busy:
                 try:
@@ -201,9 +218,12 @@ class Engine:
     def _turn(self, table: Table) -> None:
         """Let go what nobody waits for, admit what fits, take one step, and hand over what is finished."""
         generation, name = table.generation, table.model.name
-        given_up = [ticket for ticket in table.searching if ticket.job.over]
+        with self._wake:  # nobody joins what has been given up
+            given_up = [ticket for ticket in table.searching if ticket.over]
+            for ticket in given_up:
+                table.flying.pop(ticket.identity, None)
+            table.searching.difference_update(given_up)
         generation.cancel(given_up)
-        table.searching.difference_update(given_up)
         if admitted := self._take(table, generation.free):
             table.searching.update(admitted)
             generation.admit([(ticket, ticket.row) for ticket in admitted])
@@ -219,6 +239,8 @@ class Engine:
             for key, answer in generation.advance():
                 assert isinstance(key, Ticket)
                 self._hand_over(table, key, answer)
+            if followed := [ticket for ticket in table.searching if ticket.followed]:
+                self._tell(followed, generation)
         self.metrics.searching.labels(name).set(len(table.searching))
 
     def _take(self, table: Table, free: int) -> list[Ticket]:
@@ -227,32 +249,45 @@ class Engine:
             while table.waiting and len(taken) < free:
                 ticket = table.waiting.popleft()
                 self._count(-1, -ticket.cost)
-                if not ticket.job.over:
+                if ticket.over:
+                    table.flying.pop(ticket.identity, None)
+                else:
                     taken.append(ticket)
         return taken
 
+    def _tell(self, tickets: Sequence[Ticket], generation: Generation) -> None:
+        """Tell those who follow how the answers begin."""
+        for key, ids in generation.prefixes(tickets).items():
+            assert isinstance(key, Ticket)
+            for place in key.places:
+                if place.job.follower and place.told < len(ids) and not place.job.over:
+                    place.told = len(ids)
+                    place.job.tell(place.job.follower.written, place.index, ids)
+
     def _hand_over(self, table: Table, ticket: Ticket, answer: Answer) -> None:
-        table.searching.discard(ticket)
+        with self._wake:  # nobody joins what is answered
+            table.searching.discard(ticket)
+            table.flying.pop(ticket.identity, None)
         name, seconds = table.model.name, time.perf_counter() - ticket.admitted
         self._seconds_per_text += 0.1 * (seconds / (len(table.searching) + 1) - self._seconds_per_text)
         self.metrics.texts.labels(name).inc()
         self.metrics.tokens.labels(name, "read").inc(ticket.row.length)
         self.metrics.tokens.labels(name, "written").inc(len(answer.candidates[0].ids))
         self.metrics.search_seconds.labels(name).observe(seconds)
-        job = ticket.job
-        job.answers[ticket.index] = answer
-        job.missing -= 1
-        if not job.missing:
-            _settle(job, [answer for answer in job.answers if answer is not None])
+        for place in ticket.places:
+            place.job.answer(place.index, answer)
 
     def _fail(self, table: Table, error: Exception) -> None:
         """Every text of the table fails; the caller holds the lock."""
         for ticket in [*table.waiting, *table.searching]:
-            _settle(ticket.job, error)
+            for place in ticket.places:
+                if not place.job.over:
+                    place.job.settle(error)
         for ticket in table.waiting:
             self._count(-1, -ticket.cost)
         table.waiting.clear()
         table.searching.clear()
+        table.flying.clear()
 
     @staticmethod
     def _warmed(generation: Generation) -> Explanation:
@@ -269,27 +304,17 @@ class Engine:
         return answer.explanation
 
     def _generation(self, model: Served) -> Generation:
-        width = max(self.settings.beam, model.bundle.card.search.beam)
-        self.metrics.slots.labels(model.name).set(self.settings.slots)
-        return Generation(model.bundle, slots=self.settings.slots, width=width)
+        self.metrics.slots.labels(model.name).set(model.slots)
+        return Generation(model.bundle, slots=model.slots, width=model.width)
+
+
+def identity(request: Request) -> Hashable:
+    """Equal for requests that are searched and answered alike; one with pictures is like no other."""
+    if request.images:
+        return object()
+    return tuple(request.texts.items()), request.options, request.explain, request.raw
 
 
 async def here_or_aside(here: bool, work: Callable[..., T], *arguments: object) -> T:
     """Do a little work at once, and much of it in a thread, so that the event loop never waits for long."""
     return work(*arguments) if here else await asyncio.to_thread(work, *arguments)
-
-
-def _settle(job: Job, outcome: list[Answer] | Exception) -> None:
-    """Give a job's waiter its answers or its error, from any thread."""
-    job.over = True
-
-    def settle() -> None:
-        if job.done.done():  # given up meanwhile
-            return
-        if isinstance(outcome, Exception):
-            job.done.set_exception(outcome)
-        else:
-            job.done.set_result(outcome)
-
-    if not job.loop.is_closed():
-        job.loop.call_soon_threadsafe(settle)

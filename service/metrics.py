@@ -34,6 +34,9 @@ class Metrics:
         for reason in REASONS:  # from the beginning, so that a first one is a rise that an alert can see
             self.rejected.labels(reason)
         self.texts = Counter("interlinear_texts", "Texts answered", ["model"], registry=self.registry)
+        self.shared = Counter(
+            "interlinear_shared_texts", "Texts answered by the search of an identical one", registry=self.registry
+        )
         self.tokens = Counter(
             "interlinear_tokens", "Tokens read and written", ["model", "side"], registry=self.registry
         )
@@ -82,6 +85,12 @@ class Metrics:
             "interlinear_model", "1 for every model served", ["model", "version"], registry=self.registry
         )
 
+        self.swaps = Counter(
+            "interlinear_swaps",
+            "Other versions of a model loaded beside it: `done` put in its place, `failed` not",
+            ["model", "outcome"],
+            registry=self.registry,
+        )
         self.ready = Gauge("interlinear_ready", "1 while requests are searched", registry=self.registry)
 
     def page(self) -> bytes:

@@ -79,10 +79,9 @@ class Envelope:
             else:
                 await self.app(scope, receive, answer)
         except Exception as error:
-            log.error("request %s failed: %s", request_id, place_of(error), extra={"request_id": request_id})
+            problem = failed(error, request_id)
             if status:
                 raise  # the answer has begun: all that is left is to break it off
-            problem = Problem(500, "the service made a mistake; its log has this request's id")
             await response(problem, request_id)(scope, receive, answer)
         finally:
             if status in NOT_DONE:
@@ -105,6 +104,12 @@ class Envelope:
         if length > self.header_bytes:
             return Problem(431, f"the headers are longer than {self.header_bytes} bytes", headers=LAST)
         return None
+
+
+def failed(error: BaseException, request_id: str) -> Problem:
+    """A 500 for what nobody expected, of which the log has the place."""
+    log.error("request %s failed: %s", request_id, place_of(error), extra={"request_id": request_id})
+    return Problem(500, "the service made a mistake; its log has this request's id")
 
 
 def place_of(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.names import AliasName, fetch, parse
+from registry.names import AliasName, Located, parse
 from seq2seq.bundle import Bundle, Task, load
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import CallError, ServiceError
@@ -21,6 +21,8 @@ class Served:
     version: str
     aliases: tuple[str, ...]
     bundle: Bundle[Model]
+    slots: int  # texts that it searches at a time
+    width: int  # its widest beam
 
     @property
     def task(self) -> Task:
@@ -61,7 +63,7 @@ class Served:
 
 
 class Models:
-    """All that is served; where two fit, the first."""
+    """All that is served at one moment; where two fit, the first. Never changed: a swap makes another."""
 
     def __init__(self, served: Sequence[Served]) -> None:
         self.served = tuple(served)
@@ -122,20 +124,9 @@ class Models:
         return Problem.in_field("target", f"cannot be {shown(target)!r} for {shown(source)!r}: there is {known}")
 
 
-def load_models(settings: Settings) -> Models:
-    """Load what the settings name. Raises InterlinearError: a bundle missing or damaged, two models under one name."""
-    served: list[Served] = []
-    for place in settings.models:
-        model = _load(place, settings)
-        if any(model.name == other.name and model.version == other.version for other in served):
-            raise CallError(str(model), "is served already", "give each model its own name: --model NAME=MODEL")
-        served.append(model)
-    return Models(served)
-
-
-def _load(place: ModelPlace, settings: Settings) -> Served:
+def load_model(place: ModelPlace, located: Located, settings: Settings) -> Served:
+    """Load a bundle for its place. Raises InterlinearError: damaged, without languages, a name that cannot be one."""
     reference = parse(place.place)
-    located = fetch(place.place, settings.tracking)
     bundle = load(located.folder, device=settings.device)
     name = place.name or located.name or located.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
@@ -151,4 +142,15 @@ def _load(place: ModelPlace, settings: Settings) -> Served:
         version=located.version or f"sha-{bundle.card.weights_sha256[:8]}",
         aliases=(reference.alias,) if isinstance(reference, AliasName) else (),
         bundle=bundle,
+        slots=place.slots or settings.slots,
+        width=max(place.beam or settings.beam, bundle.card.search.beam),
     )
+
+
+def check_replaces(new: Served, old: Served) -> None:
+    """Raises ServiceError unless callers of the old model are served by the new one as well."""
+    if new.task != old.task:
+        raise ServiceError(str(new), f"it is for {new.task}, and {old} is for {old.task}", "promote another version")
+    if new.bundle.card.languages != old.bundle.card.languages:
+        (now, before) = (" to ".join(model.bundle.card.languages.values()) or "none" for model in (new, old))
+        raise ServiceError(str(new), f"its languages are {now}, and {old}'s {before}", "promote another version")

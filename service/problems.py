@@ -73,9 +73,9 @@ def shown(text: object) -> str:
     return words if len(words) <= SHOWN else words[:SHOWN] + "…"
 
 
-def response(problem: Problem, request_id: str) -> Response:
-    """The problem as an answer."""
-    details = ProblemDetails(
+def details(problem: Problem, request_id: str) -> str:
+    """The problem as JSON on one line."""
+    said = ProblemDetails(
         title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_GONE else "Client Closed Request",
         status=problem.status,
         detail=problem.detail,
@@ -83,15 +83,20 @@ def response(problem: Problem, request_id: str) -> Response:
         errors=problem.fields,
         request_id=request_id,
     )
-    body = json.dumps(details.model_dump(), ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return json.dumps(said.model_dump(), ensure_ascii=False)
+
+
+def response(problem: Problem, request_id: str) -> Response:
+    """The problem as an answer."""
+    body = details(problem, request_id).encode("utf-8", "backslashreplace")
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
 def invalid(error: ValidationError, known: Sequence[str]) -> Problem:
     """A 400 for a request of the wrong shape, naming every field at fault; `known` are the fields that there are."""
     sentences: dict[str, list[str]] = {}
-    for details in error.errors(include_url=False, include_context=True, include_input=False):
-        sentences.setdefault(_place(details), []).append(_sentence(details, known))
+    for one in error.errors(include_url=False, include_context=True, include_input=False):
+        sentences.setdefault(_place(one), []).append(_sentence(one, known))
     fields = [FieldProblem(field=f, problem=" or ".join(dict.fromkeys(s))) for f, s in list(sentences.items())[:10]]
     return Problem(400, "; ".join(f"{f.field} {f.problem}" for f in fields), fields=fields)
 

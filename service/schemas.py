@@ -171,6 +171,13 @@ class Accepts(Answered):
 class ModelDescription(Answered):
     """A model that is served."""
 
+    status: Literal["current", "loading", "failed", "unchecked"] = Field(
+        description="whether it is what its name means: `current`; `loading`: another version is loaded beside it; "
+        "`failed`: another version could not be; `unchecked`: the registry does not answer"
+    )
+    error: str | None = Field(None, description="with `failed` and `unchecked`: why")
+    newer: str | None = Field(None, description="with `loading` and `failed`: the other version")
+
     name: str = Field(examples=["de-en"])
     version: str = Field(examples=["3"])
     aliases: list[str] = Field(examples=[["champion"]])

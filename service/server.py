@@ -17,6 +17,8 @@ from service.metrics import Metrics
 from service.problems import Problem, response
 from service.settings import Settings
 
+ENDING = 5  # seconds beyond the grace time until answers that nobody takes are given up
+
 
 def server_config(app: FastAPI) -> uvicorn.Config:
     """How uvicorn runs an app of `create_app`."""
@@ -28,7 +30,7 @@ def server_config(app: FastAPI) -> uvicorn.Config:
         h11_max_incomplete_event_size=settings.header_bytes,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
-        timeout_graceful_shutdown=int(settings.grace_seconds),
+        timeout_graceful_shutdown=int(settings.grace_seconds) + ENDING,
         log_config=None,
         access_log=False,
         server_header=False,

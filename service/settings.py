@@ -3,9 +3,9 @@
 import ipaddress
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seq2seq.images import MOST_BYTES, MOST_PIXELS
@@ -17,10 +17,14 @@ ORIGIN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\]
 class ModelPlace(BaseModel):
     """A model to serve: under which name, and where it is (a bundle folder, `models:/...` or `runs:/...`)."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str | None = None
     place: str
+    slots: int | None = Field(
+        None, ge=1, le=1024, description="texts that it searches at a time; default: the service's"
+    )
+    beam: int | None = Field(None, ge=1, le=64, description="its widest beam; default: the service's")
 
 
 class Settings(BaseSettings):
@@ -30,6 +34,10 @@ class Settings(BaseSettings):
 
     models: tuple[ModelPlace, ...] = ()
     tracking: str | None = Field(None, description="MLflow's address, for models by registered name")
+    cache: Path | None = Field(
+        None, description="where fetched bundles are kept; default: under the user's cache folder"
+    )
+    poll_seconds: float = Field(10, gt=0, description="between two looks at what the aliases mean")
     device: str = "cpu"
     threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
 
@@ -43,9 +51,12 @@ class Settings(BaseSettings):
     image_threads: int = Field(2, ge=1, le=64, description="pictures that are decoded at a time")
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")
+    sentences: int = Field(1000, ge=1, description="most sentences in one request")
+    explained: int = Field(30, ge=1, description="most sentences of a text that is explained")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; over it a request is refused with 429")
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")
     seconds: float = Field(60, gt=0, description="longest time for one request, waiting included")
+    heartbeat_seconds: float = Field(10, gt=0, description="between two signs of life in an answer that is streamed")
     grace_seconds: float = Field(30, ge=0, description="time to finish what was accepted when the service is stopped")
 
     keys: Path | None = Field(None, description="the file of `interlinear keys`; where keys are asked for: keys.db")
@@ -87,3 +98,10 @@ class Settings(BaseSettings):
             if not ORIGIN.fullmatch(origin):
                 raise ValueError(f"must be like https://example.org, without a path, not {origin!r}")
         return origins
+
+    @model_validator(mode="after")
+    def _beams(self) -> Self:
+        for model in self.models:
+            if model.beam and model.beam > self.beam:
+                raise ValueError(f"{model.place}: a beam of {model.beam} is wider than the service's own, {self.beam}")
+        return self

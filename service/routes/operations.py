@@ -19,14 +19,14 @@ async def list_models(service: Running) -> list[ModelDescription]:
     """The models served: versions, languages, what each accepts, and the scores on its card."""
     descriptions = []
     for model in service.models.served:
-        card, explains = model.bundle.card, service.engine.explains[model]
+        card, standing, explains = model.bundle.card, service.catalogue.standing(model), service.engine.explains[model]
         accepts = Accepts(
             inputs=list(card.model.sources),
             texts=list(card.model.texts),
             images={name: accepted(grid, service.settings) for name, grid in card.model.images.items()},
             max_tokens=card.limits.source_length,
             max_length=card.limits.target_length,
-            beam_size=service.settings.beam,
+            beam_size=model.width,
             explain=list(explains.matrices),
             between=list(explains.between) if explains.between else None,
         )
@@ -35,6 +35,9 @@ async def list_models(service: Running) -> list[ModelDescription]:
                 name=model.name,
                 version=model.version,
                 aliases=list(model.aliases),
+                status=standing.status,
+                error=standing.error,
+                newer=standing.newer,
                 task=model.task,
                 languages=card.languages,
                 accepts=accepts,

@@ -16,6 +16,7 @@ from service.problems import problems
 from service.requests import SummarizeRequest, search_request
 from service.schemas import Reduction, SummarizeResponse
 from service.settings import Settings
+from service.streaming import EVENTS, Stream, streamed
 
 
 def router(settings: Settings) -> APIRouter:
@@ -26,19 +27,19 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/summarize",
         response_model=SummarizeResponse,
-        responses=problems(503, 504),
+        responses=EVENTS | problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def summarize(
         caller: Asking, service: Running, request: Annotated[SummarizeRequest, Depends(body(kind))]
     ) -> Response:
         """Summarize a text or a list of texts."""
-        return await caller.wait_for(summarized(service, request))
+        return await streamed(caller, service, lambda stream: summarized(service, request, stream))
 
     return routes
 
 
-async def summarized(service: Service, request: SummarizeRequest) -> Response:
+async def summarized(service: Service, request: SummarizeRequest, stream: Stream | None) -> Response:
     """Choose the model by its task, and answer. Raises Problem."""
     model = service.models.summarizer(request.model)
     texts, reductions = request.texts, None
@@ -55,7 +56,7 @@ async def summarized(service: Service, request: SummarizeRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, [model] * len(texts), texts), respond)
+    return await answer(service, request, items(request, [model] * len(texts), texts), respond, stream)
 
 
 def reduced(model: Served, texts: Sequence[str]) -> tuple[list[str], list[Reduction | None] | None]:

@@ -13,6 +13,7 @@ from service.problems import problems
 from service.requests import TranslateRequest, search_request
 from service.schemas import Detection, TranslateResponse
 from service.settings import Settings
+from service.streaming import EVENTS, Stream, streamed
 
 
 def router(settings: Settings) -> APIRouter:
@@ -23,19 +24,19 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/translate",
         response_model=TranslateResponse,
-        responses=problems(503, 504),
+        responses=EVENTS | problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def translate(
         caller: Asking, service: Running, request: Annotated[TranslateRequest, Depends(body(kind))]
     ) -> Response:
         """Translate a text or a list of texts."""
-        return await caller.wait_for(translated(service, request))
+        return await streamed(caller, service, lambda stream: translated(service, request, stream))
 
     return routes
 
 
-async def translated(service: Service, request: TranslateRequest) -> Response:
+async def translated(service: Service, request: TranslateRequest, stream: Stream | None) -> Response:
     """Choose the models by languages, and answer. Raises Problem."""
     detected = await asyncio.to_thread(detect_sources, service, request) if request.source == "auto" else None
     sources = [guess.language for guess in detected] if detected else [request.source] * len(request.texts)
@@ -52,7 +53,7 @@ async def translated(service: Service, request: TranslateRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, models, request.texts), respond)
+    return await answer(service, request, items(request, models, request.texts), respond, stream)
 
 
 def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.sentences import Leading, leading, sentences
+from seq2seq.sentences import Leading, by_lines, leading, sentences
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -45,6 +45,21 @@ def test_every_character_is_in_a_sentence_or_is_white_space(text, language):
     covered = {place for start, end in found for place in range(start, end)}
     assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
     assert all(text[start:end].strip() == text[start:end] != "" for start, end in found)
+
+
+def test_a_lines_end_ends_a_sentence_by_lines():
+    text = "One line\nanother. A third\r\n\n 😀 last\u2028"
+    assert [text[start:end] for start, end in by_lines(text, "en")] == ["One line", "another.", "A third", "😀 last"]
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_by_lines_nothing_but_white_space_is_left_out(text):
+    found = by_lines(text, "en")
+    covered = {place for start, end in found for place in range(start, end)}
+    assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
+    assert all(one[1] <= other[0] for one, other in pairwise(found))
+    assert not any("\n" in text[start:end] or "\u2028" in text[start:end] for start, end in found)
 
 
 def test_leading_sentences_by_hand():

@@ -14,9 +14,11 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.settings import ModelPlace
+from tests.service.conftest import sentences
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
-LONG = DOG | {"q": ["Ein Hund läuft im Park."] * 100, "beam_size": 5}
+MANY = list(dict.fromkeys(german for german, _ in sentences()))[:100]
+LONG = DOG | {"q": MANY, "beam_size": 5}
 
 
 def value(address: str, name: str) -> float:
@@ -66,8 +68,11 @@ def test_a_caller_who_goes_frees_the_slots(narrow):
 
 
 def test_over_the_queue_is_429_and_a_time_to_come_again(narrow):
+    expected = httpx.post(f"{narrow}/translate", json=LONG, timeout=60).json()["translatedText"]
     with ThreadPoolExecutor(6) as callers:
-        crowd = [callers.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60) for _ in range(6)]
+        # Each asks for something else: what is the same is searched once, and waits once.
+        asked = [LONG | {"max_length": 50 + i} for i in range(6)]
+        crowd = [callers.submit(httpx.post, f"{narrow}/translate", json=one, timeout=60) for one in asked]
         answers = [caller.result() for caller in crowd]
     assert {answer.status_code for answer in answers} == {200, 429}
     for answer in answers:
@@ -75,9 +80,32 @@ def test_over_the_queue_is_429_and_a_time_to_come_again(narrow):
             assert 1 <= int(answer.headers["retry-after"]) <= 60
             assert "come again" in answer.json()["error"]
         else:
-            assert answer.json()["translatedText"] == ["A dog is running in the park."] * 100
+            assert answer.json()["translatedText"] == expected
     assert value(narrow, 'interlinear_rejected_total{reason="queue_texts"}') > 0
     assert httpx.post(f"{narrow}/translate", json=DOG).status_code == 200
+
+
+def test_identical_texts_in_flight_are_searched_once(narrow):
+    before, shared = value(narrow, "interlinear_texts_total"), value(narrow, "interlinear_shared_texts_total")
+    with ThreadPoolExecutor(4) as callers:
+        crowd = [callers.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60) for _ in range(4)]
+        answers = [caller.result().json() for caller in crowd]
+    assert all(answer == answers[0] for answer in answers)
+    searched = value(narrow, "interlinear_texts_total") - before
+    assert searched + value(narrow, "interlinear_shared_texts_total") - shared == 400
+    assert 100 <= searched < 250
+    once = httpx.post(f"{narrow}/translate", json=DOG | {"q": [DOG["q"]] * 50, "explain": True}).json()
+    assert once["translatedText"] == [once["translatedText"][0]] * 50
+    assert once["explanations"] == [once["explanations"][0]] * 50
+
+
+def test_one_of_two_who_ask_the_same_may_go(narrow):
+    with ThreadPoolExecutor(1) as other:
+        staying = other.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60)
+        until(lambda: value(narrow, "interlinear_waiting_texts") > 50)
+        late = httpx.post(f"{narrow}/translate", json=LONG, headers={"X-Request-Timeout": "0.05"})
+        assert late.status_code == 504
+        assert len(staying.result().json()["translatedText"]) == 100
 
 
 def test_the_services_own_limit_ends_in_504(settings):

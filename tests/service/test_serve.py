@@ -18,10 +18,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serve import champion
+from interlinear.serve import champion, configured
 from registry.store import Store
 from service.app import create_app
 from service.settings import Settings
+from tests.service.conftest import sentences
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def ask(url: str, **request: object) -> dict:
 def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
     with process("--model", f"mt={bundles.de_en}", folder=tmp_path, INTERLINEAR_SERVE_SLOTS="1") as child:
         url, answers = address(child), []
-        texts = {"q": ["Ein Hund läuft im Park."] * 100, "source": "de", "target": "en"}
+        texts = {"q": [german for german, _ in sentences()[:100]], "source": "de", "target": "en"}
         asking = threading.Thread(target=lambda: answers.append(ask(f"{url}/translate", **texts)))
         asking.start()
         while (
@@ -76,13 +77,45 @@ def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, 
     store = Store(tracking, create=True)
     run = store.client.create_run(store.experiment("test")).info.run_id
     store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
-    with TestClient(create_app(Settings(models=(champion(tracking),), tracking=tracking))) as client:
+    with TestClient(
+        create_app(Settings(models=(champion(tracking),), tracking=tracking, cache=tmp_path / "cache"))
+    ) as client:
         (model,) = client.get("/models").json()
         assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
         request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "model": "multi30k-de-en@champion"}
         answer = client.post("/translate", json=request).json()
         assert answer["translatedText"] == "A dog is running."
         assert answer["model"] == {"name": "multi30k-de-en", "version": "1"}
+
+
+def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "service.yaml"
+    file.write_text(
+        f"models:\n  - {{name: mt, place: '{bundles.de_en}', slots: 2, beam: 5}}\n"
+        f"  - {{name: head, place: '{bundles.headlines}'}}\nbeam: 6\nsentences: 3\nthreads: 1\n"
+    )
+    monkeypatch.setenv("INTERLINEAR_SERVE_SENTENCES", "2")
+    monkeypatch.setenv("INTERLINEAR_SERVE_TEXTS", "7")
+    settings = configured(file, {"poll_seconds": 4.0})
+    assert (settings.sentences, settings.texts, settings.poll_seconds) == (3, 7, 4.0), "option, file, environment"
+    with TestClient(create_app(settings)) as client:
+        first, second = client.get("/models").json()
+        assert (first["name"], first["accepts"]["beam_size"]) == ("mt", 5)
+        assert (second["name"], second["accepts"]["beam_size"]) == ("head", 6)
+        request = {"q": "Ein Hund läuft.", "source": "de", "target": "en", "beam_size": 6}
+        assert client.post("/translate", json=request).json()["errors"][0]["field"] == "beam_size"
+    for content, sentence in (
+        ("models: [{name: mt, plaice: x}]", "models.0.place: field required"),
+        ("modles: []", "modles: extra inputs are not permitted"),
+        ("models: [{place: x, beam: 9}]", "a beam of 9 is wider than the service's own, 5"),
+        ("- a list", "holds no settings"),
+        ("models: [", "cannot be read"),
+    ):
+        file.write_text(content)
+        assert interlinear(["serve", "--config", str(file)]) == 2
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1, said
 
 
 def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypatch, capsys):

@@ -1,0 +1,122 @@
+"""Answers as events: they begin as they end, end with the plain answer, and stop when nobody listens."""
+
+import itertools
+import json
+import socket
+import time
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from seq2seq.bundle import load
+from seq2seq.generation import Generation, Request
+from seq2seq.search import SearchOptions
+from service.app import create_app
+from tests.service.conftest import sentences
+from tests.service.test_engine import MANY, until, value
+
+EVENTS = {"Accept": "text/event-stream"}
+ASK = {"source": "de", "target": "en"}
+TEXT = "Ein Hund läuft im Park. Eine Katze schläft.\n\nIm Garten spielt ein Kind."
+
+
+def read(stream: str) -> list[tuple[str, dict]]:
+    """The events' names and data; comments are left out."""
+    events = []
+    for block in stream.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if lines:
+            events.append((lines["event"], json.loads(lines["data"])))
+    return events
+
+
+@pytest.mark.parametrize("q", ["Ein Hund läuft im Park.", TEXT, [TEXT, "", "Eine Frau sitzt."]])
+def test_prefixes_grow_into_the_plain_answer(client, q):
+    request = ASK | {"q": q, "alternatives": 1, "explain": True}
+    plain = client.post("/translate", json=request).json()
+    answer = client.post("/translate", json=request, headers=EVENTS)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *prefixes, (last, data) = read(answer.text)
+    assert last == "answer"
+    assert data == plain
+    assert {name for name, _ in prefixes} == {"prefix"}
+    texts = plain["translatedText"] if isinstance(q, list) else [plain["translatedText"]]
+    for index, text in enumerate(texts):
+        own = [prefix["text"] for _, prefix in prefixes if prefix["index"] == index]
+        assert len(own) == len(set(own)), "nothing is said twice"
+        for shorter, longer in itertools.pairwise([*own, text]):
+            assert longer.startswith(shorter)
+        assert bool(own) == bool(text)
+
+
+def test_a_headline_is_streamed_too(client):
+    request = {"text": "A dog is running in the park."}
+    *prefixes, last = read(client.post("/summarize", json=request, headers=EVENTS).text)
+    assert last == ("answer", client.post("/summarize", json=request).json())
+    assert prefixes
+
+
+def test_what_is_wrong_from_the_start_is_a_plain_problem(client):
+    for wrong in ({"q": "x", "model": "nobody"}, {"q": " "}, {"q": "Hund " * 300}):
+        answer = client.post("/translate", json=ASK | wrong, headers=EVENTS)
+        assert answer.status_code == 400
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_what_goes_wrong_later_is_an_event_with_the_problem(settings):
+    app = create_app(settings.model_copy(update={"slots": 1, "heartbeat_seconds": 0.01}))
+    with TestClient(app) as client:
+        hurried = EVENTS | {"X-Request-Timeout": "0.2", "X-Request-ID": "mine"}
+        answer = client.post("/translate", json=ASK | {"q": MANY}, headers=hurried)
+        assert answer.status_code == 200
+        name, problem = read(answer.text)[-1]
+        assert (name, problem["status"], problem["request_id"]) == ("error", 504, "mine")
+
+        (table, *_) = app.state.service.engine._tables.values()
+        table.generation.table.model = None  # as if a fault were in the model itself
+        ((name, problem),) = read(client.post("/translate", json=ASK | {"q": TEXT}, headers=EVENTS).text)
+        assert (name, problem["status"]) == ("error", 500)
+        assert "Hund" not in problem["detail"]
+
+
+def test_signs_of_life_while_nothing_is_written(settings, serving):
+    with serving(settings.model_copy(update={"slots": 1, "heartbeat_seconds": 0.001})) as address:
+        answer = httpx.post(f"{address}/translate", json=ASK | {"q": MANY[:20]}, headers=EVENTS, timeout=30)
+        assert ": alive" in answer.text
+        assert read(answer.text)[-1][0] == "answer"
+
+
+def test_a_listener_who_goes_frees_the_slots_within_a_step(settings, serving):
+    with serving(settings.model_copy(update={"slots": 1})) as address:
+        body = json.dumps(ASK | {"q": MANY}).encode()
+        host, port = address.removeprefix("http://").split(":")
+        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
+        with socket.create_connection((host, int(port))) as caller:
+            caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            assert b"200 OK" in caller.recv(1000)
+            until(lambda: value(address, "interlinear_searching_texts") > 0)
+        gone = time.perf_counter()
+        until(lambda: value(address, "interlinear_waiting_texts") == value(address, "interlinear_searching_texts") == 0)
+        assert time.perf_counter() - gone < 5
+        assert value(address, "interlinear_texts_total") < 100
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 4, "length_penalty": "none"}, {"shrinking": True}])
+def test_prefixes_of_the_search_only_grow_and_begin_the_best_hypothesis(bundles, options):
+    generation = Generation(load(bundles.de_en), slots=8)
+    texts = list(dict.fromkeys(german for german, _ in sentences()))[:8]
+    requests = [Request({"source": text}, SearchOptions(**options)) for text in texts]
+    generation.admit([(i, generation.encode(request)) for i, request in enumerate(requests)])
+    seen: dict[object, list[list[int]]] = {i: [[]] for i in range(8)}
+    while generation.live:
+        for key, answer in generation.advance():
+            seen[key].append(answer.candidates[0].ids)
+        for key, ids in generation.prefixes(range(8)).items():
+            seen[key].append(ids)
+    for history in seen.values():
+        for shorter, longer in itertools.pairwise(history):
+            assert longer[: len(shorter)] == shorter
+        assert len(history[-2]) > 0
+    assert generation.prefixes([0]) == {}

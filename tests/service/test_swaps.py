@@ -1,0 +1,246 @@
+"""Versions that change under load: an alias moves, is bad, is back; the registry goes away; the cache has it all."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+import seq2seq
+from registry.cache import Cache
+from registry.names import fetch
+from registry.store import Store
+from seq2seq.bundle import write_bundle
+from seq2seq.errors import RegistryError, UnknownModelError
+from seq2seq.search import SearchOptions
+from service.app import create_app
+from service.settings import ModelPlace, Settings
+from tests.service.conftest import sentences
+
+DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
+ALIAS = "models:/mt@champion"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A store whose `mt` has versions 1 and 2, which writes short, and 3, which is for other languages."""
+
+    store: Store
+    folder: Path
+
+    @property
+    def tracking(self) -> str:
+        return f"sqlite:///{self.folder}/mlflow.db"
+
+    def settings(self, **changes: object) -> Settings:
+        places = (ModelPlace(name="mt", place=ALIAS),)
+        given = {"models": places, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
+        return Settings(**(given | {"threads": 1} | changes))
+
+    def promote(self, version: int) -> None:
+        self.store.promote("mt", str(version))
+
+    def artifacts(self, version: int) -> Path:
+        return fetch(f"models:/mt/{version}", self.tracking).folder
+
+
+@pytest.fixture(scope="module")
+def made(bundles, tmp_path_factory) -> Registered:
+    folder = tmp_path_factory.mktemp("registered")
+    first, second = seq2seq.load(bundles.de_en), folder / "short"
+    short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
+    write_bundle(second, first.model, first.tokenizers, short)
+    store = Store(f"sqlite:///{folder}/mlflow.db", create=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", "")
+        for bundle in (bundles.de_en, second, bundles.en_de):
+            run = store.client.create_run(store.experiment("test")).info.run_id
+            store.register(store.log_model(bundle, run), "mt")
+    return Registered(store, folder)
+
+
+@pytest.fixture
+def registered(made: Registered) -> Iterator[Registered]:
+    made.promote(1)
+    yield made
+    shutil.rmtree(made.folder / "cache", ignore_errors=True)
+
+
+def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+
+
+def model(client: TestClient | httpx.Client) -> dict:
+    (described,) = client.get("/models").json()
+    return described
+
+
+@contextmanager
+def load(client: httpx.Client, texts: list[str]) -> Iterator[list[dict]]:
+    """Lists of texts translated all the while, by three callers; what was answered."""
+    answers, ended = [], threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            answer = client.post("/translate", json=DOG | {"q": texts})
+            answers.append(answer.json() | {"status": answer.status_code})
+
+    callers = [threading.Thread(target=ask) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    try:
+        yield answers
+    finally:
+        ended.set()
+        for caller in callers:
+            caller.join(30)
+
+
+def test_under_load_every_answer_is_of_one_version_and_none_fails(registered, serving):
+    texts = [de for de, _ in sentences()[:12]]
+    with serving(registered.settings(slots=4)) as address, httpx.Client(base_url=address, timeout=60) as client:
+        with load(client, texts) as answers:
+            until(lambda: len(answers) > 3)
+            for version in (2, 1, 2):
+                registered.promote(version)
+                until(lambda version=version: model(client)["version"] == str(version))
+                seen = len(answers)
+                until(lambda seen=seen: len(answers) > seen + 6)
+        assert {answer["status"] for answer in answers} == {200}
+        for answer in answers:
+            short = [not text.endswith(".") for text in answer["translatedText"]]
+            assert short == [answer["model"]["version"] == "2"] * len(texts)
+        versions = [answer["model"]["version"] for answer in answers]
+        assert set(versions) == {"1", "2"}
+        page = client.get("/metrics").text
+        assert 'interlinear_swaps_total{model="mt",outcome="done"} 3.0' in page
+        assert 'interlinear_model{model="mt",version="2"} 1.0' in page
+        assert 'version="1"' not in page
+
+
+def test_a_request_may_ask_for_the_version_that_is_served(registered):
+    with TestClient(create_app(registered.settings())) as client:
+        for reference in ("mt", "mt@champion", "mt@1"):
+            answer = client.post("/translate", json=DOG | {"model": reference}).json()
+            assert answer["model"] == {"name": "mt", "version": "1"}
+        unknown = client.post("/translate", json=DOG | {"model": "mt@2"})
+        assert unknown.status_code == 400
+        assert unknown.json()["errors"][0]["field"] == "model"
+
+
+def test_a_version_that_cannot_be_served_keeps_the_old_one_and_says_why(registered, monkeypatch):
+    app = create_app(registered.settings())
+    with TestClient(app) as client:
+        registered.promote(3)
+        until(lambda: model(client)["status"] == "failed")
+        said = model(client)
+        assert (said["version"], said["newer"]) == ("1", "3")
+        assert "its languages are en to de, and mt@1's de to en" in said["error"]
+
+        weights = registered.artifacts(2) / "model.safetensors"
+        whole = weights.read_bytes()
+        weights.write_bytes(whole[:-4] + b"\0\0\0\1")
+        try:
+            registered.promote(2)
+            until(lambda: model(client).get("newer") == "2" and model(client)["status"] == "failed")
+            assert "damaged" in model(client)["error"]
+            assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+            assert client.get("/health/ready").status_code == 200
+        finally:
+            weights.write_bytes(whole)
+        until(lambda: model(client)["version"] == "2")
+        assert model(client)["status"] == "current"
+        page = client.get("/metrics").text
+        assert 'interlinear_swaps_total{model="mt",outcome="failed"}' in page
+        assert 'interlinear_swaps_total{model="mt",outcome="done"} 1.0' in page
+
+
+def test_no_room_for_a_new_version_keeps_the_old_one(registered):
+    with TestClient(create_app(registered.settings())) as client:
+        cache = registered.folder / "cache"
+        cache.rename(registered.folder / "full")
+        cache.write_text("a file where the folder should be: nothing can be written")
+        try:
+            registered.promote(2)
+            until(lambda: model(client)["status"] == "failed")
+            assert "cannot be kept in" in model(client)["error"]
+            assert client.post("/translate", json=DOG).status_code == 200
+        finally:
+            cache.unlink()
+            (registered.folder / "full").rename(cache)
+        until(lambda: model(client)["version"] == "2")
+
+
+def test_the_registry_may_go_away_and_come_back(registered, caplog):
+    database, away = registered.folder / "mlflow.db", registered.folder / "away.db"
+    with TestClient(create_app(registered.settings())) as client:
+        database.rename(away)
+        try:
+            until(lambda: model(client)["status"] == "unchecked")
+            assert "there is no such store" in model(client)["error"]
+            assert client.post("/translate", json=DOG).status_code == 200
+        finally:
+            away.rename(database)
+        until(lambda: model(client)["status"] == "current")
+        registered.promote(2)
+        until(lambda: model(client)["version"] == "2")
+
+
+def test_the_service_starts_from_its_cache_and_then_follows(registered):
+    with TestClient(create_app(registered.settings())):
+        pass
+    store, away = registered.folder / "mlflow.db", registered.folder / "away.db"
+    files, gone = registered.folder / "mlartifacts", registered.folder / "gone"
+    store.rename(away)
+    files.rename(gone)
+    try:
+        app = create_app(registered.settings())
+    finally:
+        away.rename(store)
+        gone.rename(files)
+    with TestClient(app) as client:
+        said = app.state.service.catalogue.standing(app.state.service.models.served[0])
+        assert said.status == "unchecked"
+        assert "Served is version 1, which models:/mt@champion meant at" in said.error
+        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+        until(lambda: model(client)["status"] == "current")
+        registered.promote(2)
+        until(lambda: model(client)["version"] == "2")
+
+
+def test_the_cache_is_no_answer_where_the_registry_has_one(registered, tmp_path):
+    cache = Cache(tmp_path / "cache")
+    assert cache.locate(ALIAS, registered.tracking).located.version == "1"
+    with pytest.raises(UnknownModelError, match="no alias 'best'"):
+        cache.locate("models:/mt@best", registered.tracking)
+    missing = f"sqlite:///{tmp_path}/mlflow.db"
+    with pytest.raises(RegistryError, match="there is no such store"):
+        cache.locate(ALIAS, missing)
+
+
+def test_an_alias_that_is_moved_again_and_again_ends_where_it_ends(registered, serving):
+    with serving(registered.settings()) as address, httpx.Client(base_url=address, timeout=60) as client:
+        with load(client, [DOG["q"]]) as answers:
+            for i in range(20):
+                registered.promote(1 + i % 2)
+            until(lambda: model(client)["version"] == "2" and model(client)["status"] == "current")
+        assert {answer["status"] for answer in answers} == {200}
+        assert client.get("/metrics").text.count("interlinear_model{") == 1
+
+
+def test_the_old_version_is_let_go(registered):
+    app = create_app(registered.settings())
+    engine = app.state.service.engine
+    with TestClient(app) as client:
+        registered.promote(2)
+        until(lambda: model(client)["version"] == "2")
+        until(lambda: len(engine._tables) == len(engine.explains) == 1)
