@@ -7,24 +7,13 @@ process of its own, and they take turns; the callers are threads here, each with
 """
 
 import argparse
-import http.client
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from itertools import cycle, islice
+from dataclasses import asdict
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from benchmarks.reporting import Report, alone, median, say, table_number
+from benchmarks.servers import Contestant, Load, load, read_texts, started
 
 CONCURRENCY = (1, 8, 32)
 SERVERS = {"one at a time": 1, "together": 32}  # slots
@@ -37,83 +26,6 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class Load:
-    """What so many callers saw."""
-
-    rate: float  # requests a second
-    p50: float  # milliseconds
-    p99: float
-
-
-@contextmanager
-def server(model: str, slots: int, threads: int) -> Iterator[str]:
-    """A service as a process of its own; gives its address."""
-    environment = os.environ | {
-        "INTERLINEAR_SERVE_SLOTS": str(slots),
-        "INTERLINEAR_SERVE_THREADS": str(threads),
-        "OMP_NUM_THREADS": str(threads),
-    }
-    command = [sys.executable, "-m", "interlinear", "serve", "--model", model, "--port", "0"]
-    child = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    try:
-        assert child.stderr is not None
-        for line in child.stderr:
-            if match := re.search(r"playground (http://[^/]+)/", line):
-                yield match[1]
-                break
-            print(line, end="", file=sys.stderr)
-        else:
-            sys.exit(child.wait())
-    finally:
-        child.send_signal(signal.SIGTERM)
-        child.wait()
-
-
-def get(address: str, path: str) -> str:
-    """What a route answers."""
-    connection = http.client.HTTPConnection(urlsplit(address).netloc)
-    connection.request("GET", path)
-    return connection.getresponse().read().decode()
-
-
-def load(address: str, texts: Sequence[str], languages: dict[str, str], callers: int, requests: int) -> Load:
-    """Send so many requests from so many callers at once."""
-    bodies = [json.dumps({"q": text} | languages).encode() for text in islice(cycle(texts), requests)]
-    latencies: list[float] = []
-    lock, start = threading.Lock(), threading.Barrier(callers + 1)
-
-    def call() -> None:
-        connection = http.client.HTTPConnection(urlsplit(address).netloc)
-        connection.connect()
-        start.wait()
-        while True:
-            with lock:
-                if not bodies:
-                    return
-                body = bodies.pop()
-            sent = time.perf_counter()
-            connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status != 200:
-                raise RuntimeError(f"the service answered with {answer.status}")
-            latencies.append(time.perf_counter() - sent)
-
-    threads = [threading.Thread(target=call) for _ in range(callers)]
-    for thread in threads:
-        thread.start()
-    start.wait()
-    begun = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - begun
-    if len(latencies) < requests:
-        sys.exit("a request failed: the figures would mean nothing")
-    ranked = sorted(1000 * latency for latency in latencies)
-    return Load(requests / seconds, ranked[len(ranked) // 2], ranked[int(0.99 * (len(ranked) - 1))])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -123,16 +35,18 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
-    texts = [line for line in asked.texts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    texts = read_texts(asked.texts)
     measured: dict[tuple[str, int], list[Load]] = defaultdict(list)
     disturbances: dict[str, list[float]] = defaultdict(list)
     for _ in range(asked.rounds):
         for name, slots in SERVERS.items():
-            with server(asked.model, slots, asked.threads) as address, alone() as disturbance:
-                languages = json.loads(get(address, "/models"))[0]["languages"]
-                load(address, texts, languages, 8, 32)  # warms up
+            contestant = Contestant(name, "interlinear", asked.model, asked.threads, slots)
+            with started(contestant) as server, alone() as disturbance:
+                languages = json.loads(server.get("/models"))[0]["languages"]
+                bodies = [server.body(text, languages) for text in texts]
+                load(server, bodies, 8, 32)  # warms up
                 for callers in CONCURRENCY:
-                    one = load(address, texts, languages, callers, asked.requests)
+                    one = load(server, bodies, callers, asked.requests)
                     measured[name, callers].append(one)
                     latency = f"p50 {one.p50:.0f} ms, p99 {one.p99:.0f} ms"
                     say(f"{name}, {callers} callers: {one.rate:.1f} requests/s, {latency}")

@@ -93,7 +93,8 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
         pictures[split] = {name: len(read_index(dataset.image(split, name))) for name in dataset.images(split)}
     if as_json:
         splits = {
-            split: {"lines": lines[split], "first": first[split], "pictures": pictures[split]}
+            split: {"lines": lines[split], "first": first[split]}
+            | ({"pictures": pictures[split]} if pictures[split] else {})
             for split in dataset.splits
         }
         facts = {"name": dataset.name, "task": dataset.task, "about": dataset.about, "licence": dataset.licence}

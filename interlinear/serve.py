@@ -89,8 +89,8 @@ def serve(
     """Serve models over REST, with a playground at `/`. SIGTERM and Ctrl-C finish what was accepted, then end.
 
     A model that is named by an alias is followed: another version is served once it is loaded, without a request lost.
-    These and further limits, slots and threads are set in --config or by environment variables, INTERLINEAR_SERVE_...:
-    see docs/rest-api.md. How to run it safely: docs/security.md.
+    These and further limits, slots and threads can stand in --config, or in environment variables,
+    INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md.
     """
     import asyncio
     import logging
@@ -103,21 +103,21 @@ def serve(
     from service.app import create_app
     from service.server import server_config
 
-    settings = told(
-        config,
-        models=tuple(map(place, model or ())),
-        device=device,
-        tracking=tracking,
-        cache=cache,
-        poll_seconds=poll,
-        keys=keys,
-        require_key=require_key,
-        rate=rate,
-        trusted_proxies=trusted_proxies,
-        origins=origins,
-        log_format=log_format,
-        access_log=access_log,
-    )
+    options = {
+        "models": tuple(map(place, model or ())),
+        "device": device,
+        "tracking": tracking,
+        "cache": cache,
+        "poll_seconds": poll,
+        "keys": keys,
+        "require_key": require_key,
+        "rate": rate,
+        "trusted_proxies": trusted_proxies,
+        "origins": origins,
+        "log_format": log_format,
+        "access_log": access_log,
+    }
+    settings = configured(config, options)
     check_device(settings.device)
     if not settings.models:
         settings = settings.model_copy(update={"models": (champion(settings.tracking),)})
@@ -151,40 +151,41 @@ def serve(
         raise cannot_listen(error, host, port) from None
 
 
-def told(config: Path | None, **given: Any) -> "Settings":
-    """The settings: the options given, then the file, then environment variables. Raises CallError with the key."""
+def configured(path: Path | None, options: dict[str, Any]) -> "Settings":
+    """The settings: the options given, else the file's, else the environment's. Raises CallError with the key."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
     from service.settings import Settings
 
-    written = read(config) if config else {}
-    options = {name: value for name, value in given.items() if value is not None and value != [] and value != ()}
+    content = read(path) if path else {}
+    given = {name: value for name, value in options.items() if value not in (None, [], ())}
     try:
-        return Settings(**(written | options))
+        return Settings(**(content | given))
     except SettingsError as error:  # of an environment variable that should be JSON
         raise CallError(f"{PREFIX}...", str(error), "lists are written as JSON: see docs/rest-api.md") from None
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        name, key = str(wrong["loc"][0]) if wrong["loc"] else "models", ".".join(map(str, wrong["loc"])) or "models"
-        own, problem = "Value error, ", wrong["msg"]
-        problem = problem.removeprefix(own) if problem.startswith(own) else problem[:1].lower() + problem[1:]
-        if config and name in written and name not in options:
-            raise CallError(f"--config {config}", f"{key}: {problem}", "see docs/rest-api.md") from None
-        raise CallError(key, problem, f"see the option, or {PREFIX}{name.upper()}") from None
+        key, problem, ours = ".".join(map(str, wrong["loc"])), wrong["msg"], "Value error, "
+        problem = problem.removeprefix(ours) if problem.startswith(ours) else problem[:1].lower() + problem[1:]
+        name = key.partition(".")[0] or "models"  # what is wrong with several at once is wrong with these
+        if path and name in content and name not in given:
+            said = f"{key}: {problem}" if key else problem
+            raise CallError(f"--config {path}", said, "see docs/rest-api.md") from None
+        raise CallError(key or name, problem, f"see the option, or {PREFIX}{name.upper()}") from None
 
 
-def read(config: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
     """What a file of settings holds. Raises CallError."""
     import yaml
 
     try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         said = " ".join(f"cannot be read: {error}".split())
-        raise CallError(f"--config {config}", said, "see docs/rest-api.md") from None
+        raise CallError(f"--config {path}", said, "see docs/rest-api.md") from None
     if not isinstance(content, dict):
-        raise CallError(f"--config {config}", "holds no settings", "it begins with models:, see docs/rest-api.md")
+        raise CallError(f"--config {path}", "holds no settings", "it begins with models:, see docs/rest-api.md")
     return {str(name): value for name, value in content.items()}
 
 

@@ -77,6 +77,12 @@ class Architecture(BaseModel):
     source_dropout: float | None = Field(
         None, gt=0, lt=1, description="share of the sources that are hidden in training, never all of a sentence's"
     )
+    image_words: float | None = Field(
+        None,
+        gt=0,
+        description="weight of a loss by which an image alone foretells the words of the target: a network that is "
+        "trained from scratch on few images learns from it",
+    )
     first_state: Literal["first_backward", "mean", "last", "zero", "sum", "ends"] = Field(
         "first_backward",
         description="the decoder's first state: tanh(W .) of a summary (`ends`: both directions' last states); zero; "
@@ -290,6 +296,8 @@ class ModelConfig(Architecture):
             raise ValueError("sources: one of them at least must be text")
         if len(self.sources) > 1 and self.combination == "none":
             raise ValueError("combination: says how several sources are read together, and must be set for them")
+        if self.image_words and not self.images:
+            raise ValueError("image_words: has no effect without an image")
         if self.combination == "none" and self.images:
             raise ValueError("combination: an image is read with concat, flat or hierarchical")
         if len(self.texts) != 1:

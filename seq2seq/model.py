@@ -21,7 +21,7 @@ from seq2seq.looks import Looks
 from seq2seq.losses import Loss, bag_of_words, cross_entropy, log_likelihoods
 from seq2seq.memory import Memory, State, View, fit
 from seq2seq.recurrence import Moment
-from seq2seq.text import BEGIN, PAD
+from seq2seq.text import BEGIN, END, PAD
 
 
 class Model(nn.Module):
@@ -47,6 +47,12 @@ class Model(nn.Module):
         if config.alignment_module:
             ((self.source, words),) = config.texts.items()
             self.alignment = nn.Linear(config.readout_size, words.vocabulary)
+        read = config.shared if config.combination == "flat" else config.annotation
+        self.image_words = (
+            nn.ModuleDict({name: nn.Linear(read, config.target.vocabulary) for name in config.images})
+            if config.image_words
+            else None
+        )
         if config.tie_embeddings in ("output", "all"):
             self.output.weight = self.target_words.weight
         if config.tie_embeddings == "all":
@@ -172,10 +178,13 @@ class Model(nn.Module):
         target_BL = batch.target_BL
         if self.alignment is not None:
             target_BL = fit(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
-        readouts_BLR = self.unroll(self.encode(batch), target_BL[:, None])[0][:, 0]
+        memory = self.encode(batch)
+        readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
         real_BL = target_BL != PAD
         loss = self.cross_entropy(readouts_BLR, target_BL, real_BL, smoothing)
+        if self.image_words is not None:
+            loss = replace(loss, objective=loss.objective + self.foretold(memory, batch.target_BL))
         if self.alignment is None:
             return loss
         text = batch.text(self.source)
@@ -188,6 +197,24 @@ class Model(nn.Module):
             self.config.alignment_weight or 10.0,
         )  # fmt: skip
         return Loss(loss.objective + nulls.objective + bags, loss.nats)
+
+    def foretold(self, memory: Memory, target_BL: Tensor) -> Tensor:
+        """The negative log-likelihood of every target's bag of words given each of its images alone, weighted.
+
+        Every region foretells words, p(w | image) = 1/T sum_t softmax(W v_t)_w, so that regions come to differ by what
+        is in them, which is what attention looks for. v_t is what attention reads, T the regions.
+        """
+        assert self.image_words is not None
+        total = memory.summary_BS.new_zeros((), dtype=torch.promote_types(memory.summary_BS.dtype, torch.float32))
+        for name, head in self.image_words.items():
+            view = memory.views[f"{name}.{STATES}"]
+            there = ~view.padding_BT.all(-1)
+            log_p_NTV = torch.log_softmax(head(view.values_BTD[there]), -1, dtype=total.dtype)
+            words_NL = target_BL[there]
+            log_p_NTL = log_p_NTV.gather(-1, words_NL[:, None].expand(-1, log_p_NTV.shape[1], -1))
+            log_p_NL = torch.logsumexp(log_p_NTL, 1) - math.log(log_p_NTV.shape[1])
+            total = total - (log_p_NL * (words_NL > END)).sum()
+        return total * (self.config.image_words or 0.0)
 
     def log_likelihoods(self, memory: Memory, target_BKL: Tensor) -> Tensor:
         """log P(y | x) of K targets a sentence, each ending with END, (B, K); 0 for a target of PAD alone.

@@ -42,8 +42,7 @@ def create_app(settings: Settings) -> FastAPI:
     catalogue = Catalogue(entries, engine, settings, metrics)
     metrics.ready.set_function(lambda: engine.ready)
     pictures, gate = Pictures(settings, metrics), Gate(settings, metrics)
-    detector = Detector(catalogue.models.all_languages())
-    service = Service(settings, catalogue, engine, detector, pictures, metrics, gate)
+    service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics, gate)
     with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
 
     @asynccontextmanager

@@ -1,35 +1,35 @@
 """The whole road for every system: trained on Ray, registered, loaded by its alias, aligned with, served, explained."""
 
+import base64
 import json
 import os
 import subprocess
 import sys
+import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.seq2seq.systems import HEADLINES, SYSTEMS
 from tests.service.test_serve import address, ask, process
-from tests.training.toy import SETTINGS, write_corpus
+from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
 from training.recipe import load_recipe
 
 QUICK = "contextual_gates"  # the one that `make test` takes down the road
+SEVERAL = [f"{task}_{how}" for task in ("multimodal", "postedit") for how in ("hierarchical", "flat", "concat")]
+
+Command = Callable[..., str]
 
 
-@pytest.mark.parametrize(
-    "system", [pytest.param(system, marks=[] if system == QUICK else pytest.mark.slow) for system in SYSTEMS]
-)
-@pytest.mark.timeout(300)
-def test_every_system_goes_the_whole_road(system: str, tmp_path: Path) -> None:
-    data = write_corpus(tmp_path)
-    headlines = system in HEADLINES
-    if headlines:
-        data.write_text(data.read_text().replace("translation", "summarization").replace("source: de", "source: en"))
+@pytest.fixture
+def interlinear(tmp_path: Path) -> Command:
+    """The command, in a folder of its own; gives what it prints."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS")
     } | {"PYTHONPATH": str(Path.cwd())}
 
-    def interlinear(*arguments: str) -> str:
+    def run(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "interlinear", *arguments],
             cwd=tmp_path, env=environment, check=False, capture_output=True, text=True,
@@ -37,12 +37,28 @@ def test_every_system_goes_the_whole_road(system: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    settings = [*SETTINGS, "joint_vocabulary=false"]
-    sets = [word for setting in settings for word in ("--set", setting)]
-    trained = interlinear("train", system, "--data", str(data), "--register", f"toy-{system}", *sets)
+    return run
+
+
+def trained(interlinear: Command, system: str, data: Path, settings: Sequence[str]) -> str:
+    """Train on Ray and register; the model's name."""
+    sets = [word for setting in [*SETTINGS, *settings] for word in ("--set", setting)]
+    said = interlinear("train", system, "--data", str(data), "--register", f"toy-{system}", *sets)
     model = f"models:/toy-{system}@champion"
-    facts = json.loads(interlinear("info", model, "--json"))
-    assert facts["weights_sha256"] == trained.strip().splitlines()[-1]
+    assert json.loads(interlinear("info", model, "--json"))["weights_sha256"] == said.strip().splitlines()[-1]
+    return model
+
+
+@pytest.mark.parametrize(
+    "system", [pytest.param(system, marks=[] if system == QUICK else pytest.mark.slow) for system in SYSTEMS]
+)
+@pytest.mark.timeout(300)
+def test_every_system_goes_the_whole_road(system: str, tmp_path: Path, interlinear: Command) -> None:
+    data = write_corpus(tmp_path)
+    headlines = system in HEADLINES
+    if headlines:
+        data.write_text(data.read_text().replace("translation", "summarization").replace("source: de", "source: en"))
+    model = trained(interlinear, system, data, ["joint_vocabulary=false"])
     score = json.loads(interlinear("evaluate", model, "--data", str(data), "--json"))["bleu"]["score"]
     assert score > 5
     files = ["--source", str(tmp_path / "test.source"), "--target", str(tmp_path / "test.target")]
@@ -64,3 +80,35 @@ def test_every_system_goes_the_whole_road(system: str, tmp_path: Path) -> None:
         for explanation in answer["explanations"]:
             assert set(explanation["matrices"]) == set(load_recipe(system).model.looks)
             assert explanation["alignment"]
+
+
+@pytest.mark.parametrize(
+    "system", [pytest.param(system, marks=[] if system == SEVERAL[0] else pytest.mark.slow) for system in SEVERAL]
+)
+@pytest.mark.timeout(300)
+def test_several_sources_go_the_whole_road(system: str, tmp_path: Path, interlinear: Command) -> None:
+    pictures = system.startswith("multimodal")
+    data = write_pictured(tmp_path) if pictures else write_edited(tmp_path)
+    own = ["sources.image.size=32"] if pictures else ["sources.mt.units=words"]
+    model = trained(interlinear, system, data, [*own, "joint_vocabulary=false"])
+    scores = json.loads(interlinear("evaluate", model, "--data", str(data), "--json"))
+    assert scores["bleu"]["score"] > 5
+    source = (tmp_path / "test.source").read_text().splitlines()[1]
+    with process(
+        "--model", f"toy={model}", folder=tmp_path, MLFLOW_TRACKING_URI=f"sqlite:///{tmp_path}/mlflow.db"
+    ) as child:
+        url = address(child)
+        if pictures:
+            with tarfile.open(tmp_path / "images.tar") as archive:
+                found = archive.extractfile("test.1.png")
+                assert found is not None
+                picture = base64.b64encode(found.read()).decode()
+            answer = ask(f"{url}/translate/multimodal", q=source, image=picture, source="de", target="en", explain=True)
+            assert answer["translatedText"]
+        else:
+            mt = (tmp_path / "test.mt").read_text().splitlines()[1]
+            answer = ask(f"{url}/post-edit", source_text=source, translation=mt, source="de", target="en", explain=True)
+            assert answer["editedText"] and "operations" in answer
+        (explanation,) = answer["explanations"]
+        assert explanation["sources"].keys() == {"source", "image" if pictures else "mt"}
+        assert ("between" in explanation) == (not system.endswith("concat"))

@@ -334,3 +334,27 @@ def test_one_source_is_plain_attention_with_its_context_multiplied(combination: 
     )
     close(ours, theirs, "readouts")
     close(looks.weights["source", "attention"], their_looks.weights["source", "attention"], "attention")
+
+
+@pytest.mark.parametrize("combination", ["concat", "flat", "hierarchical"])
+def test_an_image_alone_foretells_the_words(combination: str) -> None:
+    """- weight * sum over words of log p(w | image), p(w | image) = 1/T sum_t softmax(W v_t + b)_w; v_t is read."""
+    model = small(combination=combination, image_words=0.7, combination_size=4 if combination == "flat" else None)
+    w = dict(model.named_parameters())
+    batch = batch_of(model, list(range(len(TARGETS))))
+    with_it = model.loss(batch)
+    W, b = w["image_words.image.weight"], w["image_words.image.bias"]
+    extra: Tensor | float = 0.0
+    for row, y in enumerate(TARGETS):
+        if not IMAGES[row]:
+            continue
+        regions, _ = attended(w, model.config, row)["image"]
+        if combination == "flat":
+            U, c = w["decoder.combination.values.image.weight"], w["decoder.combination.values.image.bias"]
+            regions = [U @ h + c for h in regions]
+        p = [torch.stack(softmax(list(W @ v + b))) for v in regions]
+        extra = extra - 0.7 * sum(torch.log(sum(p_t[word] for p_t in p) / len(p)) for word in y)
+    model.image_words = None
+    words_alone = model.loss(batch)
+    close(with_it.objective, words_alone.objective + extra, "loss")
+    close(torch.as_tensor(with_it.nats), torch.as_tensor(words_alone.nats), "nats")

@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serve import champion, told
+from interlinear.serve import champion, configured
 from registry.store import Store
 from service.app import create_app
 from service.settings import ModelPlace, Settings
@@ -88,7 +88,7 @@ def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, 
         assert answer["model"] == {"name": "multi30k-de-en", "version": "1"}
 
 
-def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch, capsys):
+def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch):
     file = tmp_path / "service.yaml"
     file.write_text(
         f"models:\n  - {{name: mt, place: '{bundles.de_en}', slots: 2, beam: 5}}\n"
@@ -96,7 +96,7 @@ def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch, cap
     )
     monkeypatch.setenv("INTERLINEAR_SERVE_SENTENCES", "2")
     monkeypatch.setenv("INTERLINEAR_SERVE_TEXTS", "7")
-    settings = told(file, poll_seconds=4.0)
+    settings = configured(file, {"poll_seconds": 4.0})
     assert (settings.sentences, settings.texts, settings.poll_seconds) == (3, 7, 4.0), "option, file, environment"
     with TestClient(create_app(settings)) as client:
         first, second = client.get("/models").json()
@@ -131,10 +131,11 @@ def test_options_that_are_lists_go_before_the_file_where_they_are_given(tmp_path
     file = tmp_path / "service.yaml"
     file.write_text("models: [{place: a, slots: 3}, {place: b}]\norigins: [https://a.example]\n")
     monkeypatch.setenv("INTERLINEAR_SERVE_TRUSTED_PROXIES", '["10.0.0.2"]')
-    settings = told(file, models=(), origins=[], trusted_proxies=None)
+    settings = configured(file, {"models": (), "origins": [], "trusted_proxies": None})
     assert [(model.place, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
     assert (settings.origins, settings.trusted_proxies) == (("https://a.example",), ("10.0.0.2",))
-    settings = told(file, models=(ModelPlace(place="c"),), origins=["https://b.example"], trusted_proxies=["10.0.0.3"])
+    given = {"models": (ModelPlace(place="c"),), "origins": ["https://b.example"], "trusted_proxies": ["10.0.0.3"]}
+    settings = configured(file, given)
     assert [model.place for model in settings.models] == ["c"]
     assert (settings.origins, settings.trusted_proxies) == (("https://b.example",), ("10.0.0.3",))
 
@@ -147,7 +148,7 @@ def test_options_that_are_lists_go_before_the_file_where_they_are_given(tmp_path
         ("origins: [example.org]", "--config {file}: origins: must be like https://example.org"),
         ("bogus: 1", "--config {file}: bogus: extra inputs are not permitted"),
         ("1: 1", "--config {file}: 1: extra inputs are not permitted"),
-        ("models: [{place: A, beam: 9}]", "models: A: a beam of 9 is wider than the service's own, 5"),
+        ("models: [{place: A, beam: 9}]", "--config {file}: A: a beam of 9 is wider than the service's own, 5"),
         ("- models", "--config {file}: holds no settings"),
         ("models: [", "--config {file}: cannot be read"),
         ("\0", "--config {file}: cannot be read"),

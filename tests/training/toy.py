@@ -1,8 +1,12 @@
 """A language pair that a small model learns in seconds: every word has one translation, and the order is reversed."""
 
+import io
 import random
+import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from PIL import Image
 
 from training.reports import TrainingJob
 from training.running import job_for
@@ -23,6 +27,46 @@ def write_corpus(folder: Path, pairs: int = 600) -> Path:
         lambda chance: chance.choices(WORDS, k=chance.randint(2, 6)),
         lambda words: [word.upper() for word in reversed(words)],
     )
+
+
+def write_edited(folder: Path) -> Path:
+    """The same with a machine translation of every line, of which a word is missing; of every fifth there is none."""
+    description = write_corpus(folder)
+    for split in ("train", "dev", "test"):
+        targets = (folder / f"{split}.target").read_text().splitlines()
+        mts = [" ".join(line.split()[1:]) if i % 5 else "" for i, line in enumerate(targets)]
+        (folder / f"{split}.mt").write_text("".join(f"{line}\n" for line in mts))
+    text = description.read_text().replace("translation", "post-edit").replace("target: en", "mt: en, target: en")
+    for split in ("train", "dev", "test"):
+        text = text.replace(f"{split}.target}}", f"{split}.target, mt: {split}.mt}}")
+    description.write_text(text)
+    return description
+
+
+def write_pictured(folder: Path) -> Path:
+    """The same with pictures of one colour each; every third line has none."""
+    description = write_corpus(folder)
+    chance = random.Random(6)
+    index = []
+    with tarfile.open(folder / "images.tar", "w") as archive:
+        for split in ("train", "dev", "test"):
+            for line in range(len((folder / f"{split}.source").read_text().splitlines())):
+                if line % 3 == 0:
+                    continue
+                file = io.BytesIO()
+                Image.new("RGB", (32, 32), tuple(chance.choices(range(256), k=3))).save(file, "PNG")
+                member = tarfile.TarInfo(f"{split}.{line}.png")
+                member.size = file.tell()
+                file.seek(0)
+                archive.addfile(member, file)
+                index.append(f"{split}\t{line}\t{member.name}\n")
+    (folder / "index.tsv").write_text("".join(index))
+    text = description.read_text().replace("translation", "multimodal")
+    for split in ("train", "dev", "test"):
+        pictures = f"image: {{images: images.tar, index: index.tsv, split: {split}}}"
+        text = text.replace(f"{split}.target}}", f"{split}.target, {pictures}}}")
+    description.write_text(text)
+    return description
 
 
 def write_strings(

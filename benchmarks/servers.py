@@ -1,0 +1,241 @@
+"""Servers of one bundle that are compared, each a process of its own, and the callers that load them.
+
+`interlinear` is the service; `lock` and `collect` are those of handlers.py; `ray` that of ray_serving.py; `mlflow` is
+`mlflow models serve`. All are asked over HTTP on loopback, answer with the same texts, and are given the same threads.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reporting import ROOT, say
+from interlinear.arrivals import Load as OpenLoad
+from interlinear.arrivals import send
+from interlinear.loadreport import AtRate, percentile, summarized
+
+START = 180.0  # seconds in which a server is ready, or never
+END = 60.0
+IN_FLIGHT = 500
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A server that is not started yet: how, how many texts it searches together, and with how many threads."""
+
+    name: str
+    kind: str
+    model: str
+    threads: int
+    slots: int = 32
+    wait_ms: float = 10.0  # for others to come, where a batch is collected
+
+    def command(self, port: int) -> list[str]:
+        python = [sys.executable, "-m"]
+        match self.kind:
+            case "interlinear":
+                return [*python, "interlinear", "serve", "--model", f"mt={self.model}", "--port", str(port)]
+            case "mlflow":
+                where = ["-m", self.model, "--env-manager", "local", "-h", "127.0.0.1", "-p", str(port)]
+                return [*python, "mlflow", "models", "serve", *where]
+            case "ray":
+                module = ["benchmarks.ray_serving"]
+            case _:
+                module = ["benchmarks.handlers", "--how", self.kind]
+        limits = ["--threads", str(self.threads), "--slots", str(self.slots), "--wait-ms", str(self.wait_ms)]
+        return [*python, *module, "--model", self.model, "--port", str(port), *limits]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "INTERLINEAR_SERVE_SLOTS": str(self.slots),
+            "INTERLINEAR_SERVE_THREADS": str(self.threads),
+            "INTERLINEAR_SERVE_QUEUE_TEXTS": str(2 * IN_FLIGHT),  # overload shows as latency here, not as refusals
+            "INTERLINEAR_SERVE_QUEUE_TOKENS": str(10**9),
+            "OMP_NUM_THREADS": str(self.threads),
+            "PYTHONPATH": str(ROOT),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # mlflow starts uvicorn by name
+        }
+
+    @property
+    def ready(self) -> str:
+        """The route that answers with 200 when it can be asked."""
+        return {"interlinear": "/health/ready", "mlflow": "/ping"}.get(self.kind, "/ready")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs."""
+
+    contestant: Contestant
+    port: int
+    start_seconds: float  # from its process's start until it was ready
+
+    @property
+    def path(self) -> str:
+        return "/invocations" if self.contestant.kind == "mlflow" else "/translate"
+
+    def body(self, text: str, languages: dict[str, str], explain: bool = False) -> bytes:
+        if self.contestant.kind == "mlflow":
+            return json.dumps({"dataframe_split": {"columns": ["source"], "data": [[text]]}}).encode()
+        return json.dumps({"q": text} | languages | ({"explain": True} if explain else {})).encode()
+
+    def text(self, content: bytes) -> str:
+        """What an answer says."""
+        answer = json.loads(content)
+        return str(answer["predictions"][0] if self.contestant.kind == "mlflow" else answer["translatedText"])
+
+    def get(self, path: str) -> str:
+        """What a route answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+
+    def positions(self) -> tuple[float, float]:
+        """Source positions stepped until now: those of texts, and all, padding counted."""
+        if self.contestant.kind != "interlinear":
+            read, room = json.loads(self.get("/positions"))
+            return read, room
+        pattern = r'interlinear_stepped_positions_total\{kind="(\w+)",model="mt"\} (\S+)'
+        found = {kind: float(value) for kind, value in re.findall(pattern, self.get("/metrics"))}
+        return found["text"], found["text"] + found["padding"]
+
+
+@contextmanager
+def started(contestant: Contestant) -> Iterator[Server]:
+    """The server, from when it is ready; ended with all its processes."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryFile("w+") as log:
+        begun = time.perf_counter()
+        child = subprocess.Popen(
+            contestant.command(port),
+            env=contestant.environment, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            while not answers(port, contestant.ready):
+                if child.poll() is not None or time.perf_counter() - begun > START:
+                    log.seek(0)
+                    sys.exit(f"{contestant.name} did not become ready; it said:\n{log.read()[-3000:]}")
+                time.sleep(0.02)
+            yield Server(contestant, port, time.perf_counter() - begun)
+        finally:
+            end(child)
+
+
+def end(child: "subprocess.Popen[str]") -> None:
+    """End a process and those that it has started."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, how)
+            child.wait(END)
+            return
+        except ProcessLookupError:
+            child.wait()
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether a route answers with 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class Load:
+    """What so many callers saw, each of whom sends his next text when he has his answer."""
+
+    rate: float  # requests a second
+    p50: float  # milliseconds
+    p99: float
+
+
+def load(server: Server, bodies: Sequence[bytes], callers: int, requests: int) -> Load:
+    """Send so many requests from so many callers at once, over connections that are kept."""
+    waiting = list(islice(cycle(bodies), requests))
+    latencies: list[float] = []
+    lock, start = threading.Lock(), threading.Barrier(callers + 1)
+
+    def call() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection.connect()
+        start.wait()
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                body = waiting.pop()
+            latencies.append(ask(connection, server, body)[0])
+
+    threads = [threading.Thread(target=call) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - begun
+    if len(latencies) < requests:
+        sys.exit(f"{server.contestant.name}: a request failed: the figures would mean nothing")
+    ranked = sorted(1000 * latency for latency in latencies)
+    return Load(requests / seconds, percentile(ranked, 0.5), percentile(ranked, 0.99))
+
+
+def ask(connection: http.client.HTTPConnection, server: Server, body: bytes) -> tuple[float, bytes]:
+    """Seconds to an answer, and the answer."""
+    sent = time.perf_counter()
+    connection.request("POST", server.path, body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    content = answer.read()
+    if answer.status != 200:
+        raise RuntimeError(f"{server.contestant.name} answered with {answer.status}: {content[:200]!r}")
+    return time.perf_counter() - sent, content
+
+
+def open_load(server: Server, bodies: Sequence[bytes], rate: float, seconds: float, limit_ms: float | None) -> AtRate:
+    """Requests as `interlinear bench` sends them, that do not wait for answers; a tenth of the time before warms up."""
+    address = f"http://127.0.0.1:{server.port}{server.path}"
+    headers = {"Content-Type": "application/json"}
+    one = OpenLoad(address, bodies, headers, "translatedText", rate, seconds / 10, seconds, IN_FLIGHT, seed=1)
+    return summarized(one, asyncio.run(send(one, lambda *_: None)), limit_ms)
+
+
+def agree(servers: dict[str, list[str]]) -> None:
+    """Say where contestants answered differently: they would not have done the same work."""
+    (first, wanted), *others = servers.items()
+    for name, texts in others:
+        if different := sum(one != other for one, other in zip(wanted, texts, strict=True)):
+            say(f"{name} answered {different} of {len(texts)} texts otherwise than {first}")
+
+
+def read_texts(path: Path) -> list[str]:
+    """The lines of a file that are not blank."""
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def languages_of(bundle: Path) -> dict[str, str]:
+    """The languages on a bundle's card."""
+    card: dict[str, Any] = json.loads((bundle / "model.json").read_text(encoding="utf-8"))
+    return {name: card["languages"][name] for name in ("source", "target")}
