@@ -1,11 +1,17 @@
 // The service, as the page asks it. What goes wrong is a Failure with a sentence for the reader.
 
 export class Failure extends Error {
-  constructor(sentence, retryAfter = 0) {
+  constructor(sentence, { retryAfter = 0, locked = false } = {}) {
     super(sentence);
     this.retryAfter = retryAfter; // seconds; 0: do not try again by itself
+    this.locked = locked; // it is for want of a good key
   }
 }
+
+// The key that work is asked with. It stays in this tab, until that is closed.
+const KEY = "key";
+export const key = () => sessionStorage.getItem(KEY) ?? "";
+export const keep = (given) => (given ? sessionStorage.setItem(KEY, given) : sessionStorage.removeItem(KEY));
 
 async function ask(path, options) {
   let response;
@@ -13,21 +19,25 @@ async function ask(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure("The service cannot be reached.", 5);
+    throw new Failure("The service cannot be reached.", { retryAfter: 5 });
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
   const detail = answer?.detail ?? `the service answered with status ${response.status}`;
   const sentence = `${detail[0].toUpperCase()}${detail.slice(1)}.`;
   const again = response.status === 429 || response.status === 503;
-  throw new Failure(sentence, again ? Number(response.headers.get("Retry-After")) || 5 : 0);
+  throw new Failure(sentence, {
+    retryAfter: again ? Number(response.headers.get("Retry-After")) || 5 : 0,
+    locked: response.status === 401 || response.status === 403,
+  });
 }
 
 export const models = () => ask("/models");
 export const languages = () => ask("/languages");
 export const settings = () => ask("/frontend/settings");
-const post = (path, request, signal) =>
-  ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request), signal });
+const send = (path, body, headers, signal) =>
+  ask(path, { method: "POST", headers: { ...headers, ...(key() && { Authorization: `Bearer ${key()}` }) }, body, signal });
+const post = (path, request, signal) => send(path, JSON.stringify(request), { "Content-Type": "application/json" }, signal);
 
 export const detect = (q, signal) => post("/detect", { q }, signal);
 export const translate = (request, signal) => post("/translate", request, signal);
@@ -39,5 +49,5 @@ export const postEdit = (request, signal) => post("/post-edit", request, signal)
 export function multimodal(request, signal) {
   const body = new FormData();
   for (const [name, value] of Object.entries(request)) body.append(name, value);
-  return ask("/translate/multimodal", { method: "POST", body, signal });
+  return send("/translate/multimodal", body, {}, signal);
 }

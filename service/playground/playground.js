@@ -10,6 +10,7 @@ import { SOURCES, Sources } from "./sources.js";
 
 const ALTERNATIVES = 3;
 const QUIET = 200; // milliseconds before waiting shows at all
+const PATIENCE = 120; // seconds after which it is not tried again without being asked
 const TITLES = { attention: "Attention", word_attention: "Words", gated: "Gated", uam: "UAM" };
 const TASKS = {
   translation: {
@@ -46,7 +47,7 @@ const TASKS = {
   },
 };
 
-const [text, mt, source, target, model] = ["text", "mt", "source", "target", "model"].map(byId);
+const [text, mt, source, target, model, key] = ["text", "mt", "source", "target", "model", "key"].map(byId);
 const [translation, problem, looks, hint] = ["translation", "problem", "looks", "hint"].map(byId);
 const gloss = new Interlinear(byId("gloss"));
 const sources = new Sources(byId("sources"));
@@ -56,6 +57,7 @@ const names = new Map();
 let served = [];
 let limit = 5000;
 let typing = 500;
+let required = false; // whether nothing is answered without a key
 let task = "translation";
 let matrix = "attention";
 let shown = null; // the answer that stands on the page
@@ -70,6 +72,7 @@ const fitting = () => served.filter((m) => m.task === task && (!model.value || i
 const identity = (m) => `${m.name}@${m.version}`;
 const version = (m) => (/^\d+$/.test(m.version) ? `v${m.version}` : m.version);
 const label = (m) => [m.name, ...m.aliases, version(m)].join(" · ");
+const keyless = () => required && !api.key();
 const unique = (codes) => [...new Set(codes)].sort();
 const options = (codes) => codes.map((code) => new Option(names.get(code) ?? code, code));
 
@@ -142,6 +145,12 @@ function say(sentence) {
   problem.hidden = !sentence;
 }
 
+// Work is refused for want of a good key: say so where the answer would be, and mark the field.
+function lock(sentence) {
+  key.ariaInvalid = "true";
+  say(sentence);
+}
+
 function clear() {
   shown = null;
   say("");
@@ -174,6 +183,7 @@ function schedule(delay = typing) {
 async function ask() {
   clearTimeout(timer);
   asking.abort();
+  if (keyless()) return lock("This service asks for an API key.");
   const { signal } = (asking = new AbortController());
   const waiting = setTimeout(() => old(true), QUIET);
   try {
@@ -191,7 +201,8 @@ async function ask() {
     if (signal.aborted) return;
     old(Boolean(shown));
     if (!(error instanceof api.Failure)) throw error;
-    if (error.retryAfter) again(error, signal);
+    if (error.locked) lock(error.message);
+    else if (error.retryAfter && error.retryAfter <= PATIENCE) again(error, signal);
     else say(error.message);
   } finally {
     clearTimeout(waiting);
@@ -222,6 +233,7 @@ function again(failure, signal) {
 
 function show(answer) {
   shown = answer;
+  key.ariaInvalid = "false";
   say("");
   old(false);
   translation.textContent = answer.text;
@@ -333,14 +345,16 @@ async function begin() {
   const [models, languages, settings] = await Promise.all([api.models(), api.languages(), api.settings()]);
   served = models;
   for (const { code, name } of languages) names.set(code, name);
-  [limit, typing] = [settings.charLimit, settings.frontendTimeout];
+  [limit, typing, required] = [settings.charLimit, settings.frontendTimeout, settings.keyRequired];
+  byId("access").hidden = !settings.apiKeys;
+  key.value = api.key();
   choose(Object.keys(TASKS).find((name) => served.some((m) => m.task === name)) ?? task);
   if (settings.language) target.value = settings.language.target.code;
   restore();
   mark();
   fit();
   byId("status").textContent = `ready · ${served.length} ${served.length === 1 ? "model" : "models"}`;
-  if (TASKS[task].given()) ask();
+  if (TASKS[task].given() || keyless()) ask();
 }
 
 for (const area of [text, mt]) {
@@ -348,6 +362,12 @@ for (const area of [text, mt]) {
   area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) schedule(0); });
 }
 for (const select of [model, source, target]) select.addEventListener("change", () => { offer(); schedule(0); });
+key.addEventListener("change", () => {
+  api.keep(key.value.trim());
+  key.ariaInvalid = "false";
+  say("");
+  schedule(0);
+});
 byId("clear").onclick = () => { text.value = mt.value = ""; picture.take(null); fit(); schedule(); text.focus(); };
 byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, shown.text);
 byId("link").onclick = ({ currentTarget }) => copy(currentTarget, address());

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from service.keys import KeyFile
 from service.settings import ModelPlace
 from tests.service.balls import picture
 
@@ -59,6 +60,7 @@ def test_typing_translates_and_draws_what_was_looked_at(page):
     expect(page.locator("#alternatives li")).to_have_count(4)
     expect(page.locator("#answered-by")).to_contain_text("de-en")
     expect(page.locator("#scores")).to_contain_text("BLEU 99.0")
+    expect(page.locator("#access")).to_be_hidden()
 
 
 def test_pointing_at_a_word_lights_its_partners_and_arrows_walk(page):
@@ -249,6 +251,47 @@ def test_a_long_text_is_reduced_and_the_page_says_so(page):
     expect(page.locator("#note")).to_contain_text(re.compile("of its 40 sentences the first [0-9]+ were read"))
     page.locator("#text").fill("A dog is running in the park.")
     expect(page.locator("#note")).to_be_hidden()
+
+
+def test_a_key_is_asked_for_kept_in_the_tab_and_refused_in_a_sentence(settings, serving, browser, tmp_path):
+    keys = KeyFile(tmp_path / "keys.db")
+    good = keys.add("reader")
+    guarded = {"models": settings.models[:1], "keys": keys.path, "require_key": True}
+    with serving(settings.model_copy(update=guarded)) as address, browser.new_context() as context:
+        page = context.new_page()
+        refused = []
+        page.on("response", lambda answer: refused.append(answer.status) if answer.status >= 400 else None)
+        page.goto(address)
+        key, problem = page.get_by_label("API key"), page.locator("#problem")
+        expect(problem).to_have_text("This service asks for an API key.")
+        expect(key).to_have_attribute("aria-invalid", "true")
+        type_in(page, "Ein Hund läuft.")
+        expect(problem).to_have_text("This service asks for an API key.")
+        assert refused == [], "what cannot be answered is not asked"
+        key.fill("il_nobody")
+        key.press("Enter")
+        expect(problem).to_have_text("There is no such key.")
+        key.fill(good)
+        key.press("Enter")
+        expect(page.locator("#translation")).to_have_text("A dog is running.")
+        expect(problem).to_be_hidden()
+        expect(key).to_have_attribute("aria-invalid", "false")
+        assert refused == [401]
+        page.locator("#link").click()
+        assert good not in page.url and page.evaluate("JSON.stringify({ ...localStorage })") == "{}"
+        page.reload()
+        type_in(page, "Eine Frau sitzt.")
+        expect(page.locator("#translation")).to_have_text("A woman is sitting.")
+        other = context.new_page()
+        other.goto(address)
+        expect(other.locator("#problem")).to_have_text("This service asks for an API key.")
+        keys.revoke("reader")
+        page.wait_for_timeout(1500)
+        page.locator("#text").fill("Ein Mann spielt.")
+        expect(problem).to_have_text("The key has been revoked.")
+        expect(key).to_have_attribute("aria-invalid", "true")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
 
 
 def test_where_nothing_translates_the_page_summarizes(settings, bundles, serving, browser):
