@@ -235,6 +235,7 @@ def has_split(data: str, split: str, shop: Workshop) -> bool:
 def judged(generation: "Generation", data: str, split: str, metrics: str, shop: Workshop) -> "Judged":
     """What a model scores on one split."""
     from interlinear.judging import System, applicable, asked_metrics, wants_alignments
+    from interlinear.testsets import MT, UNEDITED
     from interlinear.testsets import Place as TestPlace
     from training.paper_tables import Judged, lines
 
@@ -245,10 +246,15 @@ def judged(generation: "Generation", data: str, split: str, metrics: str, shop: 
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, reading), answers)
     outputs = system.outputs(test_set, label=f"{data}, {split}")
     statistics = {metric: metric.statistics(outputs, answers) for metric in chosen}
+    unedited = {}
+    if MT in test_set.texts:  # post-editing is held against doing nothing
+        before = System(UNEDITED, None).outputs(test_set)
+        unedited = {metric.name: metric.score(before, answers).score for metric in chosen}
     return Judged(
         reading=reading,
         scores={m.name: m.report(each, m.signature(outputs, answers)) for m, each in statistics.items()},
         left_out=left_out,
+        unedited=unedited,
         lengths=[len(test_set.words(text)) for text in test_set.sources],
         statistics={metric.name: lines(each) for metric, each in statistics.items()},
     )

@@ -107,6 +107,9 @@ class Judged(Record):
     reading: Reading
     scores: dict[str, SerializeAsAny[IntervalScore | Score]]
     left_out: dict[str, str] = {}
+    unedited: dict[str, float] = Field(
+        {}, description="scores of the machine translations that are edited, as they are"
+    )
     lengths: list[int] = Field(description="words of every source")
     statistics: dict[str, list[str]] = Field(description="a line of numbers for every sentence")
 

@@ -42,6 +42,7 @@ class Standing:
     metric: str
     signature: str
     rows: tuple[Row, ...]
+    unedited: float | None = None  # what the machine translations score that are edited
 
 
 def standings(table: Table, results: Sequence[Result], scale: ScaleName) -> list[Standing]:
@@ -99,7 +100,8 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
                 commits=tuple(dict.fromkeys((one.commit or "unknown")[:10] for one in made)),
             )
         )
-    return Standing(name, group.about, first.training.data, test, metric, signature, tuple(rows))
+    unedited = first.tests[test].unedited.get(metric)
+    return Standing(name, group.about, first.training.data, test, metric, signature, tuple(rows), unedited)
 
 
 def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results: Sequence[Result], command: str) -> str:
@@ -133,6 +135,7 @@ def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results:
             "",
             heading,
             "|---|---|---|---|---|---|---|---|---|---|---|",
+            *([] if one.unedited is None else [f"| *unedited* | | {one.unedited:.2f} |" + " |" * 8]),
             *(line(row) for row in one.rows),
             "",
         ]

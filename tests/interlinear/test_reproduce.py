@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlinear.cli import run as interlinear
-from tests.training.toy import SETTINGS, write_corpus
+from tests.training.toy import SETTINGS, write_corpus, write_edited
 from training.paper_tables import load_table, places, table_names
 
 TABLE = """\
@@ -124,6 +124,38 @@ def test_a_stopped_command_stops_its_training_which_goes_on_later(folder: Path, 
     assert started.returncode == 143 and "--resume" in said
     assert interlinear([*words, "--only", "rnnsearch_star", "--dry-run"]) == 0
     assert "--resume" in capsys.readouterr().out
+
+
+VARIANTS = """\
+about: "A paper of variants"
+groups:
+  edits:
+    about: words that are missing
+    core: true
+    data: {data}
+    tests: {{test: "bleu,hter"}}
+    published: bleu
+    systems: {{concat: 62.3, flat-shared: 62.4}}
+    also: {{hter: {{concat: 24.4, flat-shared: 24.5}}}}
+    variants:
+      concat: {{of: postedit_concat}}
+      flat-shared: {{of: postedit_flat, settings: {{model.share_projections: true}}}}
+    small: {{settings: {{{settings}, sources.mt.units: words, training.epochs: 1}}}}
+"""
+
+
+def test_variants_stand_beside_the_unedited_and_the_papers_further_scores(tmp_path: Path):
+    settings = ", ".join(setting.replace("=", ": ", 1) for setting in SETTINGS if "epochs" not in setting)
+    (tmp_path / "paper.yaml").write_text(VARIANTS.format(data=write_edited(tmp_path), settings=settings))
+    assert interlinear(command(tmp_path)) == 0
+    bleu, hter = json.loads((tmp_path / "out/paper/table.json").read_text())
+    assert [row["published"] for row in bleu["rows"]] == [62.3, 62.4]
+    assert [row["published"] for row in hter["rows"]] == [24.4, 24.5] and hter["rows"][1]["published_gain"]
+    assert bleu["unedited"] > 30 and hter["unedited"] > 10
+    page = (tmp_path / "out/paper/table.md").read_text()
+    assert f"| *unedited* | | {bleu['unedited']:.2f} |" in page and "| flat-shared | 1 |" in page
+    kept = json.loads((tmp_path / "out/runs/paper.edits.flat-shared.small.1.json").read_text())
+    assert kept["training"]["recipe"] == "postedit_flat" and kept["training"]["settings"]["model.share_projections"]
 
 
 def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):

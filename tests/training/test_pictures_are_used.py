@@ -1,0 +1,87 @@
+"""What a picture is for: the words that the text alone does not decide, on the generated set that has the gold."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seq2seq
+from seq2seq.generation import Answer, Generation, Request
+from seq2seq.looks import Explanation
+from training.dataset import open_dataset, read_rows
+from training.loop import train
+from training.pictures import Pictures
+from training.running import job_for
+
+NEAR = 8  # pixels around the deciding object that count as on it: half a region
+
+
+class Scenes:
+    """The test sentences with an ambiguous word, their pictures and their gold."""
+
+    def __init__(self, generation: Generation, generated: Path) -> None:
+        self.generation = generation
+        dataset = open_dataset("demo-image", generated=generated)
+        read = Pictures(dataset.image("test", "image")).as_read_by(generation.bundle.card.model.images["image"])
+        rows = [row for row in read_rows(dataset, "test", ["source", "reading"]) if json.loads(row.texts[1])]
+        self.texts = [row.texts[0] for row in rows]
+        self.gold = [json.loads(row.texts[1]) for row in rows]
+        self.pictures = [read(row.number - 1) for row in rows]
+
+    def answers(self, pictures: Sequence[np.ndarray | None]) -> list[Answer]:
+        options = self.generation.bundle.card.search
+        requests = (
+            Request({"source": text}, options, explain=True, images={} if picture is None else {"image": picture})
+            for text, picture in zip(self.texts, pictures, strict=True)
+        )
+        return [answer for answer in self.generation.answers(requests) if isinstance(answer, Answer)]
+
+    def share(self, answers: Sequence[Answer], form: str) -> float:
+        """The sentences in which the ambiguous word has become that form of the gold's."""
+        found = [gold[form].lower() in a.candidates[0].text.lower() for gold, a in zip(self.gold, answers, strict=True)]
+        return sum(found) / len(found)
+
+    def others(self) -> list[np.ndarray | None]:
+        """For every sentence the picture of the same sentence in its other reading."""
+        places = {(text, gold["reading"]): i for i, (text, gold) in enumerate(zip(self.texts, self.gold, strict=True))}
+        return [self.pictures[places[text, gold["other"]]] for text, gold in zip(self.texts, self.gold, strict=True)]
+
+    def on_the_object(self, answers: Sequence[Answer], place: Callable[[Explanation, int], int]) -> float:
+        """The share of sentences in which a word looks most at the deciding object."""
+        hits = []
+        for gold, answer in zip(self.gold, answers, strict=True):
+            explanation = answer.explanation
+            assert explanation is not None and explanation.sources is not None
+            words = [i for i, word in enumerate(explanation.target) if word.text.lower() == gold["form"].lower()]
+            if words:
+                grid = explanation.sources["image"].grid
+                assert grid is not None
+                weights = explanation.sources["image"].matrices["attention"][place(explanation, words[0])]
+                row, column = divmod(int(np.argmax(weights)), grid[1])
+                x, y = (column + 0.5) * gold["size"][0] / grid[1], (row + 0.5) * gold["size"][1] / grid[0]
+                left, top, right, bottom = gold["box"]
+                hits.append(left - NEAR <= x <= right + NEAR and top - NEAR <= y <= bottom + NEAR)
+        return sum(hits) / len(hits)
+
+
+def most_of_the_picture(explanation: Explanation, word: int) -> int:
+    """Of a word and the three before it, which its reading decides too, the one that takes most from the picture."""
+    assert explanation.between is not None
+    return max(range(max(0, word - 3), word + 1), key=explanation.between["image"].__getitem__)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_picture_decides(tmp_path: Path) -> None:
+    job = job_for("multimodal_hierarchical", "demo-image", prepared=tmp_path / "prepared", runs=tmp_path / "runs")
+    outcome = train(job)
+    assert outcome.bundle is not None
+    scenes = Scenes(Generation(seq2seq.load(outcome.bundle)), Path("prepared/generated"))
+    right, none, other = (scenes.answers(p) for p in (scenes.pictures, [None] * len(scenes.texts), scenes.others()))
+    assert scenes.share(right, "form") > 0.8
+    assert scenes.share(none, "form") == pytest.approx(0.5, abs=0.01)  # each sentence is there in both readings
+    assert scenes.share(other, "other_form") > 0.8
+    # A picture has 16 regions, of which an object with its margin covers about two.
+    assert scenes.on_the_object(right, most_of_the_picture) > 0.35
