@@ -37,7 +37,7 @@ def write_toy(folder: Path, seed: int, back: bool = False, image: ImageGrid | No
     further: dict[str, SourceConfig] = {}
     if image:
         task, further = "multimodal", {"image": image}
-    elif "combination" in keys:
+    elif keys.get("combination", "none") != "none":
         task, further = "post-edit", {"mt": TextVocabulary(vocabulary=tokenizers["target"].size)}
         tokenizers["mt"] = tokenizers["target"]
     torch.manual_seed(seed)

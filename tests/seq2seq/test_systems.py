@@ -55,7 +55,7 @@ def test_an_empty_row_has_no_part_in_the_loss_of_others(system: str) -> None:
 def millions(recipe: str) -> float:
     """Parameters at the sizes of Wu et al. 2018, table 3: two layers a side, E = H = 256."""
     vocabularies = {"source": 32009, "target": 22822}
-    config = load_recipe(recipe, ["model.layers=2"]).model_for(vocabularies)
+    config = load_recipe(recipe, ["model.layers=2"]).model_for(vocabularies, {})
     with torch.device("meta"):
         return sum(build(config).parts().values()) / 1e6
 
@@ -73,7 +73,7 @@ def test_every_recipe_is_whole_and_builds(system: str, paper: str) -> None:
     recipe = load_recipe(paper + system)
     assert recipe.about
     with torch.device("meta"):
-        build(recipe.model_for({"source": 50, "target": 50}))
+        build(recipe.model_for({"source": 50, "target": 50}, {}))
 
 
 @pytest.mark.parametrize(
