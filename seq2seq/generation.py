@@ -60,16 +60,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Row:
-    """A request in the model's terms: the texts that it has in ids."""
+    """A request in the model's terms: the texts that it has in ids; positions of its longest source (words with the end
+    symbol, or regions); and how many words its output may have."""
 
     request: Request
     sources: dict[str, Encoded]
+    length: int
     longest: int
-
-    @property
-    def length(self) -> int:
-        """Words of its longest text, the end symbol counted."""
-        return max((len(encoded.ids) for encoded in self.sources.values()), default=0) + 1
 
 
 @dataclass(frozen=True)
@@ -147,8 +144,9 @@ class Generation:
             raise RequestError(first, wanted, f"give {' or '.join(card.model.sources)}")
         sources = {name: self._encoded(name, request) for name in card.model.texts if name in request.texts}
         regions = max((card.model.images[name].regions for name in request.images), default=0)
-        longest = request.options.longest(max((len(encoded.ids) for encoded in sources.values()), default=regions))
-        return Row(request, sources, min(longest, card.limits.target_length))
+        words = max((len(encoded.ids) for encoded in sources.values()), default=0)
+        longest = request.options.longest(words or regions)
+        return Row(request, sources, max(words + 1, regions), min(longest, card.limits.target_length))
 
     def _encoded(self, name: str, request: Request) -> Encoded:
         """One text in ids."""

@@ -88,10 +88,9 @@ class Catalogue:
         self.cache = Cache(settings.cache)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        for entry in self.entries:
-            if entry.alias:  # from the beginning, so that a first one is a rise that an alert can see
-                for outcome in ("done", "failed"):
-                    metrics.swaps.labels(entry.served.name, outcome)
+        for entry in self.entries:  # from the beginning, so that a first one is a rise that an alert can see
+            for outcome in ("done", "failed"):
+                metrics.swaps.labels(entry.served.name, outcome)
         self._show()
 
     def start(self) -> None:

@@ -271,7 +271,7 @@ class Engine:
         name, seconds = table.model.name, time.perf_counter() - ticket.admitted
         self._seconds_per_text += 0.1 * (seconds / (len(table.searching) + 1) - self._seconds_per_text)
         self.metrics.texts.labels(name).inc()
-        self.metrics.tokens.labels(name, "read").inc(ticket.row.length)
+        self.metrics.tokens.labels(name, "read").inc(sum(len(text.ids) + 1 for text in ticket.row.sources.values()))
         self.metrics.tokens.labels(name, "written").inc(len(answer.candidates[0].ids))
         self.metrics.search_seconds.labels(name).observe(seconds)
         for place in ticket.places:
