@@ -84,11 +84,9 @@ def normalized(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
     return torch.softmax(energy_BKT, dim=-1, dtype=torch.promote_types(energy_BKT.dtype, torch.float32))
 
 
-def normalized_where_present(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
-    """Softmax over real positions; zeros for a row that has none."""
-    absent_B1 = padding_BT.all(-1, keepdim=True)
-    # Such a row's energies stay finite, so that no gradient through its softmax is NaN.
-    return normalized(energy_BKT, padding_BT & ~absent_B1) * ~absent_B1[:, None]
+def normalized_where_present(energy_BKT: Tensor, outside_BT: Tensor, absent_B1: Tensor) -> Tensor:
+    """Softmax over real positions; zeros for an absent row, of which `outside_BT` leaves nothing out."""
+    return normalized(energy_BKT, outside_BT) * ~absent_B1[:, None]
 
 
 def per_hypothesis(values: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ class Concatenation(nn.Module):
     def forward(
         self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
     ) -> Combined:
-        weights = own_weights(self.attentions, at, query, views, covered)
+        weights = weights_in_each(self.attentions, at, query, views, covered)
         contexts = [context(weights[source], view.values_BTD) for source, view in views.items()]
         return Combined(torch.cat(contexts, -1), weights)
 
@@ -150,7 +150,10 @@ class FlatCombination(nn.Module):
             energies.append(self.energy(torch.tanh(asked_BK1A.squeeze(2) + key_BKA)))
             paddings.append(paddings[0].new_zeros(len(paddings[0]), 1))
             widths.append(1)
-        parts = normalized_where_present(torch.cat(energies, -1), torch.cat(paddings, -1)).split(widths, -1)
+        padding_BT = torch.cat(paddings, -1)
+        nothing_B1 = padding_BT.all(-1, keepdim=True)
+        alpha_BKT = normalized_where_present(torch.cat(energies, -1), padding_BT & ~nothing_B1, nothing_B1)
+        parts = alpha_BKT.split(widths, -1)
         weights = dict(zip(views, parts, strict=False))
         between = {source: weights_BKT.sum(-1) for source, weights_BKT in weights.items()}
         context_BKC = sum(context(weights[source], view.values_BTD) for source, view in views.items())
@@ -198,13 +201,13 @@ class HierarchicalCombination(nn.Module):
     def forward(
         self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
     ) -> Combined:
-        weights = own_weights(self.attentions, at, query, views, covered)
+        weights = weights_in_each(self.attentions, at, query, views, covered)
         keys, values, absent = [], [], []
         for source, view in views.items():
             context_BKD = context(weights[source], view.values_BTD)
             keys.append(self.keys[source](at, context_BKD))
             values.append(keys[-1] if self.values is None else self.values[source](at, context_BKD))
-            absent.append(view.padding_BT.all(-1))
+            absent.append(view.absent_B1)
         names = list(views)
         if self.sentinel is not None and self.sentinel_key is not None:
             psi_BKH = self.sentinel(at, query, before)
@@ -214,7 +217,9 @@ class HierarchicalCombination(nn.Module):
             names.append(SENTINEL)
         inside_BKNA = at(self.query, query)[:, :, None] + torch.stack(keys, 2)
         energy_BKN = self.energy(torch.tanh(inside_BKNA)).squeeze(-1)
-        beta_BKN = normalized_where_present(energy_BKN, torch.stack(absent, -1))
+        absent_BN = torch.cat(absent, -1)
+        nothing_B1 = absent_BN.all(-1, keepdim=True)
+        beta_BKN = normalized_where_present(energy_BKN, absent_BN & ~nothing_B1, nothing_B1)
         values_BKNC = torch.stack(values, 2)
         context_BKC = (beta_BKN[:, :, None].to(values_BKNC.dtype) @ values_BKNC).squeeze(2)
         return Combined(context_BKC, weights, dict(zip(names, beta_BKN.unbind(-1), strict=True)))
@@ -240,7 +245,7 @@ def own_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
     )
 
 
-def own_weights(
+def weights_in_each(
     attentions: nn.ModuleDict, at: Moment, query: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Where a query looks in every source by itself, (B, K, T_k); nowhere in one that is absent."""
@@ -249,7 +254,7 @@ def own_weights(
         one = attentions[source]
         assert isinstance(one, AdditiveAttention)
         energy_BKT = one.energies(at, query, view.keys_BTA, covered.get(source))
-        weights[source] = normalized_where_present(energy_BKT, view.padding_BT)
+        weights[source] = normalized_where_present(energy_BKT, view.outside_BT, view.absent_B1)
     return weights
 
 

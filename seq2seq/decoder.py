@@ -227,8 +227,10 @@ class Decoder(nn.Module):
             return look
         (words,) = (view for name, view in memory.views.items() if name.endswith(f".{WORDS}"))
         energy_BKT = self.word_attention.energies(at, query, words.keys_BTA)
-        over_words = normalized if self.combination is None else normalized_where_present
-        weights_BKT = over_words(energy_BKT, words.padding_BT)
+        if self.combination is None:
+            weights_BKT = normalized(energy_BKT, words.padding_BT)
+        else:
+            weights_BKT = normalized_where_present(energy_BKT, words.outside_BT, words.absent_B1)
         of_words = context(weights_BKT, words.values_BTD)
         return replace(
             look,

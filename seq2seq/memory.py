@@ -5,6 +5,7 @@ Axes: B sentences, K hypotheses of each, T source positions, A attention size, D
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -26,6 +27,17 @@ class View:
     values_BTD: Tensor
     covered_BTC: Tensor
     padding_BT: Tensor
+
+    @cached_property
+    def absent_B1(self) -> Tensor:
+        """True for a row that has nothing here. Kept, since every step asks."""
+        return self.padding_BT.all(-1, keepdim=True)
+
+    @cached_property
+    def outside_BT(self) -> Tensor:
+        """What a softmax leaves out: padding, but nothing of an absent row, whose energies so stay finite and have no
+        gradient that is NaN."""
+        return self.padding_BT & ~self.absent_B1
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "View":
         """The same change to every tensor's rows."""

@@ -86,7 +86,7 @@ class Model(nn.Module):
             read = self.encoders[name](batch.sources[name])
             views |= self.decoder.views(name, read)
             if self.config.combination != "none":  # an absent source says nothing
-                read = replace(read, summary_BS=read.summary_BS * ~read.padding_BT.all(-1, keepdim=True))
+                read = replace(read, summary_BS=read.summary_BS * ~views[f"{name}.{STATES}"].absent_B1)
             summaries.append(read.summary_BS)
         tokens = {}
         if self.alignment is not None:
@@ -208,7 +208,7 @@ class Model(nn.Module):
         total = memory.summary_BS.new_zeros((), dtype=torch.promote_types(memory.summary_BS.dtype, torch.float32))
         for name, head in self.image_words.items():
             view = memory.views[f"{name}.{STATES}"]
-            there = ~view.padding_BT.all(-1)
+            there = ~view.absent_B1[:, 0]
             log_p_NTV = torch.log_softmax(head(view.values_BTD[there]), -1, dtype=total.dtype)
             words_NL = target_BL[there]
             log_p_NTL = log_p_NTV.gather(-1, words_NL[:, None].expand(-1, log_p_NTV.shape[1], -1))
