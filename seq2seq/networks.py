@@ -3,6 +3,7 @@
 Axes: B pictures, S pixels a side, C channels, H x W regions, T = H W regions row by row, F features of each.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +39,7 @@ def build_network(config: ImageNetwork) -> "Network":
     return network
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """Pixels (B, S, S, 3) of 0 to 255 to regions (B, T, F); a picture's never depend on the rest of its batch."""
 
     mean: Tensor
@@ -56,9 +57,9 @@ class Network(nn.Module):
         maps_BFHW = self.maps(colours_BSS3.permute(0, 3, 1, 2))  # channels stay last in memory, as convolutions like it
         return maps_BFHW.permute(0, 2, 3, 1).flatten(1, 2)
 
+    @abstractmethod
     def maps(self, colours_BCSS: Tensor) -> Tensor:
         """The last feature map, (B, F, H, W)."""
-        raise NotImplementedError
 
     @property
     def weights_type(self) -> torch.dtype:
