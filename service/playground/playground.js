@@ -1,6 +1,7 @@
 // The playground: type, and see what the model writes and what every word of it looked at.
 
 import * as api from "./api.js";
+import { Beside } from "./beside.js";
 import { byId, element, segments } from "./elements.js";
 import { drawEdits } from "./edits.js";
 import { drawHeatmap } from "./heatmap.js";
@@ -51,6 +52,7 @@ const [text, mt, source, target, model, key] = ["text", "mt", "source", "target"
 const [translation, problem, looks, hint] = ["translation", "problem", "looks", "hint"].map(byId);
 const gloss = new Interlinear(byId("gloss"));
 const sources = new Sources(byId("sources"));
+const beside = new Beside(() => schedule(0), () => look());
 const picture = new Picture(() => task === "multimodal", () => schedule(0));
 const names = new Map();
 
@@ -61,6 +63,7 @@ let required = false; // whether nothing is answered without a key
 let task = "translation";
 let matrix = "attention";
 let shown = null; // the answer that stands on the page
+let second = null; // that of the model beside it
 let asking = new AbortController();
 let timer = 0;
 
@@ -71,6 +74,7 @@ const chosen = () => ({ source: source.value, target: target.value });
 const fitting = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
 const identity = (m) => `${m.name}@${m.version}`;
 const version = (m) => (/^\d+$/.test(m.version) ? `v${m.version}` : m.version);
+const looked = () => (beside.looked ? second : shown); // the answer that is looked into
 const label = (m) => [m.name, ...m.aliases, version(m)].join(" · ");
 const keyless = () => required && !api.key();
 const unique = (codes) => [...new Set(codes)].sort();
@@ -104,13 +108,25 @@ function choose(chosen) {
 
 // The languages that can be chosen with the model that is chosen; a pair that is not served is not offered.
 function offer() {
-  if (!pairing()) return mark();
+  if (!pairing()) {
+    offerBeside();
+    return mark();
+  }
   const pairs = fitting().map((m) => m.languages);
   const detect = task === "post-edit" ? [] : [new Option("Detect language", "auto")];
   refill(source, [...detect, ...options(unique(pairs.map((p) => p.source)))]);
   const possible = pairs.filter((p) => source.value === "auto" || p.source === source.value);
   refill(target, options(unique(possible.map((p) => p.target))));
+  offerBeside();
   mark();
+}
+
+// The models that can be set beside the one that answers: of the same task and languages.
+function offerBeside() {
+  const reads = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
+  const there = served.filter((m) => m.task === task && reads(m));
+  const others = there.filter((m) => identity(m) !== model.value);
+  beside.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
 }
 
 // The languages of what is read and of what is written.
@@ -152,9 +168,9 @@ function lock(sentence) {
 }
 
 function clear() {
-  shown = null;
+  shown = second = null;
   say("");
-  translation.textContent = "";
+  beside.show({ text: "" });
   note();
   for (const id of ["time", "answered-by", "detected"]) byId(id).textContent = "";
   for (const id of ["copy", "link"]) byId(id).disabled = true;
@@ -169,7 +185,7 @@ function note(reduced) {
 }
 
 function old(is) {
-  translation.classList.toggle("old", is);
+  for (const answer of [translation, byId("other")]) answer.classList.toggle("old", is);
   looks.classList.toggle("old", is);
 }
 
@@ -192,11 +208,10 @@ async function ask() {
     const widest = Math.max(...fitting().map((m) => m.accepts.beam_size));
     if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
     if (model.value) request.model = model.value;
-    const started = performance.now();
-    const answer = await TASKS[task].ask(request, signal);
+    const requests = [request, ...(beside.model ? [{ ...request, model: beside.model }] : [])];
+    const answers = await Promise.all(requests.map((one) => answered(one, signal)));
     if (signal.aborted) return; // a newer text is on its way
-    const languages = pair(answer.detectedLanguage?.language);
-    show({ ...answer, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started });
+    show(...answers);
   } catch (error) {
     if (signal.aborted) return;
     old(Boolean(shown));
@@ -209,13 +224,22 @@ async function ask() {
   }
 }
 
+async function answered(request, signal) {
+  const started = performance.now();
+  const answer = await TASKS[task].ask(request, signal);
+  const languages = pair(answer.detectedLanguage?.language);
+  return { ...answer, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started };
+}
+
 // A text that is in the target language already is to be translated out of it, where a model can.
 async function turn(signal) {
   const pairs = fitting().map((m) => m.languages);
   if (!pairs.some((p) => p.source === target.value)) return;
   const [{ language }] = await api.detect(text.value, signal);
   const [first] = pairs.filter((p) => p.source === language);
-  if (language === target.value && first) target.value = first.target;
+  if (language !== target.value || !first) return;
+  target.value = first.target;
+  offerBeside();
 }
 
 // Come again when the service said, counting down, unless the text changes meanwhile.
@@ -231,26 +255,34 @@ function again(failure, signal) {
   tick();
 }
 
-function show(answer) {
-  shown = answer;
+function show(answer, other = null) {
+  [shown, second] = [answer, other];
   key.ariaInvalid = "false";
   say("");
   old(false);
-  translation.textContent = answer.text;
-  byId("time").textContent = `${Math.round(answer.milliseconds)} ms`;
+  const took = ({ milliseconds }) => `${Math.round(milliseconds)} ms`;
+  const by = ({ model }) => `${model.name} · ${version(model)}`;
+  beside.show(answer, other, other && `${took(other)} · ${by(other)}`);
+  byId("time").textContent = took(answer);
   note(answer.reduced);
-  byId("answered-by").textContent = `${answer.model.name} · ${version(answer.model)}`;
+  byId("answered-by").textContent = by(answer);
   for (const id of ["copy", "link"]) byId(id).disabled = false;
   mark(answer.detectedLanguage?.language);
+  look();
+}
+
+// What the answer that is looked into has to show.
+function look() {
   scores();
-  const kinds = views(answer.explanations[0]);
+  const { explanations } = looked();
+  const kinds = views(explanations[0]);
   if (!(matrix in kinds)) matrix = Object.keys(kinds)[0];
   segments(byId("matrices"), Object.fromEntries(Object.entries(kinds).map(([kind, { title }]) => [kind, title])), matrix, (kind) => {
     matrix = kind;
     draw();
   });
   hint.hidden = true;
-  looks.hidden = !answer.explanations[0].target.length;
+  looks.hidden = !explanations[0].target.length;
   draw();
   alternatives();
 }
@@ -269,21 +301,22 @@ function views(explanation) {
 }
 
 function draw() {
-  const { explanations, languages, operations } = shown;
+  const { explanations, languages, operations, picture } = looked();
   const view = views(explanations[0])[matrix];
   for (const id of ["lines", "table"]) byId(id).hidden = !view;
   drawEdits(operations, languages[1]);
-  sources.show(explanations[0], shown.picture, languages[1] ?? "");
+  sources.show(explanations[0], picture, languages[1] ?? "");
   if (!view) return;
   gloss.show(view.explanation, "weights", view.name === "mt" ? [languages[1], languages[1]] : languages);
   drawHeatmap(byId("heat"), view.explanation, "weights", byId("readout"));
 }
 
 function alternatives() {
-  const texts = [shown.text, ...(shown.alternatives ?? [])];
+  const answer = looked();
+  const texts = [answer.text, ...(answer.alternatives ?? [])];
   const items = texts.map((line, i) => {
-    const score = shown.scores?.[i];
-    const item = element("li", { textContent: line, dir: "auto", lang: shown.languages[1] ?? "" });
+    const score = answer.scores?.[i];
+    const item = element("li", { textContent: line, dir: "auto", lang: answer.languages[1] ?? "" });
     if (score === undefined) return item;
     const bar = element("i");
     bar.style.width = `${(100 * Math.min(Math.exp(score), 1)).toFixed(1)}%`;
@@ -294,7 +327,7 @@ function alternatives() {
 }
 
 function scores() {
-  const one = fitting().find((m) => shown && identity(m) === identity(shown.model)) ?? fitting()[0];
+  const one = served.find((m) => shown && identity(m) === identity(looked().model)) ?? fitting()[0];
   const made = [one?.recipe, one?.dataset].filter(Boolean).join(" on ");
   const entries = Object.entries(one?.scores ?? {}).map(([name, { score, signature }]) =>
     element("span", { textContent: `${name.replaceAll("_", " ").replace("bleu", "BLEU").replace("rouge", "ROUGE")} ${score.toFixed(1)}`, title: signature ?? "" }),
@@ -308,6 +341,7 @@ function address() {
   const choice = { ...(!translating() && { task }), ...(pairing() && chosen()), ...(task === "post-edit" && { mt: mt.value }) };
   const parts = new URLSearchParams({ q: text.value, ...choice });
   if (model.value) parts.set("model", model.value);
+  if (beside.model) parts.set("beside", beside.model);
   return `${location.origin}${location.pathname}#${parts}`;
 }
 
@@ -315,10 +349,10 @@ function restore() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const wanted = parts.get("task") ?? (parts.has("target") ? "translation" : task);
   if (wanted !== task && served.some((m) => m.task === wanted) && wanted in TASKS) choose(wanted);
-  for (const [select, name] of [[model, "model"], [source, "source"], [target, "target"]]) {
+  for (const [select, name] of [[model, "model"], [source, "source"], [target, "target"], [beside.select, "beside"]]) {
     const wanted = parts.get(name);
     if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
-    if (select !== target) offer();
+    if (select !== beside.select) offer();
   }
   if (parts.has("q")) text.value = parts.get("q");
   if (parts.has("mt")) mt.value = parts.get("mt");

@@ -6,8 +6,11 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from seq2seq.bundle import load, write_bundle
+from seq2seq.search import SearchOptions
 from service.keys import KeyFile
 from service.settings import ModelPlace
 from tests.service.balls import picture
@@ -243,6 +246,61 @@ def test_what_was_edited_is_struck_through_and_underlined(page, address):
     page.locator("#text").fill("Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
     expect(page.locator("#edited, #sources, #draft").filter(visible=True)).to_have_count(0)
+
+
+def test_two_models_answer_side_by_side_and_either_is_looked_into(settings, bundles, serving, browser, tmp_path):
+    first = load(bundles.de_en)
+    brief = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
+    write_bundle(tmp_path / "brief", first.model, first.tokenizers, brief)
+    places = {"one": bundles.de_en, "other": tmp_path / "brief", "headlines": bundles.headlines}
+    several = tuple(ModelPlace(name=name, place=str(place)) for name, place in places.items())
+    with serving(settings.model_copy(update={"models": several})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        expect(page.locator("#beside option")).to_have_count(3)
+        type_in(page, "Im Garten schläft eine Katze.")
+        expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
+        expect(page.locator("#second")).to_be_hidden()
+        other = page.locator("#beside option", has_text="other").get_attribute("value")
+        page.get_by_label("Model to compare with").select_option(other)
+        expect(page.locator("#other-by")).to_contain_text("other")
+        expect(page.locator("#other")).to_have_text(re.compile(r"^A \w+$"))
+        words = (page.locator("#other").text_content() or "").split()
+        apart = [word for word in "A cat is sleeping in the garden.".split() if word not in words]
+        expect(page.locator("#translation mark")).to_have_text(apart)
+        expect(page.locator("#other mark")).to_have_count(0)
+        inside = page.get_by_role("button", name="Look inside this one")
+        inside.click()
+        expect(inside).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(".row.target .word")).to_have_text(words)
+        expect(page.locator("#alternatives li").first).to_contain_text(" ".join(words))
+        page.get_by_label("Model to compare with").select_option("")
+        expect(page.locator("#second")).to_be_hidden()
+        expect(page.locator(".row.target .word")).to_have_count(8)
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_any_tab(page, theme):
+    page.emulate_media(color_scheme=theme)
+    given = {
+        "Translate": "Im Garten schläft eine Katze.",
+        "Summarize": "A dog is running in the park.",
+        "Picture": "The chair.",
+        "Post-edit": "A dog is running.",
+    }
+    for task, text in given.items():
+        page.get_by_role("button", name=task, exact=True).click()
+        page.locator("#text").fill(text)
+        if task == "Picture":
+            page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
+        if task == "Post-edit":
+            page.locator("#mt").fill("Eine Hund läuft.")
+        expect(page.locator("#translation")).not_to_be_empty()
+        expect(page.locator("#looks")).to_be_visible()
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
 
 
 def test_a_long_text_is_reduced_and_the_page_says_so(page):
