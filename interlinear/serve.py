@@ -1,8 +1,10 @@
 """`interlinear serve`: models behind a REST API and the playground, until it is told to stop."""
 
 import errno
+import logging
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,24 +87,29 @@ def serve(
             "--access-log/--no-access-log", show_default=False, help="Log every request; JSON logs do by default."
         ),
     ] = None,
+    on_ray: Annotated[bool, typer.Option("--ray", help="As replicas on a Ray cluster, by Ray Serve.")] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URI", show_default=False, help="With --ray: a running cluster; else one of its own."),
+    ] = None,
+    replicas: Annotated[
+        str | None,
+        typer.Option(metavar="N|MIN:MAX", show_default="1", help="With --ray: processes, more of them under load."),
+    ] = None,
 ) -> None:
     """Serve models over REST, with a playground at `/`. SIGTERM and Ctrl-C finish what was accepted, then end.
 
     A model that is named by an alias is followed: another version is served once it is loaded, without a request lost.
     These and further limits, slots and threads can stand in --config, or in environment variables,
-    INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md.
+    INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md. On a cluster: docs/serving.md.
     """
-    import asyncio
-    import logging
-
-    import uvicorn
-
     from interlinear import terminal
     from interlinear.loading import check_device
     from service import logs
-    from service.app import create_app
-    from service.server import server_config
 
+    for name, value in (("--address", address), ("--replicas", replicas)):
+        if value is not None and not on_ray:
+            raise CallError(f"{name} {value}", "is for a service on Ray", "say --ray too, or leave it out")
     options = {
         "models": tuple(map(place, model or ())),
         "device": device,
@@ -125,9 +132,32 @@ def serve(
     as_json = settings.log_format == "json"
     logs.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)
     say = logging.getLogger("interlinear").info if as_json else terminal.say
+    port = listening.getsockname()[1]
+    if on_ray:
+        from interlinear.replicas import everywhere, replica_range, serve_on_ray  # isort: split
+        from service.on_ray import Deployment
+
+        fewest, most = replica_range(replicas or "1")
+        listening.close()  # the port is free; Ray's proxy takes it
+        serve_on_ray(Deployment(settings=everywhere(settings), fewest=fewest, most=most), host, port, address, say)
+        return
+    try:
+        serve_here(settings, listening, f"http://{f'[{host}]' if ':' in host else host}:{port}", say)
+    except OSError as error:  # another process that was bound to the port too has begun to listen first
+        raise cannot_listen(error, host, port) from None
+
+
+def serve_here(settings: "Settings", listening: socket.socket, address: str, say: Callable[[str], None]) -> None:
+    """The service in this process, until SIGTERM or SIGINT."""
+    import asyncio
+
+    import uvicorn
+
+    from service.app import create_app
+    from service.server import server_config
+
     app = create_app(settings)
     service = app.state.service
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -145,10 +175,7 @@ def serve(
     # uvicorn ends in order on these signals and then raises them again: that is how a service is stopped, not an error.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda _signal, _frame: None)
-    try:
-        Server(server_config(app)).run(sockets=[listening])
-    except OSError as error:  # another process that was bound to the port too has begun to listen first
-        raise cannot_listen(error, host, port) from None
+    Server(server_config(app)).run(sockets=[listening])
 
 
 def configured(path: Path | None, options: dict[str, Any]) -> "Settings":
