@@ -114,7 +114,10 @@ def presence(dataset: "Dataset") -> str:
     """Whether a data set's files are here: `here`, `partly`, `no`; a generated one is made when it is needed."""
     if dataset.generate is not None:
         return "generated"
-    found = [any((root / path).exists() for root in dataset.roots) for path in dataset.paths]
+    from training.places import is_uri, matching
+
+    # What lies in a store is not looked for: `data list` needs no network.
+    found = [is_uri(path) or any(matching(str(root / path)) for root in dataset.roots) for path in dataset.paths]
     return "here" if all(found) else "partly" if any(found) else "no"
 
 
