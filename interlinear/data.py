@@ -88,7 +88,9 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
     for split in dataset.splits:
         names = dataset.fields(split)
         rows = read_rows(dataset, split, names)
-        first[split] = dict(zip(names, next(rows).texts, strict=True))
+        # What is no UTF-8 is read where cleaning leaves it out; it cannot be printed.
+        texts = (text.encode(errors="replace").decode() for text in next(rows).texts)
+        first[split] = dict(zip(names, texts, strict=True))
         lines[split] = 1 + sum(1 for _ in rows)
         pictures[split] = {name: len(read_index(dataset.image(split, name))) for name in dataset.images(split)}
     if as_json:

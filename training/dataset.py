@@ -143,6 +143,7 @@ class Dataset(Description):
             segmentation=described.segmentation,
             references=tuple(self.found(files) for files in described.references),
             kept=self.kept(split),
+            lenient=split == "train" and self.cleaning.encoding == "drop",
         )
 
     def found(self, files: Sequence[TextFile]) -> tuple[Part, ...]:

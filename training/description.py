@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from seq2seq.errors import DataError
+from training.cleaning import Cleaning
 from training.rewriting import WORDS, Step
 
 Task = Literal["translation", "summarization", "multimodal", "post-edit"]
@@ -177,6 +178,7 @@ class Description(Record):
     licence: str
     languages: dict[str, str]
     splits: dict[str, Annotated[dict[str, AnyField], BeforeValidator(in_rows)]] = pydantic.Field(min_length=1)
+    cleaning: Cleaning = Cleaning()
     defaults: dict[str, RecipeValue] = {}
     homes: dict[str, Home] = {}
     generate: Literal["demo", "demo-headline", "demo-image", "demo-postedit"] | None = None

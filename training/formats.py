@@ -204,7 +204,8 @@ def _column(part: Part, column: str, start: int) -> Iterator[str]:
             kind = kind.field(name).type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
             raise DataError(str(part.place), f"the column '{column}' is {kind}, not text", "name a column of strings")
-        groups, before = [], 0
+        groups: list[int] = []
+        before = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if groups or before + rows > start:
