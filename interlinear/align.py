@@ -247,7 +247,7 @@ def as_record(outcome: Outcome) -> str:
 
 def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
     """The lines of two files in step. Raises DataError where one has more."""
-    from training.dataset import read_file
+    from training.formats import read_file
 
     lines = zip_longest(read_file(source), read_file(target))
     for number, (left, right) in enumerate(lines, 1):

@@ -267,7 +267,7 @@ def checked_route(route: str | None) -> "Route | None":
 
 def read_texts(path: Path) -> list[str]:
     """The lines of a file, without blank ones. Raises DataError."""
-    from training.dataset import read_file
+    from training.formats import read_file
 
     lines = [line for line in read_file(path) if line.strip()]
     if not lines:

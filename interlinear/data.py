@@ -88,7 +88,9 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
     for split in dataset.splits:
         names = dataset.fields(split)
         rows = read_rows(dataset, split, names)
-        first[split] = dict(zip(names, next(rows).texts, strict=True))
+        # What is no UTF-8 is read where cleaning leaves it out; it cannot be printed.
+        texts = (text.encode(errors="replace").decode() for text in next(rows).texts)
+        first[split] = dict(zip(names, texts, strict=True))
         lines[split] = 1 + sum(1 for _ in rows)
         pictures[split] = {name: len(read_index(dataset.image(split, name))) for name in dataset.images(split)}
     if as_json:
@@ -114,7 +116,10 @@ def presence(dataset: "Dataset") -> str:
     """Whether a data set's files are here: `here`, `partly`, `no`; a generated one is made when it is needed."""
     if dataset.generate is not None:
         return "generated"
-    found = [any((root / path).exists() for root in dataset.roots) for path in dataset.paths]
+    from training.places import is_uri, matching
+
+    # What lies in a store is not looked for: `data list` needs no network.
+    found = [is_uri(path) or any(matching(str(root / path)) for root in dataset.roots) for path in dataset.paths]
     return "here" if all(found) else "partly" if any(found) else "no"
 
 

@@ -73,7 +73,7 @@ class System:
         Raises CallError, and DataError for a file with another number of lines.
         """
         from seq2seq.metrics.metric import Outputs, check_lines
-        from training.dataset import read_file
+        from training.formats import read_file
 
         if self.name == UNEDITED:
             return Outputs.of(test_set.unedited())

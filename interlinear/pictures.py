@@ -78,7 +78,7 @@ def numbered(folder: Path) -> "Iterator[Picture | None]":
 
 def named(folder: Path, names: Path) -> "Iterator[Picture | None]":
     """The pictures that are named, a line each."""
-    from training.dataset import read_file
+    from training.formats import read_file
 
     for number, name in enumerate(map(str.strip, read_file(names)), 1):
         path = folder / name

@@ -153,7 +153,7 @@ class Place:
         all systems are models. Raises CallError, DataError.
         """
         from seq2seq.metrics.metric import check_lines
-        from training.dataset import read_file
+        from training.formats import read_file
 
         if self.data and not self.source and not self.references:
             test_set = self._dataset(self.data, system, aligned)
@@ -171,7 +171,7 @@ class Place:
 
     def _files(self, system: "System") -> TestSet:
         """A source file and its references, or the references alone."""
-        from training.dataset import read_file
+        from training.formats import read_file
 
         if self.data or not self.references or (system.fields and not self.source):
             raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")

@@ -41,6 +41,11 @@ def mapped(path: Path) -> np.ndarray:
         return np.load(path)  # type: ignore[no-any-return]
 
 
+def writable(path: Path, dtype: np.dtype | type[np.generic], size: int) -> np.ndarray:
+    """A new array of zeros in a file, to be written in any order; what is written stays in the file."""
+    return np.lib.format.open_memmap(path, "w+", dtype, (size,))
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file, and wait until it is on the disk."""
     with path.open("wb") as file:

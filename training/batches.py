@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from queue import Empty, Queue
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -19,6 +19,23 @@ AHEAD = 4  # updates whose batches wait, ready made
 # Widths are multiples of 4 and rows, where there are enough, of 8: kernels are compiled for every new shape, so that
 # few shapes are worth a little padding.
 WIDTH, ROWS = 4, 8
+
+
+class Plan(Protocol):
+    """The updates of one epoch: what each learns from. The same at every worker."""
+
+    @property
+    def updates(self) -> int:
+        """The number of updates in the epoch."""
+
+    def target_tokens(self, update: int) -> int:
+        """Target tokens of the global batch, end symbols counted."""
+
+    def sentences(self, update: int) -> int:
+        """Pairs in the global batch."""
+
+    def rows(self, update: int, rank: int = 0, world: int = 1) -> list[Rows]:
+        """The rows that one of `world` workers takes in an update: one array for each of its `accumulation` parts."""
 
 
 class BatchPlan:
@@ -42,18 +59,19 @@ class BatchPlan:
         accumulation: int = 1,
         shuffle: bool = True,
         most: int | None = None,
+        window: int | None = None,
     ) -> None:
         """`lengths`: of every field's rows, without the end symbol; one of the fields is `target`.
 
         Either `tokens` or `sentences` is the size of a batch. Without `shuffle`, from short to long: for a dev set.
-        `most`: an epoch has no more updates than that.
+        `most`: an epoch has no more updates than that. `window`: the rows are this part of an epoch's.
         """
         if (tokens is None) == (sentences is None):
             raise ValueError("the size of a batch is given in tokens or in sentences")
         if min(size for size in (tokens, sentences, accumulation) if size is not None) < 1:
             raise ValueError("a batch has at least one token or sentence, and one part")
         self.accumulation = accumulation
-        random = np.random.default_rng((seed, epoch))
+        random = np.random.default_rng((seed, epoch) if window is None else (seed, epoch, window))
         target = lengths["target"]
         source = sum((lengths[name] for name in lengths if name != "target"), np.zeros_like(target))
         self._order = _by_length(target, source, random if shuffle else None)
@@ -62,7 +80,7 @@ class BatchPlan:
             self._starts = np.append(np.arange(0, len(target), sentences), len(target))
         else:
             padded = np.cumsum((_width(target[self._order]) + 1) * WIDTH, dtype=np.int64)
-            self._starts = _cut(padded, tokens or 1)
+            self._starts = cut(padded, tokens or 1)
         self._tokens = np.diff(ends[self._starts[1:] - 1], prepend=0)
         self._updates = np.arange(len(self._tokens))
         if shuffle:
@@ -71,19 +89,15 @@ class BatchPlan:
 
     @property
     def updates(self) -> int:
-        """The number of updates in the epoch."""
         return len(self._updates)
 
     def target_tokens(self, update: int) -> int:
-        """Target tokens of the global batch, end symbols counted."""
         return int(self._tokens[self._updates[update]])
 
     def sentences(self, update: int) -> int:
-        """Pairs in the global batch."""
         return len(self._batch(update))
 
     def rows(self, update: int, rank: int = 0, world: int = 1) -> list[Rows]:
-        """The rows that one of `world` workers takes in an update: one array for each of its `accumulation` parts."""
         return np.array_split(self._batch(update)[rank::world], self.accumulation)
 
     def _batch(self, update: int) -> Rows:
@@ -104,7 +118,7 @@ def _width(lengths: np.ndarray) -> np.ndarray:
     return lengths.astype(np.uint64) // WIDTH
 
 
-def _cut(ends: np.ndarray, budget: int) -> np.ndarray:
+def cut(ends: np.ndarray, budget: int) -> np.ndarray:
     """Where batches start, and where the last ends, so that each has at most `budget` positions, or one row.
 
     `ends`: positions up to and with each row.
@@ -130,7 +144,7 @@ class BatchLoader:
     def __init__(
         self,
         split: PreparedSplit,
-        plan: BatchPlan,
+        plan: Plan,
         sources: Sequence[str],
         rank: int = 0,
         world: int = 1,

@@ -1,22 +1,21 @@
 """A data set: a YAML file that says where text lies, read here line by line and never whole."""
 
 import difflib
-import gzip
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
 from training.description import Description, FieldFiles, ImageFiles, TextFile, first_problem, parse
-from training.rewriting import Step, rewriter
+from training.formats import Counted, Part, count, named, read_file, read_part
+from training.places import Place, fingerprint, is_uri, matching, named_by
 from training.shipped import shipped
 
 GENERATED = Path("prepared/generated")
@@ -24,25 +23,30 @@ GENERATED = Path("prepared/generated")
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a split whose files have been found. `steps`: what the lines of some of them go through.
+    """A field of a split whose files have been found.
 
-    `kept`: the lines (from 0) that are read, where others lack a picture that the split requires.
+    `kept`: the lines (from 0) that are read, where others lack a picture that the split requires. `lenient`: bytes that
+    are not UTF-8 are read as lone surrogates.
     """
 
     name: str
-    files: tuple[Path, ...]
-    steps: Mapping[Path, tuple[Step, ...]]
+    parts: tuple[Part, ...]
     language: str | None
     tokenised: bool
     lowercase: bool
     unknown: str | None
     segmentation: str | None
-    references: tuple[tuple[Path, ...], ...]
+    references: tuple[tuple[Part, ...], ...]
     kept: frozenset[int] | None = None
+    lenient: bool = False
+
+    @property
+    def files(self) -> tuple[Place, ...]:
+        return tuple(part.place for part in self.parts)
 
     def streams(self) -> "tuple[Field, ...]":
         """This text and its further references, each as a field of its own."""
-        further = [replace(self, files=files, references=()) for files in self.references]
+        further = [replace(self, parts=parts, references=()) for parts in self.references]
         return (replace(self, references=()), *further)
 
 
@@ -131,8 +135,7 @@ class Dataset(Description):
             raise self.no_field(split, name, names, "text")
         return Field(
             name=name,
-            files=self.found(described.files),
-            steps={self.find(file.file): file.steps for file in described.every_file if file.steps},
+            parts=self.found(described.files),
             language=self.languages.get(name),
             tokenised=described.tokenised,
             lowercase=described.case == "lower",
@@ -140,16 +143,32 @@ class Dataset(Description):
             segmentation=described.segmentation,
             references=tuple(self.found(files) for files in described.references),
             kept=self.kept(split),
+            lenient=split == "train" and self.cleaning.encoding == "drop",
         )
 
-    def found(self, files: Sequence[TextFile]) -> tuple[Path, ...]:
-        return tuple(self.find(file.file) for file in files)
+    def found(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
+        """The files of a text in their order, those of a pattern by name."""
+        return tuple(
+            Part(place, file.key, file.column, file.steps) for file in files for place in self.find_all(file.file)
+        )
 
     def find(self, path: str) -> Path:
-        """Where a file lies: as it is when absolute, else in the first root that has it. Raises DataError."""
+        """Where one file of this machine lies. Raises DataError."""
+        found = [] if is_uri(path) else self.find_all(path)
+        if len(found) != 1 or not isinstance(found[0], Path):
+            raise DataError(f"data set '{self.name}'", f"{path} is not one file of this machine", "give one path")
+        return found[0]
+
+    def find_all(self, path: str) -> Sequence[Place]:
+        """Where files lie: a URI, or a path, as it is when absolute, else in the first root that has it.
+
+        Raises DataError.
+        """
+        if (remote := named_by(path)) is not None:
+            return remote
         for root in self.roots:
-            if (root / path).exists():
-                return root / path
+            if local := matching(str(root / path)):
+                return local
         have = f"fetch it with `interlinear data get {self.name}`, or " if self.home(path) else ""
         raise DataError(
             f"data set '{self.name}'",
@@ -164,10 +183,10 @@ class Dataset(Description):
         for name in names:
             digest.update(f"{name}\n".encode())
             field = self.field(split, name)
-            for path in field.files:
-                facts = path.stat()
-                digest.update(contents_hash(path.resolve(), facts.st_size, facts.st_mtime_ns).encode())
-                digest.update(" ".join(field.steps.get(path, ())).encode())
+            for part in field.parts:
+                digest.update(fingerprint(part.place).encode())
+                digest.update(part.same.encode())
+                digest.update(" ".join(part.steps).encode())
             if field.kept is not None:
                 digest.update(str(sorted(field.kept)).encode())
         return digest.hexdigest()
@@ -240,56 +259,34 @@ def quoted(names: Sequence[str] | Mapping[str, object]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-@lru_cache(maxsize=1024)
-def contents_hash(path: Path, size: int, modified_ns: int) -> str:
-    """SHA-256 of a file, computed once for each size and time of change."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def read_lines(field: Field) -> Iterator[str]:
     """The lines of a field that are read, without their line ends; its files follow each other.
 
-    Files are plain or gzip, strict UTF-8; each is rewritten by its steps. Raises DataError: nothing in it, bytes that
-    are not UTF-8 (file and line), a damaged or unreadable file, a step whose program is not installed.
+    Raises DataError: nothing in it, bytes that are not UTF-8, a damaged or unreadable file, a key or column that is not
+    there (each with file and row), a step whose program is not installed.
     """
     for number, line in enumerate(every_line(field)):
         if field.kept is None or number in field.kept:
             yield line
 
 
-def every_line(field: Field) -> Iterator[str]:
-    """The lines of a field, those as well that lack a picture which the split requires. Raises as read_lines."""
+def every_line(field: Field, start: int = 0, counted: Sequence[Counted] | None = None) -> Iterator[str]:
+    """The lines of a field, those as well that lack a picture which the split requires. Raises as read_lines.
+
+    From line `start` on (from 0), where the lines of its files have been `counted`.
+    """
     empty = True
-    for path in field.files:
-        lines = read_file(path)
-        if steps := field.steps.get(path):
-            lines = map(rewriter(steps, field.language, field.unknown), lines)
-        for line in lines:
+    for number, part in enumerate(field.parts):
+        known = counted[number] if counted else None
+        if known is not None and start >= known.lines:
+            start -= known.lines
+            continue
+        for line in read_part(part, field.lenient, start, known, field.language, field.unknown):
             empty = False
             yield line
-    if empty:
-        raise DataError(" + ".join(str(path) for path in field.files), f"the text of '{field.name}' has no lines")
-
-
-def read_file(path: Path) -> Iterator[str]:
-    """The lines of one file, without their line ends. Raises DataError."""
-    try:
-        with path.open("rb") as file:
-            compressed = file.peek(2)[:2] == b"\x1f\x8b"
-            lines = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if compressed else file
-            for number, line in enumerate(lines, 1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{path}, line {number}",
-                        f"is not valid UTF-8 (byte 0x{line[error.start]:02x} at position {error.start})",
-                        "convert the file to UTF-8",
-                    ) from None
-                yield text.removesuffix("\n").removesuffix("\r")
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(str(path), f"cannot be read: {error}") from None
+        start = 0
+    if empty and counted is None:
+        raise DataError(named(field.parts), f"the text of '{field.name}' has no lines")
 
 
 class Entry(NamedTuple):
@@ -355,26 +352,41 @@ def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Ro
     Raises DataError, also where one field has more lines than another, or pictures that a split requires more rows.
     """
     fields = [dataset.field(split, name) for name in names]
-    readers = [every_line(field) for field in fields]
     kept, number = fields[0].kept, 0
-    for number, texts in enumerate(zip_longest(*readers), 1):
+    for number, texts in enumerate(zip_longest(*map(every_line, fields)), 1):
         if None in texts:
-            counts = [
-                number - 1 + (text is not None) + sum(1 for _ in reader)
-                for text, reader in zip(texts, readers, strict=True)
-            ]
-            said = ", ".join(
-                f"{' + '.join(str(path) for path in field.files)} has {count:,} lines"
-                for field, count in zip(fields, counts, strict=True)
-            )
-            raise DataError(
-                f"data set '{dataset.name}', split '{split}'", said, "line i of each file must belong together"
-            )
+            raise unequal(dataset, split, fields, [[count(part) for part in field.parts] for field in fields])
         if kept is None or number - 1 in kept:
             yield Row(number, texts)
-    if kept and max(kept) >= number:
+    check_required(dataset, split, kept, number)
+
+
+def read_range(fields: Sequence[Field], counted: Sequence[Sequence[Counted]], start: int, end: int) -> Iterator[Row]:
+    """Those rows of several texts from line `start` to before line `end` (from 0) that are read, in step."""
+    readers = [every_line(field, start, known) for field, known in zip(fields, counted, strict=True)]
+    for number, texts in enumerate(islice(zip(*readers, strict=False), end - start), start + 1):
+        if fields[0].kept is None or number - 1 in fields[0].kept:
+            yield Row(number, texts)
+
+
+def unequal(dataset: Dataset, split: str, fields: Sequence[Field], counted: Sequence[Sequence[Counted]]) -> DataError:
+    """That texts differ in their lines: the first files that do, where each has as many; else all of them."""
+    where, remedy = f"data set '{dataset.name}', split '{split}'", "line i of each file must belong together"
+    places = [[str(part.place) for part in field.parts] for field in fields]
+    lines = [[one.lines for one in known] for known in counted]
+    if len({len(names) for names in places}) == 1:
+        first = next(i for i, counts in enumerate(zip(*lines, strict=True)) if len(set(counts)) > 1)
+        said = [f"{names[first]} has {counts[first]:,} lines" for names, counts in zip(places, lines, strict=True)]
+    else:
+        said = [f"{named(field.parts)} has {sum(n):,} lines" for field, n in zip(fields, lines, strict=True)]
+    return DataError(where, ", ".join(said), remedy)
+
+
+def check_required(dataset: Dataset, split: str, kept: frozenset[int] | None, lines: int) -> None:
+    """Raises DataError where a picture that the split requires belongs to a line that is not there."""
+    if kept and max(kept) >= lines:
         required = next(field for name in dataset.images(split) if (field := dataset.image(split, name)).required)
-        raise no_such_line(required, max(kept), number)
+        raise no_such_line(required, max(kept), lines)
 
 
 def no_such_line(field: ImageField, line: int, lines: int) -> DataError:

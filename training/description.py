@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from seq2seq.errors import DataError
+from training.cleaning import Cleaning
 from training.rewriting import WORDS, Step
 
 Task = Literal["translation", "summarization", "multimodal", "post-edit"]
@@ -32,9 +33,12 @@ class Record(BaseModel):
 
 
 class TextFile(Record):
-    """A file, and the steps that write each of its lines as the other files of its field are written."""
+    """A file, or a pattern that stands for several: what in it is the text (a key of JSON Lines, a column of Parquet,
+    else its lines), and the steps that write each line as the other files of its field are written."""
 
     file: str
+    key: str | None = None
+    column: str | None = None
     steps: tuple[Step, ...] = ()
 
     @model_validator(mode="before")
@@ -43,10 +47,20 @@ class TextFile(Record):
         """A path stands for a file that is read as it is."""
         return {"file": value} if isinstance(value, str) else value
 
+    @model_validator(mode="after")
+    def one_format(self) -> "TextFile":
+        if self.key is not None and self.column is not None:
+            raise ValueError(f"{self.file} has a `key` (JSON Lines) and a `column` (Parquet): it can be one of the two")
+        return self
+
 
 def as_list(value: object) -> object:
     """One path may stand where a list of paths may."""
     return [value] if isinstance(value, str) else value
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 Files = Annotated[tuple[TextFile, ...], BeforeValidator(as_list), pydantic.Field(min_length=1)]
@@ -65,8 +79,15 @@ class FieldFiles(Record):
     @model_validator(mode="before")
     @classmethod
     def short_form(cls, value: object) -> object:
-        """A path, or a list of paths, stands for a field without options."""
-        return {"files": value} if isinstance(value, str | list) else value
+        """A path, or a list of paths, stands for a field without options; its key or column is that of its files."""
+        if isinstance(value, str | list):
+            return {"files": value}
+        if not isinstance(value, dict) or not {"key", "column"}.intersection(value):
+            return value
+        within = {name: value[name] for name in ("key", "column") if name in value}
+        files = [{"file": file} if isinstance(file, str) else file for file in _listed(value.get("files", []))]
+        rest = {name: one for name, one in value.items() if name not in within}
+        return {**rest, "files": [{**within, **file} if isinstance(file, dict) else file for file in files]}
 
     @property
     def every_file(self) -> tuple[TextFile, ...]:
@@ -110,6 +131,25 @@ def kind_of(field: object) -> str:
 AnyField = Annotated[Annotated[FieldFiles, Tag("text")] | Annotated[ImageFiles, Tag("image")], Discriminator(kind_of)]
 
 
+def in_rows(split: object) -> object:
+    """A split's `rows` are files that have all of its texts: each other text names its key there, or its column."""
+    if not isinstance(split, dict) or "rows" not in split:
+        return split
+    files = split["rows"]
+    first = next(iter(_listed(files)), "")
+    name = first.get("file") if isinstance(first, dict) else first
+    within = "column" if str(name).endswith(".parquet") else "key"
+
+    def field(value: object) -> object:
+        if isinstance(value, str):
+            return {"files": files, within: value}
+        if not isinstance(value, dict) or "files" in value or kind_of(value) == "image":
+            return value  # it has files of its own
+        return {"files": files, **value}
+
+    return {name: field(value) for name, value in split.items() if name != "rows"}
+
+
 class Home(Record):
     """The public URL of a file, or (ending in `/`) of a folder of files, and a file's SHA-256 where it is known."""
 
@@ -137,7 +177,8 @@ class Description(Record):
     about: str
     licence: str
     languages: dict[str, str]
-    splits: dict[str, dict[str, AnyField]] = pydantic.Field(min_length=1)
+    splits: dict[str, Annotated[dict[str, AnyField], BeforeValidator(in_rows)]] = pydantic.Field(min_length=1)
+    cleaning: Cleaning = Cleaning()
     defaults: dict[str, RecipeValue] = {}
     homes: dict[str, Home] = {}
     generate: Literal["demo", "demo-headline", "demo-image", "demo-postedit"] | None = None

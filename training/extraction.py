@@ -22,9 +22,9 @@ from seq2seq.bundle import hash_weights
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import DataError
 from seq2seq.networks import Network, build_network, load_network
-from training.dataset import contents_hash
 from training.features import Maker, open_features, write_features
 from training.pictures import Archive
+from training.places import fingerprint
 from training.threads import in_order
 
 SHARD = 64  # pictures
@@ -56,8 +56,7 @@ class Extraction:
                 facts = (self.archive.path / member).stat()
                 digest.update(f"{member} {places[member].size} {facts.st_mtime_ns}\n".encode())
         else:
-            facts = self.archive.path.stat()
-            digest.update(contents_hash(self.archive.path.resolve(), facts.st_size, facts.st_mtime_ns).encode())
+            digest.update(fingerprint(self.archive.path).encode())
             digest.update("\n".join(self.members).encode())
         return Maker(
             network=self.config.kind,

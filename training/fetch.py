@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from seq2seq.errors import CallError, DataError
 from training.description import Description, Home
+from training.places import is_uri
 
 CHUNK = 1 << 16
 SILENCE = 30.0  # seconds without a byte before an attempt is given up
@@ -62,7 +63,8 @@ def fetch(
     before a second attempt, doubled before each further one. Raises CallError for a bad URL, and DataError: no home,
     not found, cut off, another checksum, too large, no place to write.
     """
-    homes = {path: home_of(name, description, path, source) for path in description.paths}
+    paths = [path for path in description.paths if not is_uri(path)]  # a URI is read where it is
+    homes = {path: home_of(name, description, path, source) for path in paths}
     return {
         path: fetch_file(home, root / path, partial(progress, path), largest, pause)
         for path, home in homes.items()

@@ -24,12 +24,13 @@ from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
 from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
-from training.batches import BatchLoader, BatchPlan
+from training.batches import BatchLoader, BatchPlan, Plan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.objective import Objective, Totals
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 from training.schedules import Schedule, optimizer
+from training.windows import plan_epoch
 from training.workers import Alone, Workers
 
 REPORT_SECONDS = 1.0
@@ -122,10 +123,11 @@ class Training:
         restore(state.tensors, self.model, self.optimizer)
         return True
 
-    def plan(self, epoch: int) -> BatchPlan:
+    def plan(self, epoch: int) -> Plan:
         """Which pairs make up each update of an epoch: the same at every worker."""
-        return BatchPlan(
-            {field: self.data.lengths(field) for field in self.fields},
+        return plan_epoch(
+            self.data,
+            self.fields,
             tokens=self.settings.batch_tokens,
             sentences=self.settings.batch_sentences,
             seed=self.settings.seed,
@@ -134,7 +136,7 @@ class Training:
             most=self.settings.epoch_updates,
         )
 
-    def epoch(self, plan: BatchPlan, started: float) -> int:
+    def epoch(self, plan: Plan, started: float) -> int:
         """The updates of an epoch that are still to do. Returns the signal that interrupted it, or 0."""
         progress, workers = self.progress, self.workers
         self.model.train()
@@ -376,7 +378,7 @@ class Training:
         if self.workers.rank == 0:
             self.checkpoints.save(TrainingState(self.progress, tensors_of(self.model, self.optimizer)))
 
-    def report(self, plan: BatchPlan, since: Totals, rate: float, norm: float, seconds: float) -> None:
+    def report(self, plan: Plan, since: Totals, rate: float, norm: float, seconds: float) -> None:
         """Tell of the updates since the last report."""
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position

@@ -13,8 +13,9 @@ import numpy as np
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, ImageError
 from seq2seq.images import MOST_BYTES, decode
-from training.dataset import Entry, ImageField, contents_hash, no_such_line, read_index, whole_index
+from training.dataset import Entry, ImageField, no_such_line, read_index, whole_index
 from training.features import Features, check_made_by, open_features
+from training.places import fingerprint
 
 Read = Callable[[int], np.ndarray | None]
 """Gives what belongs to a line, counted from 0; None where it has no picture."""
@@ -162,8 +163,7 @@ class Pictures:
             digest.update(f"{line} {entry.row if given else entry.member}\n".encode())
         if given or not self.field.images.is_dir():
             path = self.given.path if given else self.field.images
-            facts = path.stat()
-            digest.update(contents_hash(path.resolve(), facts.st_size, facts.st_mtime_ns).encode())
+            digest.update(fingerprint(path).encode())
         else:
             for name in self.places:
                 facts = (self.field.images / name).stat()

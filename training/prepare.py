@@ -4,12 +4,13 @@ The key is a hash of the texts and of the settings that text depends on, so syst
 Memory does not grow with the corpus: it is read in chunks, and what is made is written as it comes.
 """
 
+import fcntl
 import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,33 +22,36 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seq2seq.edits import scripts_of
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.heap import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
-from training.arrays import GrowingArray, mapped, write_whole
-from training.dataset import Dataset, Row, read_lines, read_rows
+from training.arrays import mapped, writable, write_whole
+from training.cleaning import Cleaning, Reason, mark_duplicates
+from training.dataset import Dataset
+from training.encoding import Encoder
 from training.features import check_made_by
 from training.picture_store import Form, StoredRecord, store
 from training.pictures import Pictures
 from training.prepared import (
-    FORMAT,
     TARGET,
     Prepared,
     PreparedRecord,
+    ShardRecord,
     Skipped,
     SplitRecord,
-    ends_file,
     ids_file,
+    left_out_file,
     lines_file,
     tokenizer_file,
 )
-from training.threads import in_order
+from training.roads import Here, Road, Sample, Shard, shards_of
 
 SPLITS = ("train", "dev")
 WRITTEN = ("lowercase", "tokenised", "unknown", "segmentation")  # how a text is written
-VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, evenly spread over the corpus
-CHUNK_ROWS, CHUNK_CHARACTERS = 500, 250_000  # whichever is reached first
+ARRAYS = 1  # what the arrays hold; another number makes all prepared data anew
+VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, drawn from all parts of the corpus
+LOCK = ".lock"
+BLOCK = 1 << 20  # lines whose reasons are counted at a time
 
 
 def text_config(
@@ -95,13 +99,15 @@ def prepare(
     folder: Path = Path("prepared"),
     progress: bool = True,
     images: Mapping[str, int | None] | None = None,
+    road: Road | None = None,
 ) -> Prepared:
     """Make a data set's train and dev splits ready for training, unless that was done before.
 
     `sources`: those that are text. `images`: those that are pictures, with the pixels a side that they are brought to,
     or None where their features are given. `joint`: one vocabulary, learned from all texts. `max_length`: pairs with
     more tokens in a text (end symbols not counted) are left out, as are pairs whose first source or target is empty;
-    both are counted, and told on stderr. Any other source may be absent from a row. The result appears under its name
+    both are counted, and told on stderr. Any other source may be absent from a row. So are those that the data set's
+    cleaning refuses. `road`: where the work is done; here, unless it says otherwise. The result appears under its name
     only when it is whole.
     Raises DataError, or RecipeError where a joint vocabulary is not possible.
     """
@@ -117,53 +123,88 @@ def prepare(
         )
     pictures = {split: {name: Pictures(dataset.image(split, name)) for name in images} for split in SPLITS}
     forms = {name: _form(name, size, pictures) for name, size in images.items()}
-    fingerprints = {split: dataset.fingerprint(split, list(fields)) for split in SPLITS}
-    for split, by_name in pictures.items():
-        for name, of in by_name.items():
-            fingerprints[f"{split}.{name}"] = of.fingerprint(given=images[name] is None)
-    settings = {
-        "format": FORMAT,
-        "fingerprints": fingerprints,
-        "fields": {name: config.model_dump() for name, config in fields.items()},
-        "joint": joint,
-        "max_length": max_length,
-    }
-    if images:
-        settings["images"] = dict(images)
-    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    final = folder / f"{dataset.name}-{key[:16]}"
-    if final.exists():
-        return Prepared.load(final)
-    unfinished = folder / f".{final.name}.{uuid4().hex[:8]}"
-    try:
-        unfinished.mkdir(parents=True)
-        work = _Work(dataset, fields, joint, max_length, unfinished, progress, forms, pictures)
-        splits = work.done()
-        record = PreparedRecord(
-            key=key,
-            dataset=dataset.name,
-            languages={name: code for name, code in dataset.languages.items() if name in fields},
-            sources=dict(sources),
-            target=target,
-            joint=joint,
-            max_length=max_length,
-            fingerprints=fingerprints,
-            splits=splits,
-            files={path.name: path.stat().st_size for path in sorted(unfinished.iterdir())},
-            images=forms,
-        )
-        write_whole(unfinished / "prepared.json", record.model_dump_json(indent=2).encode())
-        _publish(unfinished, final)
-    except OSError as error:
-        raise DataError(
-            str(folder), f"cannot be written: {error.strerror or error}", "make room, or prepare in another folder"
-        ) from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    road = road or Here()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not progress,
+        transient=True,
+    )
+    with bar:
+        looking = bar.add_task("files", total=None)
+        road.look(dataset, SPLITS, list(fields), partial(bar.advance, looking))
+        fingerprints = {split: dataset.fingerprint(split, list(fields)) for split in SPLITS}
+        for split, by_name in pictures.items():
+            for name, of in by_name.items():
+                fingerprints[f"{split}.{name}"] = of.fingerprint(given=images[name] is None)
+        settings = {
+            "format": ARRAYS,
+            "fingerprints": fingerprints,
+            "fields": {name: config.model_dump() for name, config in fields.items()},
+            "joint": joint,
+            "max_length": max_length,
+        }
+        if images:
+            settings["images"] = dict(images)
+        if dataset.cleaning.asked:
+            settings["cleaning"] = dataset.cleaning.model_dump()
+        key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        final = folder / f"{dataset.name}-{key[:16]}"
+        if final.exists():
+            return Prepared.load(final)
+        with _unfinished(final, road.resumes) as unfinished:
+            splits = _Work(dataset, fields, joint, max_length, unfinished, bar, forms, pictures, road).done()
+            record = PreparedRecord(
+                key=key,
+                dataset=dataset.name,
+                languages={name: code for name, code in dataset.languages.items() if name in fields},
+                sources=dict(sources),
+                target=target,
+                joint=joint,
+                max_length=max_length,
+                fingerprints=fingerprints,
+                splits=splits,
+                files={path.name: path.stat().st_size for path in sorted(unfinished.glob("[!.]*"))},
+                images=forms,
+                cleaning=dataset.cleaning,
+            )
+            write_whole(unfinished / "prepared.json", record.model_dump_json(indent=2).encode())
+            _publish(unfinished, final)
     for name, made in splits.items():
-        _tell_skipped(name, made, max_length)
+        _tell_skipped(name, made, max_length, dataset.cleaning)
         _tell_absent(name, made)
     return Prepared.load(final)
+
+
+@contextmanager
+def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
+    """The folder to work in. Where the work `resumes`, it has one name, is kept, and only one process works there."""
+    folder = final.with_name(f".{final.name}.{'parts' if resumes else uuid4().hex[:8]}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not resumes:
+            yield folder
+            return
+        with (folder / LOCK).open("w") as lock:  # the system opens it when this process ends, however it does
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(
+                    str(final), "is being prepared by another process", "wait for it, or prepare in another folder"
+                ) from None
+            yield folder
+    except OSError as error:
+        raise DataError(
+            str(final.parent),
+            f"cannot be written: {error.strerror or error}",
+            "make room, or prepare in another folder",
+        ) from error
+    finally:
+        if not resumes:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _form(name: str, size: int | None, pictures: Mapping[str, Mapping[str, Pictures]]) -> Form:
@@ -190,6 +231,7 @@ def _check_alike(key: str, fields: Mapping[str, TextConfig], traits: Sequence[st
 
 def _publish(unfinished: Path, final: Path) -> None:
     """Give the finished folder its name; where another process was faster, its result is as good."""
+    (unfinished / LOCK).unlink(missing_ok=True)
     try:
         unfinished.rename(final)
     except OSError:
@@ -197,8 +239,10 @@ def _publish(unfinished: Path, final: Path) -> None:
             raise
 
 
-def _tell_skipped(split: str, record: SplitRecord, max_length: int) -> None:
-    for skipped, why in ((record.empty, "with an empty side"), (record.long, f"longer than {max_length} tokens")):
+def _tell_skipped(split: str, record: SplitRecord, max_length: int, cleaning: Cleaning) -> None:
+    by_reason = [(skipped, cleaning.said(Reason[name.upper()])) for name, skipped in record.cleaned.items()]
+    by_reason += [(record.empty, "with an empty side"), (record.long, f"longer than {max_length} tokens")]
+    for skipped, why in by_reason:
         if skipped.count:
             pairs = "pair" if skipped.count == 1 else "pairs"
             said = f"{split}: skipped {skipped.count:,} {pairs} {why} (the first in line {skipped.first_line:,})"
@@ -211,63 +255,8 @@ def _tell_absent(split: str, record: SplitRecord) -> None:
             print(f"{split}: {rows:,} of {record.rows:,} pairs have '{name}'", file=sys.stderr)
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """Some lines: their numbers, counted from 1, and the texts of every field."""
-
-    numbers: np.ndarray
-    texts: list[list[str]]
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """What lines became: for every field the ids of the rows kept and their lengths; the lines kept and left out."""
-
-    read: int
-    kept: np.ndarray
-    ids: list[np.ndarray]
-    lengths: list[np.ndarray]
-    empty: list[int]
-    long: list[int]
-
-
-@dataclass(frozen=True)
-class _Encoder:
-    """Turns lines into ids. The first text and the last, the target, must be there."""
-
-    tokenizers: tuple[Tokenizer, ...]
-    max_length: int
-    edited: int | None = None  # the text that the target's operations are on
-
-    def __call__(self, lines: _Lines) -> _Chunk:
-        ids = [tokenizer.ids(texts) for tokenizer, texts in zip(self.tokenizers, lines.texts, strict=True)]
-        if self.edited is not None:
-            ids[-1] = [s.ids for s in scripts_of(self.tokenizers[-1], lines.texts[self.edited], lines.texts[-1])]
-        lengths = np.array([[len(row) for row in column] for column in ids])
-        numbers = lines.numbers
-        empty = lengths[[0, -1]].min(axis=0) == 0
-        long = (lengths.max(axis=0) > self.max_length) & ~empty
-        kept = np.flatnonzero(~(empty | long))
-        return _Chunk(
-            read=len(numbers),
-            kept=numbers[kept],
-            ids=[
-                np.fromiter(chain.from_iterable(map(column.__getitem__, kept)), dtype_for(tokenizer))
-                for column, tokenizer in zip(ids, self.tokenizers, strict=True)
-            ],
-            lengths=list(lengths[:, kept]),
-            empty=numbers[empty].tolist(),
-            long=numbers[long].tolist(),
-        )
-
-
-def dtype_for(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
-    """The smallest type that holds a vocabulary's ids."""
-    return np.uint16 if tokenizer.size <= 1 << 16 else np.uint32
-
-
 class _Work:
-    """The making of one prepared folder."""
+    """The making of one prepared folder; what lies in it finished, on a road that goes on, is not made again."""
 
     def __init__(
         self,
@@ -276,9 +265,10 @@ class _Work:
         joint: bool,
         max_length: int,
         folder: Path,
-        progress: bool,
+        bar: Progress,
         forms: Mapping[str, Form],
         pictures: Mapping[str, Mapping[str, Pictures]],
+        road: Road,
     ) -> None:
         self.dataset = dataset
         self.forms = forms
@@ -287,134 +277,153 @@ class _Work:
         self.joint = joint
         self.max_length = max_length
         self.folder = folder
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not progress,
-            transient=True,
-        )
+        self.bar = bar
+        self.road = road
 
     def done(self) -> dict[str, SplitRecord]:
-        """Do it: count, learn the vocabularies, write the splits."""
-        with self.bar:
-            lines = {split: self.count(split) for split in SPLITS}
-            tokenizers = self.learn(lines["train"])
-            for name, tokenizer in tokenizers.items():
-                write_whole(self.folder / tokenizer_file(name), tokenizer.to_json().encode())
-            edited = self.fields[TARGET].operations_on
-            place = None if edited is None else list(self.fields).index(edited)
-            encoder = _Encoder(tuple(tokenizers.values()), self.max_length, place)
-            return {split: self.split(split, encoder, lines[split]) for split in SPLITS}
+        """Do it: count, clean, learn the vocabularies, write the splits."""
+        lines = {split: self.road.count(split, self.stepping(f"reading {split}")) for split in SPLITS}
+        reasons = self.judged(lines["train"]) if self.dataset.cleaning.asked else None
+        tokenizers = self.tokenizers(lines["train"], reasons)
+        edited = self.fields[TARGET].operations_on
+        place = None if edited is None else list(self.fields).index(edited)
+        encoder = Encoder(tuple(tokenizers.values()), self.max_length, place)
+        return {
+            split: self.split(split, encoder, lines[split], reasons if split == "train" else None) for split in SPLITS
+        }
 
-    def count(self, split: str) -> int:
-        """The rows of a split; finds at once what cannot be read or does not match."""
-        task = self.bar.add_task(f"reading {split}", total=None)
-        rows = 0
-        for _ in read_rows(self.dataset, split, list(self.fields)):
-            rows += 1
-            if rows % CHUNK_ROWS == 0:
-                self.bar.update(task, completed=rows)
-        self.bar.update(task, completed=rows, total=rows)
-        return rows
+    def stepping(self, said: str, total: int | None = None) -> Callable[[int], None]:
+        """A further line of progress; what it is called with has been done."""
+        task = self.bar.add_task(said, total=total)
+        return lambda count: self.bar.advance(task, count)
 
-    def learn(self, lines: int) -> dict[str, Tokenizer]:
+    def judged(self, lines: int) -> np.ndarray:
+        """Why each line of train is left out, as cleaning says; in a file beside the ids."""
+        path = self.folder / left_out_file("train")
+        if path.exists():
+            return mapped(path)
+        draft, hashed = path.with_suffix(".draft"), path.with_suffix(".hashes")
+        duplicates = self.dataset.cleaning.duplicates == "drop"
+        reasons = writable(draft, np.uint8, lines)
+        hashes = writable(hashed, np.uint64, lines if duplicates else 1)
+        for start, judged in self.road.judge("train", self.stepping("cleaning train", lines)):
+            reasons[start : start + len(judged.reasons)] = judged.reasons
+            hashes[start : start + len(judged.hashes)] = judged.hashes
+        if duplicates:
+            mark_duplicates(hashes.view(np.ndarray), reasons.view(np.ndarray))
+        hashed.unlink()
+        draft.rename(path)
+        return mapped(path)
+
+    def tokenizers(self, lines: int, reasons: np.ndarray | None) -> dict[str, Tokenizer]:
         """A tokenizer for every field, from the train split."""
+        files = {name: self.folder / tokenizer_file(name) for name in self.fields}
+        if all(path.exists() for path in files.values()):
+            return {name: Tokenizer.load(path) for name, path in files.items()}
+        total = lines if reasons is None else int((reasons == Reason.NONE).sum())
+        tokenizers = self.learn(lines, total, reasons)
+        for name, tokenizer in tokenizers.items():
+            write_whole(files[name], tokenizer.to_json().encode())
+        return tokenizers
+
+    def learn(self, lines: int, total: int, reasons: np.ndarray | None) -> dict[str, Tokenizer]:
+        """From a sample of the rows that are kept, `total` of all lines."""
+
+        def texts(name: str, at_most: int) -> Iterator[str]:
+            step = self.stepping(f"vocabulary of {name}", lines)
+            return self.road.sample(name, Sample(total, at_most, reasons), step)
+
         if not self.joint:
-            return {
-                name: self.learned(self.spread(name, lines, VOCABULARY_LINES), config)
-                for name, config in self.fields.items()
-            }
+            return {name: learned(texts(name, VOCABULARY_LINES), config) for name, config in self.fields.items()}
         share = VOCABULARY_LINES // len(self.fields)
-        texts = chain.from_iterable(self.spread(name, lines, share) for name in self.fields)
-        tokenizer = self.learned(texts, self.fields[TARGET])
+        tokenizer = learned(chain.from_iterable(texts(name, share) for name in self.fields), self.fields[TARGET])
         return {name: tokenizer.for_language(config.language) for name, config in self.fields.items()}
 
-    def learned(self, texts: Iterator[str], config: TextConfig) -> Tokenizer:
-        """A tokenizer; the memory that its words took goes back to the system before the next work begins."""
-        tokenizer = Tokenizer.train(texts, config)
-        release_freed_memory()
-        return tokenizer
-
-    def spread(self, field: str, lines: int, at_most: int) -> Iterator[str]:
-        """A field's train text: all of it, or so many lines, evenly spread."""
-        task = self.bar.add_task(f"vocabulary of {field}", total=lines)
-        for number, line in enumerate(read_lines(self.dataset.field("train", field)), 1):
-            if number % CHUNK_ROWS == 0 or number == lines:
-                self.bar.update(task, completed=number)
-            if lines <= at_most or number * at_most // lines != (number - 1) * at_most // lines:
-                yield line
-
-    def split(self, split: str, encoder: _Encoder, lines: int) -> SplitRecord:
+    def split(self, split: str, encoder: Encoder, lines: int, reasons: np.ndarray | None) -> SplitRecord:
         """Write a split's ids. Raises DataError when nothing is left."""
-        task = self.bar.add_task(f"encoding {split}", total=lines)
-        empty = long = Skipped()
-        rows = 0
-        ids = [
-            GrowingArray(self.folder / ids_file(split, name), dtype_for(tokenizer))
-            for name, tokenizer in zip(self.fields, encoder.tokenizers, strict=True)
-        ]
-        ends = [GrowingArray(self.folder / ends_file(split, name), np.int64) for name in self.fields]
-        present = dict.fromkeys(list(self.fields)[:-1], 0)
-        kept = GrowingArray(self.folder / lines_file(split), np.int64)
-        chunks = _chunks(read_rows(self.dataset, split, list(self.fields)))
-        for chunk in in_order(
-            encoder, chunks
-        ):  # nearly all of the work is the tokenizers', which let other threads run
-            for column in range(len(self.fields)):
-                ends[column].append(ids[column].size + np.cumsum(chunk.lengths[column], dtype=np.int64))
-                ids[column].append(chunk.ids[column])
-            for name, lengths in zip(present, chunk.lengths, strict=False):
-                present[name] += int((lengths > 0).sum())
-            kept.append(chunk.kept - 1)
-            rows += len(chunk.kept)
-            empty, long = empty.also(chunk.empty), long.also(chunk.long)
-            self.bar.update(task, advance=chunk.read)
-        for file in (*ids, *ends, kept):
-            file.close()
+        cleaned = {} if reasons is None else counted(reasons, self.dataset.kept(split))
+        left = lines - sum(skipped.count for skipped in cleaned.values())
+        step = self.stepping(f"encoding {split}", left)
+        every, made = shards_of(lines), dict[Shard, ShardRecord]()
+        for shard in every:
+            if (note := self.note(split, shard)).exists():
+                made[shard] = ShardRecord.model_validate_json(note.read_bytes())
+                step(made[shard].rows + made[shard].empty.count + made[shard].long.count)
+        missing = [shard for shard in every if shard not in made]
+        for shard, record in self.road.encode(split, encoder, missing, reasons, self.folder, step):
+            made[shard] = record
+            if self.road.resumes:
+                write_whole(self.note(split, shard), record.model_dump_json().encode())
+        for shard in every:
+            self.note(split, shard).unlink(missing_ok=True)
+        return self.together(split, [made[shard] for shard in every], lines, cleaned)
+
+    def note(self, split: str, shard: Shard) -> Path:
+        """The file that says that a shard is whole."""
+        return self.folder / f".{ids_file(split, 'done', shard.number)}"
+
+    def together(
+        self, split: str, made: Sequence[ShardRecord], lines: int, cleaned: Mapping[str, Skipped]
+    ) -> SplitRecord:
+        """What became of the whole split, its pictures stored."""
+        rows = sum(one.rows for one in made)
+        empty, long = Skipped(), Skipped()
+        for one in made:
+            empty, long = empty.then(one.empty), long.then(one.long)
         if not rows:
+            by_cleaning = sum(skipped.count for skipped in cleaned.values())
             raise DataError(
                 f"data set '{self.dataset.name}', split '{split}'",
-                f"no pair is left: {empty.count:,} with an empty side, {long.count:,} over {self.max_length} tokens",
+                f"no pair is left: {empty.count:,} with an empty side, {long.count:,} over {self.max_length} tokens"
+                + (f", {by_cleaning:,} left out by cleaning" if by_cleaning else ""),
                 "raise training.max_length, or look at the files",
             )
-        tokens = {name: file.size for name, file in zip(self.fields, ids, strict=True)}
-        stored = self.store(split, lines)
-        present |= {name: of.rows for name, of in stored.items()}
+        shards = shards_of(lines)
+        stored = self.store(split, lines, [shard.number for shard in shards])
+        present = {name: sum(one.present[name] for one in made) for name in list(self.fields)[:-1]}
         return SplitRecord(
-            lines=lines, rows=rows, tokens=tokens, empty=empty, long=long, present=present, pictures=stored
+            lines=lines,
+            rows=rows,
+            tokens={name: sum(one.tokens[name] for one in made) for name in self.fields},
+            empty=empty,
+            long=long,
+            present=present | {name: of.rows for name, of in stored.items()},
+            pictures=stored,
+            cleaned=dict(cleaned),
+            shards=tuple(one.rows for one in made) if len(shards) > 1 else (),
         )
 
-    def store(self, split: str, lines: int) -> dict[str, StoredRecord]:
+    def store(self, split: str, lines: int, shards: Sequence[int | None]) -> dict[str, StoredRecord]:
         """Write the pictures of the rows that were kept."""
         stored = {}
-        kept = mapped(self.folder / lines_file(split))
         for name, form in self.forms.items():
+            kept = np.concatenate([mapped(self.folder / lines_file(split, shard)) for shard in shards])
             pictures = self.pictures[split][name]
-            task = self.bar.add_task(f"{name} of {split}", total=len(pictures.entries))
+            step = self.stepping(f"{name} of {split}", len(pictures.entries))
             if self.dataset.kept(split) is None:  # else reading has seen to it
                 pictures.check_lines(lines)
-            stored[name] = store(pictures, form, kept, self.folder, split, partial(self.bar.advance, task))
+            stored[name] = store(pictures, form, kept, self.folder, split, partial(step, 1))
         return stored
 
 
-def _chunks(rows: Iterable[Row]) -> Iterator[_Lines]:
-    waiting: list[Row] = []
-    characters = 0
-    for row in rows:
-        waiting.append(row)
-        characters += sum(map(len, row.texts))
-        if len(waiting) == CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
-            yield _lines(waiting)
-            waiting, characters = [], 0
-    if waiting:
-        yield _lines(waiting)
+def learned(texts: Iterator[str], config: TextConfig) -> Tokenizer:
+    """A tokenizer; the memory that its words took goes back to the system before the next work begins."""
+    tokenizer = Tokenizer.train(texts, config)
+    release_freed_memory()
+    return tokenizer
 
 
-def _lines(rows: list[Row]) -> _Lines:
-    return _Lines(
-        np.array([row.number for row in rows]),
-        [list(column) for column in zip(*(row.texts for row in rows), strict=True)],
-    )
+def counted(reasons: np.ndarray, read: frozenset[int] | None) -> dict[str, Skipped]:
+    """How many lines were left out for each reason, and the first of them. `read`: the lines that are, if not all."""
+    numbers = range(len(reasons)) if read is None else sorted(read)
+    found = {}
+    for reason in list(Reason)[1:]:
+        count = first = 0
+        for start in range(0, len(reasons), BLOCK):
+            lines = np.flatnonzero(reasons[start : start + BLOCK] == reason)
+            if len(lines):
+                first = first or numbers[start + int(lines[0])] + 1
+                count += len(lines)
+        if count:
+            found[reason.name.lower()] = Skipped(count=count, first_line=first)
+    return found

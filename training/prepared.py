@@ -6,13 +6,18 @@ prepared/NAME-KEY/
     SPLIT.FIELD.ids.npy         all ids, row after row, without begin and end symbols
     SPLIT.FIELD.ends.npy        where each row ends in them
     SPLIT.lines.npy             which line of the corpus each row is, counted from 0
+    SPLIT.left_out.npy          why each line was left out by cleaning (training/cleaning.py); 0: it was not
     SPLIT.FIELD.values.npy, SPLIT.FIELD.places.npy      pictures (training/picture_store.py)
+
+A large corpus is cut into shards: SPLIT-00000.FIELD.ids.npy, SPLIT-00001.FIELD.ids.npy, and so on.
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +27,10 @@ from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
 from training.arrays import mapped
+from training.cleaning import Cleaning
 from training.picture_store import Form, StoredPictures, StoredRecord
 
-FORMAT = 1
+FORMAT = 2  # 2: there may be shards
 TARGET = "target"
 
 
@@ -43,11 +49,26 @@ class Skipped(Record):
             return self
         return Skipped(count=self.count + len(lines), first_line=self.first_line or lines[0])
 
+    def then(self, other: "Skipped") -> "Skipped":
+        """Together with those of later lines."""
+        return Skipped(count=self.count + other.count, first_line=self.first_line or other.first_line)
+
+
+class ShardRecord(Record):
+    """What became of some rows: so many were kept, with so many `tokens` a text; `present`: how many have a source."""
+
+    rows: int
+    tokens: dict[str, int]
+    empty: Skipped
+    long: Skipped
+    present: dict[str, int]
+
 
 class SplitRecord(Record):
     """What became of a split: `lines` were read, `rows` kept, with so many `tokens` (without end symbols) a text.
 
-    `present`: how many of the rows have each source.
+    `present`: how many of the rows have each source. `cleaned`: the pairs left out before, by reason. `shards`: the
+    rows of each, where there are several.
     """
 
     lines: int
@@ -57,6 +78,8 @@ class SplitRecord(Record):
     long: Skipped
     present: dict[str, int] = {}
     pictures: dict[str, StoredRecord] = {}
+    cleaned: dict[str, Skipped] = {}
+    shards: tuple[int, ...] = ()
 
 
 class PreparedRecord(Record):
@@ -74,16 +97,40 @@ class PreparedRecord(Record):
     splits: dict[str, SplitRecord]
     files: dict[str, int]
     images: dict[str, Form] = {}
+    cleaning: Cleaning = Cleaning()
+
+
+class PreparedShard:
+    """The texts of some rows in the order of the corpus, mapped from their files; no `number`: of all rows."""
+
+    def __init__(self, folder: Path, split: str, number: int | None, fields: Sequence[str]) -> None:
+        self._ids = {field: mapped(folder / ids_file(split, field, number)) for field in fields}
+        self._ends = {field: mapped(folder / ends_file(split, field, number)) for field in fields}
+
+    def lengths(self, field: str) -> np.ndarray:
+        """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
+        return np.diff(self._ends[field], prepend=0).astype(np.int32)
+
+    def ids(self, field: str, row: int) -> np.ndarray:
+        """One row's ids, without begin and end symbols."""
+        ends = self._ends[field]
+        return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
 
 
 class PreparedSplit:
-    """The rows of a split, in the order of the corpus, mapped from their files."""
+    """The rows of a split, in the order of the corpus; their shards are mapped when they are first read."""
 
     def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
         self.record = record
-        self._ids = {field: mapped(folder / ids_file(name, field)) for field in record.tokens}
-        self._ends = {field: mapped(folder / ends_file(name, field)) for field in record.tokens}
-        self._lines = mapped(folder / lines_file(name)) if record.pictures else np.empty(0)
+        self._open = partial(PreparedShard, folder, name, fields=tuple(record.tokens))
+        sizes = record.shards or (record.rows,)
+        self.starts = [0, *accumulate(sizes)]  # the first row of each shard, and where the last ends
+        numbers: Sequence[int | None] = range(len(sizes)) if record.shards else [None]
+        self._shards = dict[int, PreparedShard]()
+        self._widths = dict[tuple[str, int], list[np.ndarray]]()
+        self._numbers = numbers
+        lines = [mapped(folder / lines_file(name, number)) for number in numbers] if record.pictures else [np.empty(0)]
+        self._lines = lines[0] if len(lines) == 1 else np.concatenate(lines)
         self.pictures = {field: StoredPictures(folder, name, field, of) for field, of in record.pictures.items()}
 
     def picture(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
@@ -98,14 +145,33 @@ class PreparedSplit:
     def rows(self) -> int:
         return self.record.rows
 
+    @property
+    def shards(self) -> int:
+        """How many there are; one, where the files are not cut."""
+        return len(self._numbers)
+
+    def widths(self, field: str, unit: int) -> Sequence[np.ndarray]:
+        """For every shard, how many rows of a text have which length, in whole units; looked up once."""
+        if (field, unit) not in self._widths:
+            every = (self.shard(place).lengths(field) // unit for place in range(self.shards))
+            self._widths[field, unit] = [np.bincount(widths, minlength=1) for widths in every]
+        return self._widths[field, unit]
+
+    def shard(self, place: int) -> PreparedShard:
+        """One of the shards, by its place among them."""
+        if place not in self._shards:
+            self._shards[place] = self._open(self._numbers[place])
+        return self._shards[place]
+
     def lengths(self, field: str) -> np.ndarray:
         """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
-        return np.diff(self._ends[field], prepend=0).astype(np.int32)
+        parts = [self.shard(place).lengths(field) for place in range(self.shards)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def ids(self, field: str, row: int) -> np.ndarray:
         """One row's ids, without begin and end symbols."""
-        ends = self._ends[field]
-        return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
+        place = bisect_right(self.starts, row) - 1 if len(self.starts) > 2 else 0
+        return self.shard(place).ids(field, row - self.starts[place])
 
 
 @dataclass(frozen=True)
@@ -155,13 +221,21 @@ def tokenizer_file(field: str) -> str:
     return f"tokenizer.{field}.json"
 
 
-def lines_file(split: str) -> str:
-    return f"{split}.lines.npy"
+def left_out_file(split: str) -> str:
+    return f"{split}.left_out.npy"
 
 
-def ids_file(split: str, field: str) -> str:
-    return f"{split}.{field}.ids.npy"
+def lines_file(split: str, shard: int | None = None) -> str:
+    return f"{_of(split, shard)}.lines.npy"
 
 
-def ends_file(split: str, field: str) -> str:
-    return f"{split}.{field}.ends.npy"
+def ids_file(split: str, field: str, shard: int | None = None) -> str:
+    return f"{_of(split, shard)}.{field}.ids.npy"
+
+
+def ends_file(split: str, field: str, shard: int | None = None) -> str:
+    return f"{_of(split, shard)}.{field}.ends.npy"
+
+
+def _of(split: str, shard: int | None) -> str:
+    return split if shard is None else f"{split}-{shard:05}"

@@ -13,14 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import training.encoding
 import training.prepare
+import training.roads
 import training.threads
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.text import TextConfig
 from training.dataset import Dataset, open_dataset
 from training.prepare import prepare, text_config
 from training.prepared import Prepared
+from training.roads import Sample
 
 PAIRS = [
     ("Der Hund läuft.", "The dog runs."),
@@ -133,7 +138,7 @@ def test_it_does_not_matter_how_many_threads_there_are_and_how_large_the_chunks(
     dataset = corpus(tmp_path, [*PAIRS * 150, ("", "x"), *PAIRS * 150, ("y", " ")])
     one = prepared(dataset, tmp_path / "one")
     monkeypatch.setattr(training.threads, "THREADS", 3)
-    monkeypatch.setattr(training.prepare, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(training.encoding, "CHUNK_ROWS", 100)
     two = prepared(dataset, tmp_path / "two")
     assert one.folder.name == two.folder.name
     assert one.record.splits["train"].empty.first_line == 601
@@ -147,7 +152,51 @@ def test_a_vocabulary_of_a_large_corpus_is_learned_from_lines_spread_over_it(tmp
     monkeypatch.setattr(training.prepare, "VOCABULARY_LINES", 10)
     ready = prepared(corpus(tmp_path, pairs), tmp_path / "p", sources={"source": words}, target=words)
     known = [i for i in range(100) if ready.tokenizers["source"].encode(f"w{i}").ids != [1]]
-    assert known == list(range(9, 100, 10))
+    assert [i // 10 for i in known] == list(range(10))  # one of each ten
+    assert len({i % 10 for i in known}) > 3  # at random
+    again = prepared(corpus(tmp_path, pairs), tmp_path / "q", sources={"source": words}, target=words)
+    assert again.tokenizers["source"].fingerprint() == ready.tokenizers["source"].fingerprint()
+
+
+def test_a_large_corpus_is_cut_into_shards_that_are_one_corpus(tmp_path, monkeypatch):
+    pairs = [(f"{de} {i}", f"{en} {i}") for i, (de, en) in enumerate(PAIRS * 60)]
+    pairs[70:150] = [("", "x")] * 80  # a shard of which nothing is left
+    dataset = corpus(tmp_path, pairs)
+    whole = prepared(dataset, tmp_path / "whole")
+    monkeypatch.setattr(training.roads, "SHARD_ROWS", 64)
+    cut = prepared(dataset, tmp_path / "cut")
+    one, several = whole.record.splits["train"], cut.record.splits["train"]
+    assert several.shards == (64, 6, 42, 48) and one.shards == ()
+    assert several.model_copy(update={"shards": ()}) == one
+    assert cut.record.splits["dev"] == whole.record.splits["dev"]
+    for field in ("source", "target"):
+        assert cut.tokenizers[field].fingerprint() == whole.tokenizers[field].fingerprint()
+        before, now = whole.split("train"), cut.split("train")
+        assert (before.lengths(field) == now.lengths(field)).all()
+        for row in range(one.rows):
+            assert before.ids(field, row).tolist() == now.ids(field, row).tolist()
+    lines = [np.load(cut.folder / f"train-0000{shard}.lines.npy") for shard in range(4)]
+    assert np.concatenate(lines).tolist() == np.load(whole.folder / "train.lines.npy").tolist()
+    assert cut.record.files.keys() | {"prepared.json"} == {path.name for path in cut.folder.iterdir()}
+
+
+@given(st.integers(1, 300), st.integers(1, 60), st.integers(1, 50), st.lists(st.booleans(), min_size=300, max_size=300))
+def test_a_sample_has_one_row_of_each_equal_run_of_those_that_are_kept(lines, at_most, block, left_out):
+    reasons = np.array(left_out[:lines], np.uint8)
+    total = int((reasons == 0).sum())
+    sample = Sample(total, at_most, reasons)
+    mask = sample.mask(0, lines, 0)
+    assert mask.sum() == min(total, at_most)
+    assert not mask[reasons > 0].any()
+    ranks = np.flatnonzero(mask[reasons == 0])
+    if total > at_most:
+        assert (ranks * at_most // total).tolist() == list(range(at_most))
+    parts, before = [], 0
+    for start in range(0, lines, block):
+        end = min(start + block, lines)
+        parts.append(sample.mask(start, end, before))
+        before += sample.kept(start, end)
+    assert (np.concatenate(parts) == mask).all()
 
 
 # That it is made once
@@ -280,10 +329,10 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 def test_an_interruption_leaves_nothing_behind(tmp_path):
     corpus(tmp_path, PAIRS * 1000)
     script = f"""
-import sys, training.prepare as p
+import sys, training.encoding, training.prepare as p
 from pathlib import Path
 from training.dataset import open_dataset
-p.CHUNK_ROWS = 1  # it takes a while
+training.encoding.CHUNK_ROWS = 1  # it takes a while
 here = Path({str(tmp_path)!r})
 config = p.TextConfig(units="bpe", vocabulary=400)
 if __name__ == "__main__":
