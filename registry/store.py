@@ -115,6 +115,14 @@ class Store:
         """The address without its password."""
         return without_password(self.uri)
 
+    def page(self, experiment_id: str, run_id: str) -> str:
+        """Where a person finds a run: its page at a server, else its id and its store."""
+        if self.uri.startswith(("http://", "https://")):
+            return f"{self.shown.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        if self.uri.startswith("sqlite"):
+            return f"sqlite:///{database_of(self.uri).resolve()}, run {run_id}"
+        return f"{self.shown}, run {run_id}"
+
     @contextmanager
     def errors(self) -> Iterator[None]:
         """What MLflow raises inside becomes a RegistryError that names the store."""

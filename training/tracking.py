@@ -108,6 +108,9 @@ class Tracker:
         self.job = job
         resumed = self._earlier(job) if job.resume else None
         self.run_id = resumed or self._new(job, start)
+        with self.store.errors():
+            experiment = self.store.client.get_run(self.run_id).info.experiment_id
+        self.say(f"{job.name} is recorded at {self.store.page(experiment, self.run_id)}")
         if resumed:
             self.curves = read_curves(self.store, resumed)
         (job.run / RECORD).write_text(RunRecord(tracking=self.store.shown, run_id=self.run_id).model_dump_json() + "\n")
