@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from interlinear import data, figure, keys, terminal
+from interlinear import data, figure, jobs, keys, terminal
 from interlinear.align import align
 from interlinear.bench import bench
 from interlinear.compare import compare
@@ -22,6 +22,7 @@ from interlinear.models import models, promote
 from interlinear.prepare import prepare
 from interlinear.reproduce import reproduce
 from interlinear.serve import serve
+from interlinear.submit import submit
 from interlinear.train import train
 from interlinear.translate import translate
 from seq2seq.heap import keep_freed_memory
@@ -56,6 +57,8 @@ app.command(rich_help_panel=MAKE)(demo)
 app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
+app.command(rich_help_panel=MAKE)(submit)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(features)
 app.command(rich_help_panel=JUDGE)(evaluate)
 app.command(rich_help_panel=JUDGE)(compare)

@@ -60,7 +60,7 @@ def train(
             from training.tracking import Tracker
 
             tracker = stack.enter_context(Tracker(tracking, register, experiment, say))
-            observers.append(tracker)
+            observers.insert(0, tracker)  # so that the run's address comes first
         job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking)
         if no_ray:
             from training.loop import train as train_here

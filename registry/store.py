@@ -8,7 +8,7 @@ import shutil
 import socket
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,15 +21,16 @@ from urllib.request import url2pathname
 import mlflow
 import pandas as pd
 import requests
+from mlflow.entities import LoggedModel, LoggedModelStatus, Run
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
 from mlflow.store.entities import PagedList
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from registry.names import AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
-from seq2seq.errors import CallError, RegistryError, UnknownModelError
+from seq2seq.errors import CallError, RegistryAwayError, RegistryError, UnknownModelError
 
 if TYPE_CHECKING:
     from seq2seq.bundle import Card
@@ -45,6 +46,10 @@ LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
 _OBJECT_STORES = ("s3", "gs", "abfss", "wasbs", "hdfs")
 
 _GREETINGS = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
+
+# How MLflow says that it does not know, or not let, whoever asks.
+_UNKNOWN_USER = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
+_CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this"
 
 _REACH = 5.0  # seconds until a store that does not answer counts as unreachable
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
@@ -115,14 +120,25 @@ class Store:
         """The address without its password."""
         return without_password(self.uri)
 
+    def page(self, experiment_id: str, run_id: str) -> str:
+        """Where a person finds a run: its page at a server, else its id and its store."""
+        if self.uri.startswith(("http://", "https://")):
+            return f"{self.shown.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        if self.uri.startswith("sqlite"):
+            return f"sqlite:///{database_of(self.uri).resolve()}, run {run_id}"
+        return f"{self.shown}, run {run_id}"
+
     @contextmanager
     def errors(self) -> Iterator[None]:
         """What MLflow raises inside becomes a RegistryError that names the store."""
         try:
             yield
         except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
-            problem = " ".join(str(error).split()) or type(error).__name__
-            raise RegistryError(self.shown, problem[:300], "look whether it may be written") from error
+            problem = (" ".join(str(error).split()) or type(error).__name__)[:300]
+            if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
+                raise RegistryError(self.shown, f"it does not let us in ({problem})", _CREDENTIALS) from error
+            kind = RegistryAwayError if _away(error) else RegistryError
+            raise kind(self.shown, problem, "look whether it may be written") from error
 
     def experiment(self, name: str) -> str:
         """The id of an experiment, which is made where it does not exist."""
@@ -138,8 +154,12 @@ class Store:
             place = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
             return str(self.client.create_experiment(name, artifact_location=place, tags=TRAINING))
 
-    def log_model(self, bundle: Path, run_id: str) -> Logged:
-        """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle."""
+    def log_model(self, bundle: Path, run_id: str, tags: Mapping[str, str] | None = None) -> Logged:
+        """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle.
+
+        `tags`: more of them than the bundle's card has; a version that is registered of it has them too.
+        What an interrupted try has left is removed, and a bundle that the run has already is not logged again.
+        """
         from seq2seq.bundle import read_card, read_readme  # with torch behind it, which a list of models does not need
 
         card = read_card(bundle)
@@ -149,9 +169,18 @@ class Store:
             if named.name != "bundle":
                 named = shutil.copytree(named, Path(temporary, "bundle"))
             run = self.client.get_run(run_id)
+            for earlier in self._logged(run):
+                if earlier.status != LoggedModelStatus.READY:
+                    self.client.delete_logged_model(earlier.model_id)
+                elif earlier.tags.get("weights_sha256") == card.weights_sha256:
+                    return Logged(earlier.model_id, run_id, read_readme(bundle))
             # Made here, because MLflow would put the model of a run that is not the active one among another's.
             made = self.client.create_logged_model(
-                run.info.experiment_id, LOGGED_AS, source_run_id=run_id, tags=_tags(card), params=run.data.params
+                run.info.experiment_id,
+                LOGGED_AS,
+                source_run_id=run_id,
+                tags=_tags(card) | dict(tags or {}),
+                params=run.data.params,
             )
             with _current(self.uri):
                 Model.log(
@@ -177,15 +206,18 @@ class Store:
         with self.errors(), _current(self.uri):
             if all(known.name != name for known in self._registered()):
                 self.client.create_registered_model(name)
-            model = self.client.get_logged_model(logged.model_id)
-            made = self.client.create_model_version(
-                name,
-                f"models:/{logged.model_id}",
-                run_id=logged.run_id,
-                model_id=logged.model_id,
-                description=logged.description,
-                tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
-            )
+            source = f"models:/{logged.model_id}"
+            made = next((v for v in self._versions(name) if v.source == source), None)  # of a try that was cut off
+            if made is None:
+                model = self.client.get_logged_model(logged.model_id)
+                made = self.client.create_model_version(
+                    name,
+                    source,
+                    run_id=logged.run_id,
+                    model_id=logged.model_id,
+                    description=logged.description,
+                    tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
+                )
             if CHAMPION not in self.client.get_registered_model(name).aliases:
                 self.client.set_registered_model_alias(name, CHAMPION, made.version)
             return str(made.version)
@@ -264,13 +296,23 @@ class Store:
     def _version(self, name: VersionName) -> ModelVersion:
         self._model(name.name)
         with self.errors():
-            versions = {str(v.version): v for v in _pages(self.client.search_model_versions) if v.name == name.name}
+            versions = {str(v.version): v for v in self._versions(name.name)}
         if name.version not in versions:
             known = sorted(versions, key=int)
             raise UnknownModelError(
                 str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known)
             )
         return versions[name.version]
+
+    def _versions(self, name: str) -> Iterator[ModelVersion]:
+        return (version for version in _pages(self.client.search_model_versions) if version.name == name)
+
+    def _logged(self, run: Run, name: str = LOGGED_AS) -> list[LoggedModel]:
+        """What a run has logged under a name, oldest first; an interrupted try is among it."""
+        found = self.client.search_logged_models(
+            [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'", max_results=50
+        )
+        return sorted((one for one in found if one.name == name), key=lambda one: int(one.creation_timestamp))
 
     def _of_run(self, name: RunName) -> Kept:
         with self.errors():
@@ -280,16 +322,9 @@ class Store:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
                 raise UnknownModelError(self.shown, f"there is no run {name.run_id!r}") from None
-            logged = [
-                model
-                for model in self.client.search_logged_models(
-                    [run.info.experiment_id], f"source_run_id = '{name.run_id}'", max_results=50
-                )
-                if model.name == name.model
-            ]
-            if logged:
-                newest = max(logged, key=lambda model: model.creation_timestamp)
-                return self._kept(None, None, newest.artifact_location)
+            ready = [model for model in self._logged(run, name.model) if model.status == LoggedModelStatus.READY]
+            if ready:
+                return self._kept(None, None, ready[-1].artifact_location)
             return self._kept(None, None, f"{run.info.artifact_uri}/{name.model}")
 
     def _kept(self, name: str | None, version: str | None, location: str) -> Kept:
@@ -322,6 +357,15 @@ def without_password(uri: str) -> str:
 def database_of(uri: str) -> Path:
     """The file of a SQLite address."""
     return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
+
+
+def _away(error: Exception) -> bool:
+    """Whether the same may succeed later: nothing answered, or an answer that says so."""
+    if isinstance(error, MlflowException):
+        return int(error.get_http_status_code()) >= 500  # type: ignore[no-untyped-call]
+    return isinstance(
+        error, OperationalError | requests.ConnectionError | requests.Timeout | ConnectionError | TimeoutError
+    )
 
 
 @contextmanager

@@ -53,6 +53,10 @@ class RegistryError(InterlinearError):
     """The registry cannot be reached, or has no such model."""
 
 
+class RegistryAwayError(RegistryError):
+    """The registry does not answer now, and may do so later."""
+
+
 class UnknownModelError(RegistryError):
     """The registry answers, and has no such model."""
 

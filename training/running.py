@@ -121,8 +121,7 @@ def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> 
 
 def run_folder(runs: Path, name: str, resume: bool) -> Path:
     """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ..."""
-    if not re.fullmatch(r"[\w.@+-]+", name):
-        raise CallError("--run", f"'{name}' is no name for a run", "use letters, digits, '-', '_' and '.'")
+    check_run_name(name)
     numbers = {
         int(match[1] or 1)
         for path in runs.glob(f"{name}*")
@@ -133,6 +132,12 @@ def run_folder(runs: Path, name: str, resume: bool) -> Path:
         raise TrainingError(str(runs / name), "there is no run of that name to resume", "start it without --resume")
     number = newest if resume else newest + 1
     return runs / (name if number == 1 else f"{name}-{number}")
+
+
+def check_run_name(name: str) -> None:
+    """Raises CallError for a name that a run's folder cannot have."""
+    if not re.fullmatch(r"[\w.@+-]+", name):
+        raise CallError("--run", f"'{name}' is no name for a run", "use letters, digits, '-', '_' and '.'")
 
 
 def git_commit() -> str | None:

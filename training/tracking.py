@@ -2,15 +2,14 @@
 
 Under Ray too: the workers' news come to the driver anyway (cluster.py), so that no worker needs the store's address or
 its password, and a store in SQLite has one writer. What MLflow cannot take while the training runs is kept and offered
-again; only at the start and at the end does an unreachable store end the command.
+again (sending.py), and at the end a store that is away is waited for, for a while; only at the start does it end the
+command at once.
 """
 
 import getpass
 import json
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,8 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
-from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+from mlflow.entities import Dataset, DatasetInput, InputTag, Param
 from pydantic import ValidationError
 
 from registry.curves import (
@@ -36,7 +34,7 @@ from registry.curves import (
     title_of,
 )
 from registry.names import check_name
-from registry.store import Store
+from registry.store import Logged, Store
 from seq2seq.bundle import Bundle, load
 from seq2seq.errors import FigureError, RegistryError
 from seq2seq.figures.curves import Curve, Panel, learning_curves
@@ -46,11 +44,9 @@ from seq2seq.generation import Answer, Generation
 from seq2seq.model import Model
 from training.prepared import Prepared
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.sending import Machine, Scored, Sender, patiently
 
-SEND_SECONDS = 2.0  # between two batches of metrics
-RETRY_SECONDS = 15.0  # after one that MLflow did not take
-BATCH = 1000  # metrics that MLflow takes at once
-MACHINE_SECONDS, MACHINE_SAMPLES = 5.0, 2  # looks at the machine; so many make a point of its curves
+PATIENCE = 300.0  # seconds that a store may be away when the training has ended
 PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
 PICTURED_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
 
@@ -94,7 +90,8 @@ class Tracker:
             self.status = "FAILED"
             self.tags["error"] = str(error)
         self.machine.finish()
-        self.sender.close(self.tags)
+        patience = PATIENCE if self.status == "FINISHED" else 0.0  # who is interrupted is not kept waiting
+        self.sender.close(self.tags, patience)
         try:
             with self.store.errors():
                 self.store.client.set_terminated(self.run_id, self.status)
@@ -108,13 +105,14 @@ class Tracker:
         self.job = job
         resumed = self._earlier(job) if job.resume else None
         self.run_id = resumed or self._new(job, start)
+        with self.store.errors():
+            experiment = self.store.client.get_run(self.run_id).info.experiment_id
+        self.say(f"{job.name} is recorded at {self.store.page(experiment, self.run_id)}")
         if resumed:
             self.curves = read_curves(self.store, resumed)
         (job.run / RECORD).write_text(RunRecord(tracking=self.store.shown, run_id=self.run_id).model_dump_json() + "\n")
         self.sender = Sender(self.store, self.run_id, self.say)
-        self.machine = SystemMetricsMonitor(  # type: ignore[no-untyped-call]
-            self.run_id, MACHINE_SECONDS, MACHINE_SAMPLES, resume_logging=bool(resumed), tracking_uri=self.store.uri
-        )
+        self.machine = Machine(self.sender, resumed=bool(resumed))
         self.sender.start()
         self.machine.start()
 
@@ -150,23 +148,34 @@ class Tracker:
         """Log the scores, pictures and the model, and register it. Raises RegistryError where that fails."""
         assert self.job and outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
         scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
-        self.sender.add(outcome.updates, scores)
         self.tags |= {
             "dev_bleu": f"{outcome.dev_bleu.score:.2f}",
             "dev_bleu_signature": outcome.dev_bleu.signature,
             "weights_sha256": outcome.weights_sha256 or "",
         }
-        try:
-            self._pictures(load(outcome.bundle), self.job)
-            logged = self.store.log_model(outcome.bundle, self.run_id)
+        job, bundle = self.job, outcome.bundle
+        fingerprints = Prepared.load(job.prepared).record.fingerprints
+        lineage = {f"{split}_sha256": fingerprints[split] for split in ("train", "dev")}
+        logged = None
+
+        def log() -> Logged:
+            self._pictures(load(bundle), job)
+            logged = self.store.log_model(bundle, self.run_id, lineage)
             if self.register:
                 self.version = self.store.register(logged, self.register)
+            return logged
+
+        try:
+            logged = patiently(log, PATIENCE, self.say)
         except RegistryError as error:
             raise RegistryError(
                 error.where,
                 f"the training is done, its bundle is {outcome.bundle}, but MLflow did not take it: {error.problem}",
                 "when the store is back, the same command with --resume logs it",
             ) from error
+        finally:
+            of = Scored(logged.model_id, job.dataset, digest(fingerprints["dev"])) if logged else None
+            self.sender.add(outcome.updates, scores, of)
         self.status = "FINISHED"
 
     def _earlier(self, job: TrainingJob) -> str | None:
@@ -225,57 +234,6 @@ class Tracker:
         return attention_matrix(answer.explanation, folder / "attention.png", languages=Languages.of(card))
 
 
-class Sender(threading.Thread):
-    """Hands metrics to MLflow beside the training, in batches; keeps what is not taken, and offers it again."""
-
-    def __init__(self, store: Store, run_id: str, say: Callable[[str], None]) -> None:
-        super().__init__(daemon=True)
-        self.store, self.run_id, self.say = store, run_id, say
-        self.waiting: list[Metric] = []
-        self.lock = threading.Lock()
-        self.ending = threading.Event()
-        self.warned = False
-
-    def add(self, step: int, values: dict[str, float]) -> None:
-        """Metrics of a step; returns at once."""
-        now = int(time.time() * 1000)
-        with self.lock:
-            self.waiting += [Metric(key, value, now, step) for key, value in values.items()]
-
-    def run(self) -> None:
-        pause = SEND_SECONDS
-        while not self.ending.wait(pause):
-            try:
-                self.send()
-                pause = SEND_SECONDS
-            except RegistryError as error:
-                pause = RETRY_SECONDS
-                if not self.warned:
-                    self.warned = True
-                    self.say(f"MLflow does not answer; the training goes on, and its curves are kept. {error}")
-
-    def send(self) -> None:
-        """Hand over what waits. Raises RegistryError, with all of it still waiting."""
-        while batch := self.waiting[:BATCH]:
-            with self.store.errors():
-                self.store.client.log_batch(self.run_id, metrics=batch)
-            with self.lock:
-                del self.waiting[: len(batch)]
-
-    def close(self, tags: dict[str, str]) -> None:
-        """Hand over what is left, and tags; say how much MLflow did not take."""
-        self.ending.set()
-        self.join()
-        try:
-            self.send()
-            with self.store.errors():
-                self.store.client.log_batch(
-                    self.run_id, tags=[RunTag(key, value[:5000]) for key, value in tags.items()]
-                )
-        except RegistryError as error:
-            self.say(f"MLflow did not take {len(self.waiting)} points of the curves: {error}")
-
-
 def flattened(settings: dict[str, Any], above: str = "") -> dict[str, str]:
     """Settings by dotted keys."""
     flat: dict[str, str] = {}
@@ -301,6 +259,11 @@ def _tags(job: TrainingJob) -> dict[str, str]:
     return tags
 
 
+def digest(fingerprint: str) -> str:
+    """A fingerprint for MLflow, which takes no more than 36 characters."""
+    return fingerprint[:32]
+
+
 def _inputs(job: TrainingJob) -> list[DatasetInput]:
     """The splits that were read, with their fingerprints."""
     record = Prepared.load(job.prepared).record
@@ -309,7 +272,7 @@ def _inputs(job: TrainingJob) -> list[DatasetInput]:
         fingerprint = record.fingerprints[split]
         dataset = Dataset(
             name=job.dataset,
-            digest=fingerprint[:32],  # MLflow takes no more than 36 characters
+            digest=digest(fingerprint),
             source_type="local",
             source=json.dumps({"uri": str(job.prepared)}),
             profile=json.dumps({"sha256": fingerprint, "rows": content.rows, "tokens": content.tokens}),

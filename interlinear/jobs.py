@@ -1,0 +1,179 @@
+"""Trainings that were handed to a Ray cluster: the verbs `jobs list`, `jobs logs`, `jobs stop` and `jobs resume`."""
+
+import asyncio
+import json
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlinear.arguments import Json
+from interlinear.progress import LiveLine, clock
+from interlinear.terminal import DONE, FAILED, INTERRUPTED, TERMINATED, say
+
+if TYPE_CHECKING:
+    from training.submission import Cluster, Job
+
+app = typer.Typer(help="See, follow, stop and resume the trainings that `submit` handed over.", no_args_is_help=True)
+
+Address = Annotated[
+    str,
+    typer.Option(
+        metavar="URL", envvar="RAY_API_SERVER_ADDRESS", show_default=False,
+        help="The cluster's dashboard, http://HOST:8265.",
+    ),
+]  # fmt: skip
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="A run's name: its last job; or a job's own.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Stay until it has ended, and end with its exit code.")]
+
+COLUMNS = ("NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY")
+WEIGHTS = re.compile("[0-9a-f]{64}")  # the last line of a training
+STEP = re.compile(r"epoch \d+  step ")  # a line that the next one of its kind takes the place of
+NOT_FOUND = 127  # the shell's exit code for a command that is not there
+
+
+@app.command("list")
+def list_jobs(address: Address, as_json: Json = False) -> None:
+    """List the jobs that the cluster knows of: those that run, and those that have ended."""
+    from training.submission import Cluster
+
+    jobs, now = Cluster(address).jobs(), datetime.now(UTC)
+    if as_json:
+        print(json.dumps([as_record(job) for job in jobs], indent=2))
+        return
+    rows = [
+        (
+            job.name,
+            job.id,
+            job.state.lower() + (f" ({job.exit_code})" if job.exit_code else ""),
+            f"{job.began.astimezone():%Y-%m-%d %H:%M}" if job.began else "-",
+            clock(((job.over or now) - job.began).total_seconds()) if job.began else "-",
+            job.call.recipe,
+            job.call.data,
+            job.call.user or "-",
+        )
+        for job in jobs
+    ]
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    for row in (COLUMNS, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def as_record(job: "Job") -> dict[str, str | int | None]:
+    """What a program may know of a job."""
+    return {
+        "name": job.name,
+        "job": job.id,
+        "state": job.state,
+        "exit_code": job.exit_code,
+        "began": job.began.isoformat() if job.began else None,
+        "ended": job.over.isoformat() if job.over else None,
+        "recipe": job.call.recipe,
+        "data": job.call.data,
+        "user": job.call.user,
+        "command": job.call.entrypoint(),
+    }
+
+
+@app.command()
+def logs(
+    name: Name,
+    address: Address,
+    follow: Annotated[bool, typer.Option("--follow", help="Stay, and print what comes, until it has ended.")] = False,
+) -> int:
+    """Print what a job has said; with --follow also what it says, ending with its exit code."""
+    from training.submission import Cluster
+
+    cluster = Cluster(address)
+    job = cluster.newest(name)
+    if follow:
+        return watch(cluster, job)
+    sys.stdout.write(cluster.logs(job))
+    return DONE
+
+
+@app.command()
+def stop(name: Name, address: Address) -> None:
+    """Ask a job to save its state and to end. `jobs resume` goes on with it."""
+    from training.submission import STOP_SECONDS, Cluster
+
+    cluster = Cluster(address)
+    job = cluster.stop(name)
+    say(f"{job.id} is asked to save and to end; after {STOP_SECONDS} s it is killed.")
+    say(f"go on with it: interlinear jobs resume {job.name} --address {cluster.address}")
+
+
+@app.command()
+def resume(name: Name, address: Address, wait: Wait = False) -> int:
+    """Submit a job that has ended once more, with what it was given: it goes on from its newest checkpoint."""
+    from training.submission import Cluster
+
+    cluster = Cluster(address)
+    return handed_over(cluster, cluster.resume(name), wait)
+
+
+def handed_over(cluster: "Cluster", job: "Job", wait: bool) -> int:
+    """Say what a submitted job is called and what one may do now; with `wait`, stay with it. Returns an exit code."""
+    say(f"{job.id} is submitted to {cluster.address}.")
+    if wait:
+        return watch(cluster, job)
+    say(f"follow it: interlinear jobs logs {job.name} --follow --address {cluster.address}")
+    say(f"stop it: interlinear jobs stop {job.name} --address {cluster.address}")
+    print(job.id)
+    return DONE
+
+
+def watch(cluster: "Cluster", job: "Job") -> int:
+    """A job's lines on stderr until it has ended, its last one, the weights' SHA-256, on stdout. Returns its exit code.
+
+    Ctrl-C leaves it: the job goes on.
+    """
+    shown = LiveLine()
+
+    async def lines() -> str:
+        weights = ""
+        async for line in cluster.follow(job):
+            if WEIGHTS.fullmatch(line):
+                weights = line
+            elif shown.live and STEP.match(line):
+                shown.show(line)
+            else:
+                shown.line(line)
+        return weights
+
+    try:
+        weights = asyncio.run(lines())
+        ended = cluster.newest(job.id)
+    except (KeyboardInterrupt, SystemExit) as left:
+        shown.clear()
+        say(f"{job.id} goes on. Stop it: interlinear jobs stop {job.name} --address {cluster.address}")
+        say(f"see it again: interlinear jobs logs {job.name} --follow --address {cluster.address}")
+        return INTERRUPTED if isinstance(left, KeyboardInterrupt) else TERMINATED
+    finally:
+        shown.clear()
+    if weights and ended.state == "SUCCEEDED":
+        print(weights)
+    return exit_code(ended, cluster.address)
+
+
+def exit_code(job: "Job", address: str) -> int:
+    """That of its command, as a shell would give it; what went wrong is said."""
+    again = f"interlinear jobs resume {job.name} --address {address}"
+    if job.state == "STOPPED":
+        say(f"{job.id} was stopped. Go on with it: {again}")
+        return TERMINATED
+    if job.exit_code is None and job.state != "SUCCEEDED":
+        last = next((line for line in reversed(job.message.splitlines()) if line.strip()), job.state.lower())
+        say(f"{job.id} failed: {last.strip().rstrip('.')}. Go on with it: {again}")
+        return FAILED
+    code = job.exit_code or DONE
+    code = code if code >= 0 else 128 - code  # killed by a signal
+    if code == NOT_FOUND:
+        say(f"{job.id} failed: the cluster has no command `interlinear`. Install it where the head and its nodes run.")
+    elif code > 128:
+        say(f"{job.id} was killed (signal {code - 128}). Go on with it: {again}")
+    return code

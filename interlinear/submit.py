@@ -1,0 +1,126 @@
+"""`interlinear submit`: the verb `train`, as a job of a Ray cluster."""
+
+import os
+import re
+from typing import Annotated
+
+import typer
+
+from interlinear.arguments import RecipeName, Settings, Tracking, TrainingData
+from interlinear.jobs import Address, Wait, handed_over
+from interlinear.terminal import say
+from seq2seq.errors import CallError
+
+OPEN = re.compile(r"(sqlite|file):|[^:]*$")  # a store's address that means a file of this machine
+
+
+def submit(
+    recipe: RecipeName,
+    data: TrainingData,
+    address: Address,
+    settings: Settings = None,
+    workers: Annotated[str, typer.Option(metavar="N|MIN:MAX", help="Processes that train together.")] = "1",
+    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False,
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")] = False,
+    wait: Wait = False,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            envvar="INTERLINEAR_STORAGE",
+            show_default=False,
+            help="Where checkpoints and prepared data are kept, which every node sees.",
+        ),
+    ] = None,
+    register: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
+    ] = None,
+    tracking: Tracking = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
+    ] = None,
+    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
+    data_root: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", show_default=False, help="Where corpora lie on the cluster, else its own."),
+    ] = None,
+    pack_data: Annotated[bool, typer.Option("--pack-data", help="Send the data set's text along: 10 MB at most.")] = (
+        False
+    ),
+    folder: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the job runs, on the cluster, and what it keeps lies.")
+    ] = "~/interlinear",
+    prepared: Annotated[
+        str | None, typer.Option(metavar="FOLDER", show_default=False, help="Prepared data, on the cluster.")
+    ] = None,
+    runs: Annotated[str | None, typer.Option(metavar="FOLDER", show_default=False, help="Runs, on the cluster.")] = (
+        None
+    ),
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", show_default=False, help="Hand an environment variable on; repeatable."),
+    ] = None,
+    may_grow: Annotated[
+        bool, typer.Option("--may-grow", help="Submit to a cluster that is too small now, and adds nodes itself.")
+    ] = False,
+) -> int:
+    """Train on a Ray cluster, as a job of its own: `train`, run by the cluster.
+
+    Only a recipe and a data set's description of one's own go along. The job's first line of its own is its address in
+    MLflow. Without --wait it prints the job's name and ends.
+    """
+    from training.package import pack
+    from training.submission import Cluster, call_for, check_resources
+
+    fewest = fewest_of(workers)
+    if no_tracking and (register or tracking or experiment):
+        raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    if pack_data and data_root:
+        raise CallError("--pack-data", "the text goes along, so it lies in no folder of the cluster", "leave one out")
+    package = pack(recipe, data, settings or (), pack_data)
+    options = [word for setting in settings or () for word in ("--set", setting)]
+    given = {
+        "--workers": workers, "--storage": storage, "--register": register, "--experiment": experiment,
+        "--data-root": data_root, "--prepared": prepared, "--runs": runs,
+    }  # fmt: skip
+    options += [word for option, value in given.items() if value for word in (option, value)]
+    options += [option for option, on in (("--gpu", gpu), ("--no-tracking", no_tracking)) if on]
+    environment = handed_on(env or (), None if no_tracking else tracking)
+    call = call_for(package, run, options, resume, folder)
+    cluster = Cluster(address)
+    if not may_grow:
+        check_resources(cluster.resources(), fewest, gpu, cluster.address)
+    if cluster.differs:
+        say(cluster.differs)
+    if package.files:
+        say(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
+    return handed_over(cluster, cluster.submit(call, package.files, environment), wait)
+
+
+def fewest_of(workers: str) -> int:
+    """The workers that a training begins with at least. Raises CallError."""
+    match = re.fullmatch(r"([1-9]\d*)(?::([1-9]\d*))?", workers)
+    if not match or (match[2] and int(match[2]) < int(match[1])):
+        raise CallError(f"--workers {workers}", "is no number of workers", "say N, or MIN:MAX")
+    return int(match[1])
+
+
+def handed_on(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:
+    """The environment of the job, besides the cluster's own: the variables that are named, and MLflow's address.
+
+    An address may hold a password, which a command line would show to everybody. Raises CallError.
+    """
+    if missing := [name for name in names if name not in os.environ]:
+        raise CallError(f"--env {missing[0]}", "there is no such environment variable here", "set it, or leave it out")
+    environment = {name: os.environ[name] for name in names}
+    uri = tracking or os.environ.get("MLFLOW_TRACKING_URI")
+    if tracking and OPEN.match(tracking):
+        raise CallError(
+            f"--tracking {tracking}", "is a file, and the job would look for it on the cluster",
+            "name a server that the cluster reaches, or leave it out: the job's folder then has a store",
+        )  # fmt: skip
+    return environment | ({"MLFLOW_TRACKING_URI": uri} if uri and not OPEN.match(uri) else {})

@@ -1,0 +1,144 @@
+"""Metrics on their way to MLflow: handed over beside the training, and kept for a store that is away."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TypeVar
+
+from mlflow.entities import Metric, RunTag
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+from registry.store import Store
+from seq2seq.errors import RegistryAwayError, RegistryError
+
+T = TypeVar("T")
+
+SEND_SECONDS = 2.0  # between two batches of metrics
+RETRY_SECONDS = 15.0  # after one that MLflow did not take
+KEPT = 1_000_000  # points that are kept for a store that is away: a day and more of them; then the oldest go
+BATCH = 1000  # metrics that MLflow takes at once
+MACHINE_SECONDS, MACHINE_SAMPLES = 5.0, 2  # looks at the machine; so many make a point of its curves
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Which logged model a metric is of, and of what it says on which data: by name and digest."""
+
+    model_id: str
+    dataset_name: str
+    dataset_digest: str
+
+
+class Sender(threading.Thread):
+    """Hands metrics to MLflow beside the training, in batches; keeps what is not taken, and offers it again."""
+
+    def __init__(self, store: Store, run_id: str, say: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self.store, self.run_id, self.say = store, run_id, say
+        self.waiting: deque[Metric] = deque()
+        self.lost = 0
+        self.lock = threading.Lock()
+        self.ending = threading.Event()
+        self.warned = False
+
+    def add(self, step: int, values: dict[str, float], of: Scored | None = None) -> None:
+        """Metrics of a step; returns at once."""
+        now = int(time.time() * 1000)
+        with self.lock:
+            self.waiting += [
+                Metric(key, value, now, step, **(asdict(of) if of else {})) for key, value in values.items()
+            ]
+            while len(self.waiting) > KEPT:
+                self.waiting.popleft()
+                self.lost += 1
+
+    def run(self) -> None:
+        pause = SEND_SECONDS
+        while not self.ending.wait(pause):
+            try:
+                self.send()
+                pause = SEND_SECONDS
+            except RegistryError as error:
+                pause = RETRY_SECONDS
+                if not self.warned:
+                    self.warned = True
+                    self.say(f"MLflow does not answer; the training goes on, and its curves are kept. {error}")
+
+    def send(self) -> None:
+        """Hand over what waits. Raises RegistryError, with all of it still waiting; MLflow takes no point twice."""
+        while batch := self.next():
+            with self.store.errors():
+                self.store.client.log_batch(self.run_id, metrics=batch)
+            taken = set(map(id, batch))
+            with self.lock:
+                while self.waiting and id(self.waiting[0]) in taken:
+                    self.waiting.popleft()
+
+    def next(self) -> list[Metric]:
+        """The oldest that wait."""
+        with self.lock:
+            return list(islice(self.waiting, BATCH))
+
+    def close(self, tags: dict[str, str], patience: float) -> None:
+        """Hand over what is left, and tags; say how much MLflow did not take."""
+        self.ending.set()
+        self.join()
+
+        def rest() -> None:
+            self.send()
+            with self.store.errors():
+                self.store.client.log_batch(
+                    self.run_id, tags=[RunTag(key, value[:5000]) for key, value in tags.items()]
+                )
+
+        try:
+            patiently(rest, patience, self.say)
+        except RegistryError as error:
+            self.say(f"MLflow did not take {len(self.waiting)} points of the curves: {error}")
+        if self.lost:
+            self.say(f"MLflow was away for so long that the oldest {self.lost} points of the curves are lost.")
+
+
+class Machine(SystemMetricsMonitor):
+    """MLflow's looks at the machine, handed to the sender: MLflow's own loop ends when the store is away once."""
+
+    def __init__(self, sender: Sender, resumed: bool) -> None:
+        super().__init__(  # type: ignore[no-untyped-call]
+            sender.run_id, MACHINE_SECONDS, MACHINE_SAMPLES, resume_logging=resumed, tracking_uri=sender.store.uri
+        )
+        self.sender = sender
+
+    def monitor(self) -> None:
+        while True:
+            for _ in range(self.samples_before_logging):
+                self.collect_metrics()  # type: ignore[no-untyped-call]
+                if self._shutdown_event.wait(self.sampling_interval):
+                    return
+            self.publish_metrics(self.aggregate_metrics())  # type: ignore[no-untyped-call]
+
+    def publish_metrics(self, metrics: dict[str, float]) -> None:
+        self.sender.add(self._logging_step, {f"{self._metrics_prefix}{key}": value for key, value in metrics.items()})
+        self._logging_step += 1
+        for monitor in self.monitors:
+            monitor.clear_metrics()  # type: ignore[no-untyped-call]
+
+
+def patiently(work: Callable[[], T], patience: float, say: Callable[[str], None]) -> T:
+    """Do what needs a store, again and again while the store is away.
+
+    Raises RegistryAwayError after `patience` seconds, and at once RegistryError for what will not be otherwise.
+    """
+    until, warned = time.monotonic() + patience, False
+    while True:
+        try:
+            return work()
+        except RegistryAwayError as away:
+            if time.monotonic() >= until:
+                raise
+            if not warned:
+                warned = True
+                say(f"MLflow does not answer; it is waited for, {patience:.0f} s at most. {away}")
+            time.sleep(min(RETRY_SECONDS, max(0.0, until - time.monotonic())))
