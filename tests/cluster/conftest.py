@@ -13,9 +13,9 @@ from tests.training.toy import write_corpus
 ROWS: list[str] = []
 
 
-def note(fault: str, happened: str, setback: Setback, equal: bool) -> None:
-    """A row of the table, printed at the end."""
-    weights = "equal" if equal else "NOT equal"
+def note(fault: str, happened: str, setback: Setback, equal: bool | None) -> None:
+    """A row of the table, printed at the end. Weights cannot be `equal` where the number of workers changed."""
+    weights = "equal but for rounding" if equal is None else "equal" if equal else "NOT equal"
     ROWS.append(f"| {fault} | {happened} | {setback.updates} | {setback.seconds:.0f} | {weights} |")
 
 
