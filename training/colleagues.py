@@ -58,25 +58,11 @@ class Colleagues(workers.Group):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What all do at the same time. When it fails, those who are left find out who is not.
-
-        torch says which connection has failed or kept silent, not which rank: that is the one that has nothing to say.
-        """
+        """What all do at the same time. When it fails, those who are left say so, and the mailbox knows who is not."""
         began = time.monotonic()
         try:
             yield
         except RuntimeError as error:
-            waited = time.monotonic() - began
-            deadline = time.monotonic() + GRACE
-            while (missing := self.postman.ask("strand", self.rank, self.world)) and time.monotonic() < deadline:
-                time.sleep(GRACE / 10)
-            named = " and ".join(f"rank {rank} ({place})" for rank, place in missing.items())
-            what = f"{named} took no part" if missing else "the network failed"
-            lost = LostColleagueError(
-                f"rank {self.rank}",
-                f"{what} in a sum over {self.world} workers, for {waited:.0f} s",
-                "see to that node",
-            )
-            if self.rank == min(set(range(self.world)) - set(missing)):
-                self.postman.tell("warned", f"{lost}")
-            raise lost from error
+            self.postman.ask("strand", self.rank, self.world, time.monotonic() - began)
+            time.sleep(GRACE)
+            raise LostColleagueError(f"rank {self.rank}", self.postman.ask("missing"), "see to that node") from error

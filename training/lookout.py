@@ -30,6 +30,7 @@ class Lookout:
         self.furthest, self.forgiven = -1, 0
         self.since = time.monotonic()
         self.waiting, self.said = True, False
+        self.failures = 0
 
     def started(self, done: int, post: Post) -> None:
         """A group goes on after so many updates: failures before it count no more if it is further than any other."""
@@ -37,7 +38,7 @@ class Lookout:
             self.furthest, self.forgiven = done, post.failures
 
     def look(self, post: Post) -> str | None:
-        """A sentence for who waits, once a wait. Raises TrainingError when the workers fail again and again."""
+        """A sentence, once, for a failure and for a wait. Raises TrainingError when workers fail again and again."""
         if post.failures - self.forgiven > MAX_FAILURES:
             raise TrainingError(
                 self.run,
@@ -46,6 +47,9 @@ class Lookout:
                 "see to that, then go on with --resume",
             )
         self.waiting = post.state in WAITING
+        if post.failures > self.failures:
+            self.failures = post.failures
+            return f"{self.run}: a worker failed: {post.why}."
         if not self.waiting:
             self.since, self.said = time.monotonic(), False
         elif not self.said and time.monotonic() - self.since > WAIT:

@@ -28,7 +28,8 @@ class Mailbox:
         self.letters: list[bytes] = []
         self.starts: dict[int, int] = {}
         self.places: dict[int, str] = {}
-        self.stranded: set[int] = set()
+        self.stranded: dict[int, float] = {}
+        self.world = 0
         self.wishes = Wishes()
         self.saved = 0
         self.state, self.failures, self.why = "", 0, ""
@@ -46,10 +47,19 @@ class Mailbox:
         self.saved = max(self.saved, saved)
         return self.wishes
 
-    def strand(self, rank: int, world: int) -> dict[int, str]:
-        """A worker's colleagues have failed it; returns those of them who have not said the same, and their places."""
-        self.stranded.add(rank)
-        return {other: self.places.get(other, "") for other in range(world) if other not in self.stranded}
+    def strand(self, rank: int, world: int, seconds: float) -> None:
+        """A worker's colleagues have failed it in a sum, after so long."""
+        self.stranded[rank], self.world = seconds, world
+
+    def missing(self) -> str:
+        """Who it is that does not say so: a sum's connections fail everywhere, and torch names no rank."""
+        if not self.stranded:
+            return ""
+        others = [rank for rank in range(self.world) if rank not in self.stranded]
+        named = " and ".join(f"rank {rank} ({self.places.get(rank, 'never begun')})" for rank in others)
+        seconds = max(self.stranded.values())
+        what = f"{named} took no part" if others else "the network failed"
+        return f"{what} in a sum over {self.world} workers, within {seconds:.0f} s"
 
     def ask_to_save(self) -> int:
         """Wish that a state is saved; returns the wish's number."""
@@ -64,7 +74,7 @@ class Mailbox:
         """Ray Train has come to another state; with a reason when a group of workers has failed."""
         self.state = state
         if why is not None:
-            self.failures, self.why = self.failures + 1, why
+            self.failures, self.why = self.failures + 1, self.missing() or why
 
     def collect(self, signal: int) -> Post:
         """Take all letters, and leave the signal that the driver has received."""

@@ -21,7 +21,7 @@ STEP = re.compile(r"step ([\d,]+)/")
 ONWARDS = re.compile(r"going on after update ([\d,]+)")
 SAVED = 2.0  # seconds between two states
 LONG = (
-    "training.epochs=12", "training.patience=100", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}",
+    "training.epochs=3", "training.patience=100", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}",
 )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def hosts() -> Iterator[Hosts]:
     if why := missing():
         pytest.skip(why)
     with network() as hosts:
-        write_corpus(hosts.folder)
+        write_corpus(hosts.folder, 2400)
         yield hosts
 
 

@@ -15,7 +15,7 @@ from tests.cluster.hosts import Hosts
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 # Dropout's random numbers depend on the rank; without it any number of workers computes the same, but for rounding.
-SAME = (*LONG, "model.dropout=0", "training.epochs=30")
+SAME = (*LONG, "model.dropout=0", "training.epochs=8")
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,18 @@ def test_those_who_do_not_say_that_they_wait_are_the_ones_who_are_missing() -> N
     mailbox = Mailbox()
     for rank in range(3):
         assert mailbox.start(rank, f"process {rank}") == 1
-    assert mailbox.strand(0, 3) == {1: "process 1", 2: "process 2"}
-    assert mailbox.strand(2, 3) == {1: "process 1"}
+    assert mailbox.missing() == ""
+    mailbox.strand(0, 3, 20.1)
+    assert (
+        mailbox.missing()
+        == "rank 1 (process 1) and rank 2 (process 2) took no part in a sum over 3 workers, within 20 s"
+    )
+    mailbox.strand(2, 3, 20.2)
+    mailbox.stand("RestartingState", "what Ray says")
+    assert mailbox.collect(0).why == "rank 1 (process 1) took no part in a sum over 3 workers, within 20 s"
+    mailbox.strand(1, 3, 1.0)
+    assert mailbox.missing().startswith("the network failed in a sum over 3 workers")
     assert mailbox.start(0, "another") == 2
-    assert mailbox.strand(0, 2) == {1: "process 1"}
+    mailbox.stand("RestartingState", "what Ray says")
+    post = mailbox.collect(0)
+    assert (post.failures, post.why) == (2, "what Ray says")
