@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check test-slow stack-up stack-test stack-down clean
+.PHONY: help demo test check test-slow cluster-test stack-up stack-test stack-down clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -32,6 +32,9 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 
 test-slow: .venv/.dev  ## the tests that take minutes: full trainings, soak, kills, the wheel in an empty environment
 	@$(BIN)/python -m pytest -m "slow and not gpu" --timeout 3600
+
+cluster-test: .venv/.dev  ## several hosts in network namespaces: workers, nodes, heads and networks that fail (as root)
+	@$(BIN)/python -m pytest -m cluster --timeout 3600
 
 stack-up: .venv/.dev  ## the stack of docker-compose.yml as processes, without Docker (root; docs/deploy-compose.md)
 	@$(BIN)/python -m deploy.local up

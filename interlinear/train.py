@@ -19,7 +19,9 @@ def train(
     recipe: RecipeName,
     data: TrainingData,
     settings: Settings = None,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that train together.")] = 1,
+    workers: Annotated[
+        str, typer.Option(metavar="N|MIN:MAX", help="Processes that train together; a range: as there is room for.")
+    ] = "1",
     gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False,
     address: Annotated[
         str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
@@ -49,7 +51,8 @@ def train(
     from seq2seq.errors import CallError
     from training.running import job_for
 
-    if no_ray and (workers > 1 or address):
+    fewest, most = range_of(workers)
+    if no_ray and (most > 1 or address):
         raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment):
         raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
@@ -70,7 +73,7 @@ def train(
         else:
             from training.cluster import Group, train_on_ray
 
-            outcome = train_on_ray(job, Group(workers, workers, gpu, address), observers)
+            outcome = train_on_ray(job, Group(fewest, most, gpu, address), observers)
     if outcome.signal:
         words = [word for word in sys.argv[1:] if word != "--resume"]
         say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(words)} --resume")
@@ -79,3 +82,14 @@ def train(
         say(f"registered as models:/{register}/{tracker.version}")
     print(outcome.weights_sha256)
     return 0
+
+
+def range_of(workers: str) -> tuple[int, int]:
+    """The fewest and the most workers that `N` or `MIN:MAX` names. Raises CallError."""
+    from seq2seq.errors import CallError
+
+    fewest, colon, most = workers.partition(":")
+    numbers = [fewest, most if colon else fewest]
+    if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
+        raise CallError("--workers", f"'{workers}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
+    return int(numbers[0]), int(numbers[1])

@@ -28,8 +28,14 @@ import torch
 from seq2seq.errors import CallError, InterlinearError, TrainingError
 from seq2seq.heap import keep_freed_memory
 from training import loop, workers
-from training.mailbox import Mailbox
+from training.colleagues import Colleagues, LostColleagueError
+from training.lookout import Lookout, lacking
+from training.mailbox import Mailbox, Wishes
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+
+# Seconds that a worker waits for its colleagues; then the group starts again. Longer than any of them saves or searches
+# while others wait, longer than a network is cut that is worth waiting for.
+PATIENCE = float(os.environ.get("INTERLINEAR_COLLECTIVE_SECONDS") or 300)
 
 # Ray reads these when it is imported, in this process and in those that it starts. What the user has set stays.
 SETTINGS = {
@@ -39,15 +45,18 @@ SETTINGS = {
     "RAY_worker_niceness": "0",  # training is the work, not what is left over beside it
     "RAY_TRAIN_V2_ENABLED": "1",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
+    "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": f"{PATIENCE + 10}",  # colleagues find a hung one first, and name it
+    "RAY_TRAIN_COLLECTIVE_TIMEOUT_S": f"{PATIENCE + 10}",
 }
 for name, value in SETTINGS.items():
     os.environ.setdefault(name, value)
 
 import ray  # noqa: E402
 from ray.exceptions import RayError  # noqa: E402
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
 POST = 0.25  # seconds between two letters, and between two looks into the mailbox
-MAX_FAILURES = 3  # times that a group of workers is started again
+RESIZE = 30.0  # seconds between two looks whether there is room for more workers, or only for fewer
 OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
 
 
@@ -59,6 +68,11 @@ class Group:
     most: int
     gpu: bool = False
     address: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """What a worker needs one of."""
+        return "GPU" if self.gpu else "CPU"
 
 
 def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] = ()) -> Outcome:
@@ -80,25 +94,38 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
 
 
 def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked: workers.Alone) -> Outcome:
-    mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
-    mailbox = mailbox.remote()
+    mailbox = _mailbox()
+    lookout = Lookout(job.name, group.fewest, group.unit, partial(_room, group))
     fit = _Fit(job, group, mailbox)
     fit.start()
     heard = False
     while True:
         fit.join(POST)
         ended = not fit.is_alive()
-        for letter in ray.get(mailbox.collect.remote(asked.asked_to_stop())):
+        post = ray.get(mailbox.collect.remote(asked.asked_to_stop()))
+        for letter in post.letters:
             heard = True
             for event, values in pickle.loads(letter):
                 if event == "failed":
                     raise values[0]
+                if event == "started":
+                    lookout.started(values[1].done, post)
                 for observer in observers:
                     getattr(observer, event)(*values)
         if ended:
             return fit.outcome()
-        if asked.asked_to_stop() and not heard:
+        if asked.asked_to_stop() and (lookout.waiting or not heard):
             raise _ended_by(asked.asked_to_stop())
+        if news := lookout.look(post):
+            for observer in observers:
+                observer.warned(news)
+
+
+def _mailbox() -> Any:
+    """An actor on this node: it ends with the driver, and with no other node."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    actor: Any = ray.remote(Mailbox)
+    return actor.options(num_cpus=0, scheduling_strategy=here).remote()
 
 
 class _Fit(threading.Thread):
@@ -120,6 +147,8 @@ class _Fit(threading.Thread):
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
+        from training.controller import Watch
+
         job, group = self.job, self.group
         number: Any = group.most if group.fewest == group.most else (group.fewest, group.most)
         folder = job.run.resolve()
@@ -132,10 +161,20 @@ class _Fit(threading.Thread):
                 "threads": os.environ.get("OMP_NUM_THREADS"),
             },
             # Counts are summed on the CPU, gradients where they are.
-            torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if group.gpu else "gloo"),
-            scaling_config=ScalingConfig(num_workers=number, use_gpu=group.gpu),
+            torch_config=TorchConfig(
+                backend="cpu:gloo,cuda:nccl" if group.gpu else "gloo",
+                timeout_s=PATIENCE,  # type: ignore[arg-type]
+            ),
+            scaling_config=ScalingConfig(
+                num_workers=number,
+                use_gpu=group.gpu,
+                elastic_resize_monitor_interval_s=RESIZE,  # type: ignore[call-arg]
+            ),
             run_config=RunConfig(
-                name="ray", storage_path=str(folder), failure_config=FailureConfig(max_failures=MAX_FAILURES)
+                name="ray",
+                storage_path=str(folder),
+                failure_config=FailureConfig(max_failures=-1),  # the driver's lookout says when it is enough
+                callbacks=[Watch(self.mailbox)],  # type: ignore[list-item]
             ),
         )
 
@@ -146,7 +185,7 @@ class _Fit(threading.Thread):
         where = _record(self.job, str(self.error))
         raise TrainingError(
             self.job.name,
-            f"the workers failed {MAX_FAILURES + 1} times, at last with: {last_line(self.error)}",
+            f"Ray Train ended with: {last_line(self.error)}",
             f"all of it is in {where}; go on with --resume",
         ) from self.error
 
@@ -164,13 +203,16 @@ def _work(config: dict[str, Any]) -> Any:
     observers: list[Observer] = [EpochsToRay()]
     if colleagues.rank == 0:
         observers.append(News(postman))
-    restarts = ray.get(postman.mailbox.start.remote(colleagues.rank)) - 1
-    if restarts and colleagues.rank == 0:
-        postman.tell("warned", f"a worker ended; all go on from the newest checkpoint (restart {restarts}).")
+    node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    begun = postman.ask("start", colleagues.rank, f"process {os.getpid()} on {node}")
     try:
+        restarts = max(colleagues.gather(begun)) - 1  # one of a new rank begins for the first time, and goes on too
+        if restarts and colleagues.rank == 0:
+            number = "1 worker goes" if colleagues.world == 1 else f"{colleagues.world} workers go"
+            postman.tell("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
         job = replace(job, resume=job.resume or restarts > 0)
         return loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
-    except (RuntimeError, OSError, RayError):
+    except (LostColleagueError, RuntimeError, OSError, RayError):
         raise  # a colleague that died, a network that failed: Ray starts the group again
     except InterlinearError as error:
         postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
@@ -191,7 +233,8 @@ class Postman:
         self.news: list[tuple[str, tuple[object, ...]]] = []
         self.answer: Any = None
         self.posted = 0.0
-        self.signal = 0
+        self.wishes = Wishes()
+        self.saved = 0  # the newest wish to save that has been met
 
     def tell(self, event: str, *values: object) -> None:
         self.news.append((event, values))
@@ -201,9 +244,13 @@ class Postman:
         if time.monotonic() - self.posted < POST or (self.answer and not ray.wait([self.answer], timeout=0)[0]):
             return
         if self.answer:
-            self.signal = ray.get(self.answer)
-        self.answer = self.mailbox.post.remote(self.letter())
+            self.wishes = ray.get(self.answer)
+        self.answer = self.mailbox.post.remote(self.letter(), self.saved)
         self.posted = time.monotonic()
+
+    def ask(self, what: str, *values: object) -> Any:
+        """Call the mailbox, and wait for its answer."""
+        return ray.get(getattr(self.mailbox, what).remote(*values), timeout=PATIENCE)
 
     def finish(self) -> None:
         """Post what there is and wait until it has arrived."""
@@ -212,19 +259,6 @@ class Postman:
     def letter(self) -> bytes:
         letter, self.news = pickle.dumps(self.news), []
         return letter
-
-
-class Colleagues(workers.Group):
-    """Ray's workers. Rank 0 looks into the mailbox; the loop tells the others when all shall stop."""
-
-    def __init__(self, postman: Postman) -> None:
-        super().__init__()
-        self.postman = postman
-
-    def asked_to_stop(self) -> int:
-        if self.rank == 0:
-            self.postman.go()
-        return self.postman.signal
 
 
 class News:
@@ -312,12 +346,16 @@ def _check_address(address: str) -> None:
 
 
 def _check_resources(group: Group, where: str) -> None:
-    """Ray waits for ever for what no node has; a cluster of one's own will not grow."""
-    gpus = int(
-        ray.cluster_resources().get("GPU", 0)  # type: ignore[no-untyped-call]
-    )
-    if group.gpu and not group.address and gpus < group.fewest:
-        raise TrainingError(where, f"{group.fewest} workers need as many GPUs, and there are {gpus}", "ask for fewer")
+    """Ray waits for what no node has: for ever, unless the cluster is one that grows by itself."""
+    most = ray._private.state.state.get_max_resources_from_cluster_config() or {}
+    if most.get(group.unit, 0) < group.fewest and (missing := lacking(group.fewest, group.unit, _room(group))):
+        raise TrainingError(where, missing, "ask for fewer, or start more nodes")
+
+
+def _room(group: Group) -> dict[str, int]:
+    """The workers that each node has room for, where nothing else runs there."""
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    return {one["NodeManagerAddress"]: int(one["Resources"].get(group.unit, 0)) for one in nodes if one["Alive"]}
 
 
 def _ended_by(number: int) -> BaseException:

@@ -169,7 +169,7 @@ class Training:
                     reported, since = now, Totals()
                 if stop:
                     return int(max(workers.gather(workers.asked_to_stop())))
-                if now - saved >= 60 * self.settings.save_minutes:
+                if workers.asked_to_save() or now - saved >= 60 * self.settings.save_minutes:
                     self.save()
                     saved = time.monotonic()
         return 0

@@ -23,6 +23,9 @@ class Workers(Protocol):
     def asked_to_stop(self) -> int:
         """The signal by which this worker was asked to stop, or 0."""
 
+    def asked_to_save(self) -> bool:
+        """Whether a state shall be saved now, once for each time that somebody wished it."""
+
 
 class Alone:
     """One process. `listen` turns SIGINT and SIGTERM into a wish that the loop sees between two updates."""
@@ -51,6 +54,9 @@ class Alone:
     def asked_to_stop(self) -> int:
         return self.signal
 
+    def asked_to_save(self) -> bool:
+        return False
+
 
 class Group:
     """The default process group of torch.distributed, which is up (Ray Train or torchrun started it)."""
@@ -69,3 +75,6 @@ class Group:
 
     def asked_to_stop(self) -> int:
         return 0
+
+    def asked_to_save(self) -> bool:
+        return False

@@ -1,0 +1,156 @@
+"""`interlinear train` on a host, on a terminal of its own, where it shows every step: what it said, and when."""
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import psutil
+
+from tests.cluster.hosts import PORT, Host, wait_until
+from tests.training.toy import SETTINGS
+
+STEP = re.compile(r"step ([\d,]+)/")
+ONWARDS = re.compile(r"going on after update ([\d,]+)")
+SAVED = 2.0  # seconds between two states
+LONG = (
+    "training.epochs=3", "training.patience=100", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line of the command's, and when it came (by the monotonic clock)."""
+
+    text: str
+    at: float
+
+
+class Training:
+    """The command, in a process of the host. Its run is kept in the folder that the hosts share."""
+
+    def __init__(
+        self,
+        host: Host,
+        run: str,
+        *more: str,
+        settings: tuple[str, ...] = LONG,
+        address: str | None = None,
+        **environment: str,
+    ) -> None:
+        given = [word for setting in (*SETTINGS, *settings) for word in ("--set", setting)]
+        if address:
+            given += ["--address", f"{address}:{PORT}"]
+        ours, theirs = os.openpty()
+        self.folder = host.folder.parent / "runs" / run
+        self.said: list[Said] = []
+        self.process = host.run(
+            sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-tracking",
+            "--run", run, *given, *more, output=theirs, **environment,
+        )  # fmt: skip
+        os.close(theirs)
+        self.reader = threading.Thread(target=self.read, args=(ours,), daemon=True)
+        self.reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """However the test ends, the command ends too, and Ray's workers with it."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGKILL)
+            self.process.wait(30)
+
+    def read(self, terminal: int) -> None:
+        rest = b""
+        while True:
+            try:
+                some = os.read(terminal, 65536)
+            except OSError:  # how a terminal says that nobody writes to it any more
+                some = b""
+            if not some:
+                os.close(terminal)
+                return
+            *lines, rest = re.split(rb"[\r\n]+", rest + some)
+            self.said += [
+                Said(line.decode(errors="replace").strip(), time.monotonic()) for line in lines if line.strip()
+            ]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.text for line in self.said)
+
+    def signal(self, number: int) -> None:
+        """To the command itself, which is below the process that has entered the host."""
+        for process in psutil.Process(self.process.pid).children():
+            process.send_signal(number)
+
+    def steps(self, since: float = 0.0) -> list[tuple[int, float]]:
+        """Updates that it has told of, and when."""
+        return [
+            (number(match[1]), line.at) for line in self.said if line.at > since and (match := STEP.search(line.text))
+        ]
+
+    def until(self, what: Callable[[], object], seconds: float, why: str) -> None:
+        """Wait until something is so while it runs; else fail with what it said."""
+        try:
+            wait_until(lambda: what() or self.process.poll() is not None, seconds, why)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.text}") from None
+        assert what(), f"it ended ({self.process.returncode}) before {why}\n{self.text}"
+
+    def until_states(self, states: int = 2) -> None:
+        """Wait until there are states to go on from, and a step after the newest."""
+        self.until(lambda: len(list(self.folder.glob("checkpoints/state-*"))) >= states, 120, "states are saved")
+        told = len(self.steps())
+        self.until(lambda: len(self.steps()) > told, 60, "it goes on")
+
+    def ended(self, seconds: float = 240) -> int:
+        """Wait for its end; returns the exit code."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end within {seconds:.0f} s\n{self.text}") from None
+        self.reader.join(10)
+        return code
+
+    def weights(self, seconds: float = 240) -> str:
+        """The SHA-256 that it prints last; it has to succeed."""
+        assert self.ended(seconds) == 0, self.text
+        assert re.fullmatch("[0-9a-f]{64}", self.said[-1].text), self.text
+        return self.said[-1].text
+
+    def setback(self, fault: float) -> "Setback":
+        """What a fault at that time has cost, once the training has gone on from a state."""
+        onwards = [(number(found[1]), line.at) for line in self.said if (found := ONWARDS.search(line.text))]
+        state, at = [one for one in onwards if one[1] > fault][-1]
+        again = [(update, when) for update, when in self.steps() if when <= fault and update > state]
+        (_, first), *_ = self.steps(since=at)
+        if not again:
+            return Setback(0, 0.0, first - fault)
+        return Setback(again[-1][0] - state, fault - again[0][1], first - fault)
+
+    def pause(self, fault: float) -> "Setback":
+        """The longest silence after a fault at that time, of a training that nothing else happened to."""
+        moments = [fault, *(line.at for line in self.said if line.at > fault)]
+        return Setback(0, 0.0, max(after - before for before, after in itertools.pairwise(moments)))
+
+
+@dataclass(frozen=True)
+class Setback:
+    """What a fault has cost: updates that were done again, the seconds since the first of them, seconds to recover."""
+
+    updates: int
+    worth: float
+    seconds: float
+
+
+def number(digits: str) -> int:
+    return int(digits.replace(",", ""))

@@ -1,0 +1,100 @@
+"""One cluster for all tests of several hosts, and the table of what each fault cost."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.cluster.command import Setback, Training
+from tests.cluster.hosts import PORT, Host, Hosts, missing, network
+from tests.training.toy import write_corpus
+
+ROWS: list[str] = []
+
+
+def note(fault: str, happened: str, setback: Setback, equal: bool | None) -> None:
+    """A row of the table, printed at the end. Weights cannot be `equal` where the number of workers changed."""
+    weights = "equal but for rounding" if equal is None else "equal" if equal else "NOT equal"
+    ROWS.append(f"| {fault} | {happened} | {setback.updates} | {setback.seconds:.0f} | {weights} |")
+
+
+@dataclass
+class Cluster:
+    """A head without a CPU for workers, where the command runs, and nodes with one CPU each."""
+
+    hosts: Hosts
+    head: Host
+    nodes: list[Host] = field(default_factory=list)
+
+    def train(self, run: str, *more: str, **settings: object) -> Training:
+        return Training(self.head, run, *more, address=self.head.address, **settings)
+
+    def has(self, number: int) -> list[Host]:
+        """See to it that so many nodes run, and no more, and that Ray knows; returns them."""
+        while len(self.nodes) < number:
+            self.nodes.append(self.hosts.add())
+        for node in self.nodes[number:]:
+            node.kill()
+        for node in self.nodes[:number]:
+            if not node.processes("raylet/raylet"):
+                self.hosts.again(node)
+                node.ray(self.head)
+        wanted = sorted(node.address for node in [self.head, *self.nodes[:number]])
+        self.ask(
+            f"while sorted(n['NodeManagerAddress'] for n in ray.nodes() if n['Alive']) != {wanted}: time.sleep(0.5)"
+        )
+        return self.nodes[:number]
+
+    def drain(self, node: Host, seconds: int) -> None:
+        """Give notice that a node is about to be taken."""
+        name = self.ask(f"print([n['NodeID'] for n in ray.nodes() if n['NodeManagerAddress'] == '{node.address}'][-1])")
+        self.head.ray_command(
+            "drain-node", f"--address={self.head.address}:{PORT}", f"--node-id={name}",
+            "--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=test", f"--deadline-remaining-seconds={seconds}",
+        )  # fmt: skip
+
+    def ask(self, program: str) -> str:
+        """What a few lines of Python print that are connected with the cluster."""
+        connect = f"import ray, time\nray.init(address='{self.head.address}:{PORT}', logging_level='ERROR')\n"
+        asked = self.head.run(sys.executable, "-c", connect + program)
+        said, _ = asked.communicate(timeout=150)
+        assert asked.returncode == 0, said.decode()
+        return said.decode().strip().rpartition("\n")[2]
+
+
+@pytest.fixture(scope="session")
+def hosts() -> Iterator[Hosts]:
+    if why := missing():
+        pytest.skip(why)
+    with network() as hosts:
+        write_corpus(hosts.folder, 2400)
+        yield hosts
+
+
+@pytest.fixture(scope="session")
+def cluster(hosts: Hosts) -> Cluster:
+    head = hosts.add()
+    head.ray(cpus=0)
+    return Cluster(hosts, head)
+
+
+@pytest.fixture(scope="session")
+def whole(hosts: Hosts) -> str:
+    """The weights of a training with two workers on one host, which nobody disturbed."""
+    host = hosts.add()
+    try:
+        with Training(host, "whole", "--workers", "2") as training:
+            return training.weights()
+    finally:
+        host.kill()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of docs/reliability.md, as this run has measured it."""
+    if ROWS:
+        terminalreporter.write_line("")
+        terminalreporter.write_line("| fault | what happened | updates lost | seconds to recover | final weights |")
+        terminalreporter.write_line("|---|---|---|---|---|")
+        for row in ROWS:
+            terminalreporter.write_line(row)

@@ -1,0 +1,129 @@
+"""What goes wrong in a cluster, one thing a test: the training goes on, from the newest state, to the same weights.
+
+Every test prints a row of docs/reliability.md's table.
+"""
+
+import re
+import signal
+import time
+
+import pytest
+
+from tests.cluster.command import SAVED, Training
+from tests.cluster.conftest import Cluster, note
+from tests.cluster.hosts import Host, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+WORKER = "ray::RayTrainWorker"
+SLACK = 5.0  # seconds that telling and saving may take beyond what they are meant to
+
+
+def busy(nodes: list[Host]) -> list[Host]:
+    """The nodes that workers run on."""
+    return [node for node in nodes if node.processes(WORKER)]
+
+
+def settle(training: Training, whole: str, fault: float, name: str, happened: str) -> None:
+    """The end of a disturbed training: the same weights, at most what was done since a state done again, and a row."""
+    weights = training.weights(600)
+    setback = training.setback(fault)
+    note(name, happened, setback, weights == whole)
+    assert weights == whole, training.text
+    assert setback.worth <= SAVED + SLACK, training.text
+
+
+def test_a_worker_is_killed(cluster: Cluster, whole: str) -> None:
+    cluster.has(2)
+    with cluster.train("worker", "--workers", "2") as training:
+        training.until_states()
+        (victim,) = cluster.nodes[1].processes(WORKER)
+        fault = time.monotonic()
+        victim.kill()
+        settle(training, whole, fault, "a worker is killed (`kill -9`)", "the group starts again")
+    assert "2 workers go on from the newest checkpoint (restart 1)." in training.text
+    assert re.search(r"rank 1 \(process \d+ on 198.18.7.\d+\) took no part in a sum", training.text), training.text
+
+
+def test_a_node_loses_its_power_and_another_takes_over(cluster: Cluster, whole: str) -> None:
+    nodes = cluster.has(3)
+    with cluster.train("node", "--workers", "2") as training:
+        training.until_states()
+        lost = busy(nodes)[-1]
+        fault = time.monotonic()
+        lost.link("down")
+        lost.kill()
+        settle(training, whole, fault, "a node loses its power", "Ray misses it; the group starts again on another")
+        assert not lost.processes(WORKER)
+
+
+def test_the_command_is_killed_and_resumed(cluster: Cluster, whole: str) -> None:
+    nodes = cluster.has(2)
+    with cluster.train("driver", "--workers", "2") as training:
+        training.until_states()
+        fault = time.monotonic()
+        training.signal(signal.SIGKILL)
+        assert training.ended() != 0
+        wait_until(lambda: not busy(nodes), 30, "Ray ends the workers of a driver that has died")
+    with cluster.train("driver", "--workers", "2", "--resume") as resumed:
+        resumed.said = [*training.said, *resumed.said]
+        settle(resumed, whole, fault, "the command is killed (`kill -9`)", "the same command with `--resume` goes on")
+
+
+@pytest.mark.parametrize("seconds", [5, 30])
+def test_the_network_is_cut(cluster: Cluster, whole: str, seconds: int) -> None:
+    cluster.has(2)
+    with cluster.train(f"cut-{seconds}", "--workers", "2") as training:
+        training.until_states()
+        node = cluster.nodes[1]
+        fault = time.monotonic()
+        node.link("down")
+        time.sleep(seconds)
+        node.link("up")
+        assert training.weights(600) == whole
+    quiet = "restart" not in training.text
+    assert quiet or seconds > 5
+    setback = training.setback(fault) if not quiet else training.pause(fault)
+    happened = "TCP sends again what was lost; nobody notices" if quiet else "the group starts again"
+    note(f"a node is cut off for {seconds} s", happened, setback, True)
+
+
+def test_a_hung_rank_is_named(cluster: Cluster, whole: str) -> None:
+    cluster.has(2)
+    with cluster.train("hung", "--workers", "2", INTERLINEAR_COLLECTIVE_SECONDS="20") as training:
+        training.until_states()
+        (victim,) = cluster.nodes[1].processes(WORKER)
+        fault = time.monotonic()
+        victim.suspend()
+        settle(
+            training,
+            whole,
+            fault,
+            "a worker hangs (`SIGSTOP`; 20 s allowed)",
+            "its rank is named; the group starts again",
+        )
+    assert re.search(r"rank 1 \(process \d+ on 198.18.7.\d+\) took no part in a sum .* within 2\d s", training.text)
+    assert not victim.is_running()
+
+
+def test_a_node_is_to_be_taken(cluster: Cluster, whole: str) -> None:
+    nodes = cluster.has(3)
+    with cluster.train("preempted", "--workers", "2") as training:
+        training.until_states()
+        taken = busy(nodes)[-1]
+        fault = time.monotonic()
+        cluster.drain(taken, seconds=20)
+        training.until(lambda: "restart" in training.text, 120, "the group leaves the node")
+        settle(training, whole, fault, "a node is about to be taken (20 s notice)", "states every 5 s; the group moves")
+        assert taken not in busy(nodes)
+    taken.kill()
+
+
+def test_a_worker_is_told_to_end(cluster: Cluster, whole: str) -> None:
+    cluster.has(2)
+    with cluster.train("told", "--workers", "2") as training:
+        training.until_states()
+        (victim,) = cluster.nodes[1].processes(WORKER)
+        fault = time.monotonic()
+        victim.send_signal(signal.SIGTERM)
+        settle(training, whole, fault, "a worker gets `SIGTERM`", "the group starts again")

@@ -1,0 +1,75 @@
+"""The head of a cluster is lost: with Redis behind it the training does not notice; without, the command resumes."""
+
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.command import Training
+from tests.cluster.conftest import note
+from tests.cluster.hosts import Host, Hosts, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
+
+REDIS = 6380
+PASSWORD = "of-a-test"
+
+
+@pytest.fixture
+def three(hosts: Hosts) -> Iterator[tuple[Host, Host, Host]]:
+    """Hosts for a head and two nodes, without Ray."""
+    added = hosts.add(), hosts.add(), hosts.add()
+    yield added
+    for host in added:
+        host.kill()
+
+
+def test_with_redis_the_head_comes_back_and_nothing_is_lost(three: tuple[Host, Host, Host], whole: str) -> None:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed (Debian: redis-server)")
+    head, ours, other = three
+    backed = {"RAY_REDIS_ADDRESS": f"{ours.address}:{REDIS}", "RAY_REDIS_PASSWORD": PASSWORD}
+    ours.run(
+        "redis-server", "--bind", ours.address, "--port", str(REDIS), "--requirepass", PASSWORD,
+        "--save", "", "--daemonize", "yes",
+    ).wait(10)  # fmt: skip
+    wait_until(lambda: ours.processes("redis-server"), 10, "Redis starts")
+    head.ray(cpus=0, **backed)
+    for node in (ours, other):
+        node.ray(head)
+    with Training(ours, "backed", "--workers", "2", address=head.address) as training:
+        training.until_states()
+        fault = time.monotonic()
+        head.kill()
+        time.sleep(5)
+        head.remove()
+        head.start()
+        head.ray(cpus=0, **backed)
+        assert training.weights(600) == whole
+    assert "restart" not in training.text
+    note("the head is killed, Redis has its state", "the training does not notice", training.pause(fault), True)
+
+
+def test_without_redis_the_same_command_goes_on_on_a_new_head(three: tuple[Host, Host, Host], whole: str) -> None:
+    head, ours, other = three
+    head.ray(cpus=0)
+    for node in (ours, other):
+        node.ray(head)
+    with Training(ours, "beheaded", "--workers", "2", address=head.address) as training:
+        training.until_states()
+        fault = time.monotonic()
+        head.kill()
+        assert training.ended(300) == 1
+    assert "Traceback" not in training.text and "--resume" in training.said[-1].text, training.text
+    for host in three:
+        host.remove()
+        host.start()
+    head.ray(cpus=0)
+    for node in (ours, other):
+        node.ray(head)
+    with Training(ours, "beheaded", "--workers", "2", "--resume", address=head.address) as resumed:
+        resumed.said = [*training.said, *resumed.said]
+        assert resumed.weights(600) == whole
+        setback = resumed.setback(fault)
+    note("the head is killed, without Redis", "a sentence; `--resume` on a new head goes on", setback, True)

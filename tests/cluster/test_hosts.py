@@ -1,0 +1,35 @@
+"""Several hosts, each with its Ray node: the same command, workers spread over them, sums over the network."""
+
+import pytest
+
+from tests.cluster.conftest import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+
+def test_workers_of_two_nodes_make_the_weights_of_one_host(cluster: Cluster, whole: str) -> None:
+    first, second = cluster.has(2)
+    with cluster.train("spread", "--workers", "2") as training:
+        training.until_states(1)
+        assert [len(node.processes("ray::RayTrainWorker")) for node in (first, second)] == [1, 1]
+        assert training.weights() == whole
+
+
+def test_more_workers_than_there_is_room_for_are_refused_at_once(cluster: Cluster) -> None:
+    first, second = cluster.has(2)
+    with cluster.train("many", "--workers", "3") as training:
+        assert training.ended(120) == 1
+    room = f"{cluster.head.address}: 0, {first.address}: 1, {second.address}: 1"
+    assert f"3 workers need 3 CPUs, and the cluster has 2 ({room}). Ask for fewer" in training.text
+    with cluster.train("gpus", "--workers", "1:2", "--gpu") as training:
+        assert training.ended(120) == 1
+    assert "1 workers need 1 GPUs, and the cluster has 0" in training.text
+
+
+def test_a_cluster_refuses_another_token(cluster: Cluster) -> None:
+    other = cluster.hosts.folder / "other-token"
+    other.write_text("another-token-than-that-of-the-hosts-9876543210")
+    other.chmod(0o600)
+    with cluster.train("stranger", RAY_AUTH_TOKEN_PATH=str(other)) as training:
+        assert training.ended(120) == 1
+    assert "Traceback" not in training.text and "token" in training.said[-1].text, training.text

@@ -1,0 +1,149 @@
+"""Workers who share a batch unevenly, what `--workers` may say, and when the driver loses patience; all without Ray."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import multiprocessing
+
+from interlinear.train import range_of
+from seq2seq.errors import CallError, TrainingError
+from tests.training.toy import toy_job
+from training import lookout
+from training.batches import BatchLoader
+from training.lookout import MAX_FAILURES, Lookout, lacking
+from training.loop import Training
+from training.mailbox import Mailbox, Post
+from training.reports import TrainingJob
+from training.workers import Alone, Group, Workers
+
+SENTENCES = (3, 1)  # of a batch: two workers have two and one, or one and none
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A worker's own target tokens, and the gradient that all workers have come to."""
+
+    tokens: int
+    gradient: np.ndarray
+
+
+def first_update(job: TrainingJob, workers: Workers) -> Shared:
+    training = Training(job, workers, [], torch.device("cpu"))
+    plan = training.plan(1)
+    with BatchLoader(training.data, plan, training.texts, workers.rank, workers.world) as loader:
+        _, batches = next(iter(loader))
+    training.update(batches, training.objective.share(plan.target_tokens(0), plan.sentences(0)), 0.0)
+    gradients = [parameter.grad.flatten() for parameter in training.parameters if parameter.grad is not None]
+    rows = np.concatenate(plan.rows(0, workers.rank, workers.world))
+    return Shared(int((training.data.lengths("target")[rows] + 1).sum()), torch.cat(gradients).numpy())
+
+
+def worker(rank: int, port: int, jobs: list[TrainingJob], answers: "multiprocessing.Queue[list[Shared]]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
+    answers.put([first_update(job, Group()) for job in jobs])
+    torch.distributed.destroy_process_group()
+
+
+def test_the_gradient_of_uneven_workers_is_that_of_the_whole_batch(tmp_path: Path) -> None:
+    """A mean of the workers' means would weigh the words of a worker with few of them more."""
+    settings = ["model.dropout=0", "training.clip=null"]
+    jobs = [
+        toy_job(
+            tmp_path, f"of-{n}", settings=[*settings, "training.batch_tokens=null", f"training.batch_sentences={n}"]
+        )
+        for n in SENTENCES
+    ]
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[list[Shared]] = context.Queue()
+    port = 20000 + random.randrange(20000)
+    processes = [context.Process(target=worker, args=(rank, port, jobs, answers)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    whole = [first_update(job, Alone()) for job in jobs]
+    shares = [answers.get(timeout=90) for _ in processes]
+    for process in processes:
+        process.join(30)
+    for alone, *together in zip(whole, *shares, strict=True):
+        own = sorted(one.tokens for one in together)
+        assert own[0] < own[1] and sum(own) == alone.tokens
+        for one in together:
+            np.testing.assert_allclose(one.gradient, alone.gradient, rtol=0, atol=1e-6)
+        assert np.abs(alone.gradient).max() > 1e-2
+
+
+def test_workers_are_a_number_or_a_range() -> None:
+    assert [range_of(text) for text in ("1", "12", "1:4", "3:3")] == [(1, 1), (12, 12), (1, 4), (3, 3)]
+    for text in ("", "0", "-1", "two", "4:1", "0:2", "1:", ":2", "1:2:3", "1.5", "²"):
+        with pytest.raises(CallError, match="neither a number from 1 on nor a range"):
+            range_of(text)
+
+
+def test_what_a_cluster_lacks_is_said_with_what_it_has() -> None:
+    assert lacking(2, "CPU", {"10.0.0.1": 1, "10.0.0.2": 1}) == ""
+    said = lacking(3, "GPU", {"10.0.0.2": 1, "10.0.0.1": 0})
+    assert said == "3 workers need 3 GPUs, and the cluster has 1 (10.0.0.1: 0, 10.0.0.2: 1)"
+    assert lacking(1, "CPU", {}).endswith("the cluster has 0 (no node)")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    now = [100.0]
+    monkeypatch.setattr(lookout.time, "monotonic", lambda: now[0])
+    yield now
+
+
+def test_a_wait_for_nodes_is_said_once(clock: list[float]) -> None:
+    room = {"10.0.0.1": 1}
+    look = Lookout("run", 2, "CPU", lambda: room)
+    waits, runs = Post([], "ReschedulingState"), Post([], "RunningState")
+    assert look.look(waits) is None and look.waiting
+    clock[0] += 11
+    assert "waiting for nodes: 2 workers need 2 CPUs, and the cluster has 1 (10.0.0.1: 1)" in (look.look(waits) or "")
+    clock[0] += 11
+    assert look.look(waits) is None
+    assert look.look(runs) is None and not look.waiting
+    clock[0] += 11
+    assert look.look(runs) is None
+    room["10.0.0.2"] = 1
+    assert look.look(waits) is None
+    clock[0] += 11
+    assert look.look(waits) is None  # there is room: they are about to begin
+
+
+def test_failures_count_until_the_training_comes_further() -> None:
+    look = Lookout("run", 1, "CPU", dict)
+    for failures in range(10):  # each time after more updates
+        look.started(100 * failures, Post([], failures=failures))
+        look.look(Post([], "RunningState", failures + 1))
+    for failures in range(10, 10 + MAX_FAILURES - 1):
+        look.started(900, Post([], failures=failures))
+        look.look(Post([], "RunningState", failures + 1))
+    with pytest.raises(TrainingError, match="failed 4 times without coming any further, at last with: out of memory"):
+        look.look(Post([], "RestartingState", 9 + MAX_FAILURES + 1, "out of memory"))
+
+
+def test_those_who_do_not_say_that_they_wait_are_the_ones_who_are_missing() -> None:
+    mailbox = Mailbox()
+    for rank in range(3):
+        assert mailbox.start(rank, f"process {rank}") == 1
+    assert mailbox.missing() == ""
+    mailbox.strand(0, 3, 20.1)
+    assert (
+        mailbox.missing()
+        == "rank 1 (process 1) and rank 2 (process 2) took no part in a sum over 3 workers, within 20 s"
+    )
+    mailbox.strand(2, 3, 20.2)
+    mailbox.stand("RestartingState", "what Ray says")
+    assert mailbox.collect(0).why == "rank 1 (process 1) took no part in a sum over 3 workers, within 20 s"
+    mailbox.strand(1, 3, 1.0)
+    assert mailbox.missing().startswith("the network failed in a sum over 3 workers")
+    assert mailbox.start(0, "another") == 2
+    mailbox.stand("RestartingState", "what Ray says")
+    post = mailbox.collect(0)
+    assert (post.failures, post.why) == (2, "what Ray says")

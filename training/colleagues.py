@@ -1,0 +1,68 @@
+"""Ray's workers among themselves: their sums, and who of them is missing when one does not come about."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from seq2seq.errors import TrainingError
+from training import workers
+from training.mailbox import Wishes
+
+GRACE = 3.0  # seconds within which all whom a colleague has failed say so
+
+
+class Post(Protocol):
+    """A worker's end of the mailbox."""
+
+    wishes: Wishes
+    saved: int
+
+    def go(self) -> None: ...
+
+    def tell(self, event: str, *values: object) -> None: ...
+
+    def ask(self, what: str, *values: object) -> Any: ...
+
+
+class LostColleagueError(TrainingError):
+    """A worker has waited in vain for others. Not the end: Ray starts the group again."""
+
+
+class Colleagues(workers.Group):
+    """Ray's workers. Rank 0 looks into the mailbox; the loop tells the others when all shall stop."""
+
+    def __init__(self, postman: Post) -> None:
+        super().__init__()
+        self.postman = postman
+
+    def asked_to_stop(self) -> int:
+        if self.rank == 0:
+            self.postman.go()
+        return self.postman.wishes.signal
+
+    def asked_to_save(self) -> bool:
+        new = self.postman.wishes.saves > self.postman.saved
+        self.postman.saved = self.postman.wishes.saves  # the next letter says so: by then it has been saved
+        return new
+
+    def sum_(self, tensor: Tensor) -> None:
+        with self.together():
+            super().sum_(tensor)
+
+    def gather(self, item: Any) -> list[Any]:
+        with self.together():
+            return super().gather(item)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What all do at the same time. When it fails, those who are left say so, and the mailbox knows who is not."""
+        began = time.monotonic()
+        try:
+            yield
+        except RuntimeError as error:
+            self.postman.ask("strand", self.rank, self.world, time.monotonic() - began)
+            time.sleep(GRACE)
+            raise LostColleagueError(f"rank {self.rank}", self.postman.ask("missing"), "see to that node") from error
