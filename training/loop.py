@@ -26,6 +26,7 @@ from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
+from training.copies import Copies
 from training.objective import Objective, Totals
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
@@ -77,10 +78,19 @@ class Training:
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
-        self.checkpoints = Checkpoints(job.run, self.settings.keep_last)
+        keep, stored = self.settings.keep_last, job.stored
+        self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
+        self.checkpoints = Checkpoints(job.run, keep, self.copies)
         self.progress = Progress(recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name)
 
     def run(self) -> Outcome:
+        try:
+            return self.train()
+        finally:
+            if self.copies:
+                self.copies.close()
+
+    def train(self) -> Outcome:
         self.begin()
         updates = self.plan(self.progress.epoch).updates
         self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
@@ -88,12 +98,15 @@ class Training:
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
                 self.save()
+                self.settle()
                 return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
             self.judge()
         return self.finish()
 
     def begin(self) -> None:
         """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn."""
+        if self.copies:
+            self.copies.bring(self.workers, self.job.resume)
         resumed = self.job.resume and self.resume()
         if not resumed:
             load_networks(self.model, self.job.networks)
@@ -319,6 +332,8 @@ class Training:
     def finish(self) -> Outcome:
         """Choose the weights: those of the best epoch, or the average of the best few where the dev set prefers it."""
         kept = self.progress.kept
+        self.settle()
+        self.workers.gather(None)  # the epochs' weights are where every worker finds them
         score = self.use([kept[0].epoch])
         chosen = kept[:1]
         if len(kept) > 1 and (averaged := self.use([one.epoch for one in kept])).value >= score.value:
@@ -342,7 +357,10 @@ class Training:
             card = self.card().model_copy(update={"metrics": scores})
             with saving(self.job.run / "bundle"):
                 write_bundle(self.job.run / "bundle", self.model, self.prepared.tokenizers, card)
+            if self.copies:
+                self.copies.put_bundle(self.job.run / "bundle")
         self.save()
+        self.settle()
         self.tell("finished", outcome)
         return outcome
 
@@ -376,8 +394,19 @@ class Training:
         if self.workers.rank == 0:
             self.checkpoints.save(TrainingState(self.progress, tensors_of(self.model, self.optimizer)))
 
+    def settle(self) -> None:
+        """Wait until what rank 0 has saved is on the storage too."""
+        if self.copies:
+            self.copies.finish(self.workers.asked_to_stop)
+
+    def warn(self, message: str) -> None:
+        self.tell("warned", message)
+        self.workers.asked_to_stop()  # by which the news leave, while nothing else does
+
     def report(self, plan: BatchPlan, since: Totals, rate: float, norm: float, seconds: float) -> None:
-        """Tell of the updates since the last report."""
+        """Tell of the updates since the last report, and what the storage said."""
+        if self.copies:
+            self.copies.tell()
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
         self.tell(
