@@ -39,6 +39,7 @@ class Progress(BaseModel):
 
     recipe: dict[str, Any]
     data: str
+    fingerprint: str = ""  # of the prepared data; empty in a checkpoint of before
     epoch: int = 1
     position: int = 0  # updates done in this epoch
     updates: int = 0  # updates done in all

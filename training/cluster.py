@@ -215,7 +215,10 @@ def _work(config: dict[str, Any]) -> Any:
             job = receive(job, config["delivery"], node, postman.warn)
         else:
             find(job, config["delivery"], node)
-        return loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
+        outcome = loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
+        if job.stored and outcome.bundle and context.get_local_rank() == 0:
+            shutil.rmtree(job.run, ignore_errors=True)  # all of it is on the storage
+        return outcome
     except (RuntimeError, OSError, RayError):
         raise  # a colleague that died, a network that failed: Ray starts the group again
     except InterlinearError as error:

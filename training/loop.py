@@ -27,6 +27,7 @@ from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.copies import Copies
+from training.delivery import fingerprint
 from training.objective import Objective, Totals
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
@@ -81,7 +82,9 @@ class Training:
         keep, stored = self.settings.keep_last, job.stored
         self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
         self.checkpoints = Checkpoints(job.run, keep, self.copies)
-        self.progress = Progress(recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name)
+        self.progress = Progress(
+            recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name, fingerprint=fingerprint(job.prepared)
+        )
 
     def run(self) -> Outcome:
         try:
@@ -125,13 +128,13 @@ class Training:
                 f"the run was begun with another recipe: {', '.join(changed)}",
                 "resume with the same settings, or start a run of another name with --run",
             )
-        if state.progress.data != self.progress.data:
+        if changed := other_data(state.progress, self.progress):
             raise TrainingError(
                 str(self.job.run),
-                f"the run was begun on other data ({state.progress.data}, now {self.progress.data})",
+                f"the run was begun on other data ({changed})",
                 "bring the same data, or start a run of another name with --run",
             )
-        self.progress = state.progress.model_copy(update={"recipe": now})
+        self.progress = state.progress.model_copy(update={"recipe": now, "fingerprint": self.progress.fingerprint})
         restore(state.tensors, self.model, self.optimizer)
         return True
 
@@ -464,6 +467,15 @@ def differing(before: dict[str, object], now: dict[str, object], above: str = ""
         elif old != new and name not in FREE:
             changed.append(f"{name} ({old} -> {new})")
     return changed
+
+
+def other_data(before: Progress, now: Progress) -> str:
+    """How the data of two trainings differ; empty where they do not."""
+    if before.data != now.data:
+        return f"{before.data}, now {now.data}"
+    if before.fingerprint not in ("", now.fingerprint):
+        return f"{before.data} with fingerprint {before.fingerprint[:12]}, now {now.fingerprint[:12]}"
+    return ""
 
 
 # What may change when a run goes on: it says when to stop and what to keep, not what an update does.

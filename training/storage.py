@@ -31,6 +31,7 @@ FORMAT = 1
 BLOCK = 8 << 20  # bytes that are copied at once
 PATIENCE = 600.0  # seconds for which what fails is repeated, unless INTERLINEAR_STORAGE_PATIENCE says another number
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts: doubled each time
+CONNECT, SILENCE, ATTEMPTS = 5.0, 10.0, 3  # seconds until S3 has to answer, and to go on; how often a request is made
 SCHEMES = ("file", "s3", "gs", "gcs")
 SECRETS = {"access_key", "secret_key", "session_token"}
 FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -269,17 +270,18 @@ class Storage:
                 failed = f"{what}: {reason(error)}"
                 self._refuse(error, failed)
             waited = time.monotonic() - began
-            if waited + pause > self.patience:
+            left = self.patience - waited
+            if left <= 0:
                 raise StorageError(
                     self.uri,
                     f"the storage failed{f' for {waited:.0f} s' if self.patience else ''} ({failed})",
                     "see that it can be reached; what it holds already is not lost",
                 )
             self.warn(
-                f"{self.uri}: the storage failed ({failed}); trying again in {pause:.0f} s, for at most "
-                f"{self.patience - waited:.0f} s more."
+                f"{self.uri}: the storage failed ({failed}); trying again in {min(pause, left):.0f} s, for at most "
+                f"{left:.0f} s more."
             )
-            time.sleep(pause)
+            time.sleep(min(pause, left))
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _refuse(self, error: OSError, failed: str) -> None:
@@ -313,13 +315,23 @@ def check_uri(uri: str) -> str:
 
 def _connect(uri: str) -> tuple[Any, str]:
     try:
-        from pyarrow.fs import FileSystem
+        from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem
     except ImportError:
         raise CallError("--storage", "this needs pyarrow", "install interlinear[train]") from None
     try:
         fs, root = FileSystem.from_uri(uri)
+        if fs.type_name == "s3":  # by default a server that hangs is waited for in silence for 100 s
+            options: dict[str, Any] = dict(parse_qsl(urlsplit(uri).query))
+            options |= {name: value == "true" for name, value in options.items() if value in ("true", "false")}
+            attempts = AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)
+            fs = S3FileSystem(
+                **options | {"region": fs.region},
+                connect_timeout=CONNECT, request_timeout=SILENCE, retry_strategy=attempts,
+            )  # fmt: skip
     except (ValueError, OSError) as error:
         raise CallError(uri, f"is not a storage's URI ({reason(error)})", "see docs/storage.md") from None
+    if not root.strip("/"):
+        raise CallError(uri, "names no bucket or folder", "give s3://BUCKET/PREFIX, gs://... or a folder")
     return fs, root.rstrip("/")
 
 
