@@ -121,7 +121,7 @@ def test_a_file_that_is_missing_or_changed_is_named_and_nothing_is_left_here(tmp
     for harm, sentence in (
         (lambda: (stored / "shard-1.npy").write_bytes(b"1" * 98 + b"2"), r"one/shard-1\.npy: is damaged"),
         (lambda: (stored / "shard-0.npy").write_bytes(b"0"), r"one/shard-0\.npy: has 1 bytes instead of 99"),
-        (lambda: (stored / "shard-1.npy").unlink(), r"one/shard-1\.npy: is missing"),
+        ((stored / "shard-1.npy").unlink, r"one/shard-1\.npy: is missing"),
         (lambda: (stored / MANIFEST).write_text("{"), "one: is not there, or was never whole"),
         (lambda: (stored / MANIFEST).write_text(
             '{"files": {"../escaped": {"size": 1, "sha256": ""}}}'), r"its manifest names '\.\./escaped'"),
