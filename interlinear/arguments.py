@@ -42,6 +42,18 @@ TrainingData = Annotated[
     typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
 ]
 PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Where prepared data is kept.")]
+StorageUri = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        envvar="INTERLINEAR_STORAGE",
+        metavar="URI",
+        show_default=False,
+        show_envvar=False,
+        help="Where data and checkpoints are put for all machines: s3://BUCKET/PREFIX, gs://... or a shared folder; "
+        "else INTERLINEAR_STORAGE.",
+    ),
+]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 FontFile = Annotated[
     Path | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.arguments import DataRoot, PreparedFolder, RecipeName, Settings, Tracking, TrainingData
+from interlinear.arguments import DataRoot, PreparedFolder, RecipeName, Settings, StorageUri, Tracking, TrainingData
 from interlinear.progress import ProgressLine
 from interlinear.terminal import say
 
@@ -42,6 +42,7 @@ def train(
     no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
+    storage: StorageUri = None,
     runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")] = Path("runs"),
 ) -> int:
     """Train a recipe's model on a data set, through Ray Train, logged to MLflow.
@@ -64,7 +65,14 @@ def train(
 
             tracker = stack.enter_context(Tracker(tracking, register, experiment, say))
             observers.insert(0, tracker)  # so that the run's address comes first
-        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking)
+        place = None
+        if storage:
+            from training.storage import Storage
+            from training.stored_runs import Records
+
+            place = Storage(storage, say)
+            observers.append(Records(place))
+        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking, place)
         if no_ray:
             from training.loop import train as train_here
             from training.workers import Alone

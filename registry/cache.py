@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from registry.cache_folder import cache_folder
 from registry.names import FolderName, Located, ModelName, bundle_in, bundle_of, fetch, parse
 from registry.store import Kept, Store, address, database_of, without_password
 from seq2seq.errors import BundleError, RegistryError, UnknownModelError
@@ -41,12 +42,11 @@ class Remembered:
 class Cache:
     """A folder of fetched bundles, which several processes may share. What is deleted in it is fetched anew.
 
-    By default `$XDG_CACHE_HOME/interlinear/models`, else under `~/.cache`.
+    By default `models` in this machine's cache (registry/cache_folder.py).
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.folder = (folder or home / "interlinear" / "models").absolute()
+        self.folder = (folder or cache_folder("models")).absolute()
 
     def locate(self, text: str, tracking: str | None) -> Remembered:
         """The bundle that a name points to, which is then kept here and remembered; a folder's is used where it lies.

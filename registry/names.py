@@ -96,7 +96,7 @@ def fetch(name: str, tracking: str | None = None) -> Located:
     """The bundle that a name points to, on this machine.
 
     A bundle kept in files that this machine sees is used where it lies; any other is downloaded once into the cache
-    (`$XDG_CACHE_HOME/interlinear/models`, by default under `~/.cache`) and checked before it gets its name there.
+    (registry/cache_folder.py) and checked before it gets its name there.
 
     Raises CallError (malformed name, no such folder) and RegistryError (store unreachable; unknown name, version,
     alias or run; nothing in it that is a bundle).

@@ -69,6 +69,14 @@ class TrainingError(InterlinearError):
     """Training cannot go on."""
 
 
+class StorageError(InterlinearError):
+    """A storage refuses, or stays away."""
+
+
+class DamagedError(StorageError):
+    """A folder on a storage is missing, or not what was put there."""
+
+
 class RequestError(InterlinearError):
     """A text cannot be translated as asked."""
 

@@ -11,19 +11,20 @@ import errno
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from seq2seq.bundle import checksum, sync
 from seq2seq.errors import TrainingError
+from training.copies import Copies, kept_epochs
 
 
 class KeptEpoch(BaseModel):
@@ -38,6 +39,7 @@ class Progress(BaseModel):
 
     recipe: dict[str, Any]
     data: str
+    fingerprint: str = ""  # of the prepared data; empty in a checkpoint of before
     epoch: int = 1
     position: int = 0  # updates done in this epoch
     updates: int = 0  # updates done in all
@@ -63,11 +65,12 @@ class TrainingState:
 
 
 class Checkpoints:
-    """The checkpoints of one run. Only one process writes."""
+    """The checkpoints of one run. Only one process writes. With `copies`, what is written is put on a storage too."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    def __init__(self, folder: Path, keep: int, copies: Copies | None = None) -> None:
         self.folder = folder / "checkpoints"
         self.keep = keep
+        self.copies = copies
 
     def save(self, state: TrainingState) -> None:
         """Write a state, then drop those that are no longer among the newest."""
@@ -86,24 +89,38 @@ class Checkpoints:
             shutil.rmtree(final, ignore_errors=True)  # the same update, after a resume: the same content
             draft.rename(final)
             sync(self.folder)
-        kept = self.states()[-self.keep :]
+        if self.copies:
+            self.copies.put_state(final)
         for old in self.states()[: -self.keep]:
-            shutil.rmtree(old)
-        self.drop_weights({epoch for folder in kept for epoch in kept_epochs(folder)})
+            if not self.is_needed(old):
+                shutil.rmtree(old)
+        self.drop_weights({epoch for folder in self.states() for epoch in self.epochs_of(folder)})
 
     def newest(self, warn: Any = None) -> TrainingState | None:
         """The newest state that is whole, or None. `warn` is told of every newer one that is damaged."""
         for folder in reversed(self.states()):
             try:
-                content = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
-                if checksum(folder / "tensors.safetensors") != content["sha256"]:
-                    raise ValueError("tensors.safetensors is damaged")
-                tensors = load_file(folder / "tensors.safetensors")
-                return TrainingState(Progress.model_validate(content["progress"]), tensors)
-            except (OSError, ValueError, KeyError, ValidationError, SafetensorError) as error:
+                progress = self.progress_of(folder)
+                return TrainingState(progress, load_file(folder / "tensors.safetensors"))
+            except (OSError, ValueError, KeyError, SafetensorError) as error:
                 if warn:
                     warn(f"{folder}: this checkpoint cannot be read ({error}); trying the one before.")
         return None
+
+    def newest_whole(self) -> Path | None:
+        """The folder of the newest state that is whole, or None."""
+        for folder in reversed(self.states()):
+            with suppress(OSError, ValueError, KeyError):
+                self.progress_of(folder)
+                return folder
+        return None
+
+    def progress_of(self, folder: Path) -> Progress:
+        """The progress of a state whose tensors are whole. Raises OSError, ValueError, KeyError where it is not."""
+        content = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+        if checksum(folder / "tensors.safetensors") != content["sha256"]:
+            raise ValueError("tensors.safetensors is damaged")
+        return Progress.model_validate(content["progress"])
 
     def states(self) -> list[Path]:
         """The states' folders, oldest first."""
@@ -119,9 +136,13 @@ class Checkpoints:
             sync(draft)
             draft.rename(final)
             sync(self.folder)
+        if self.copies:
+            self.copies.put_weights(final)
 
     def load_weights(self, epoch: int) -> dict[str, Tensor]:
         """An epoch's weights, on the CPU."""
+        if self.copies:
+            self.copies.bring_weights(self.weights_path(epoch))
         try:
             return load_file(self.weights_path(epoch))
         except (OSError, SafetensorError) as error:
@@ -135,16 +156,17 @@ class Checkpoints:
     def drop_weights(self, wanted: set[int]) -> None:
         """Remove the weights of epochs that no kept state speaks of."""
         for path in self.folder.glob("epoch-*.safetensors"):
-            if int(path.stem.removeprefix("epoch-")) not in wanted:
+            if int(path.stem.removeprefix("epoch-")) not in wanted and not self.is_needed(path):
                 path.unlink()
 
+    def is_needed(self, path: Path) -> bool:
+        """Whether it is still to be put on the storage."""
+        return self.copies is not None and self.copies.needs(path)
 
-def kept_epochs(folder: Path) -> list[int]:
-    """The epochs whose weights a state speaks of; none where it is damaged."""
-    try:
-        content = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
-        return [one["epoch"] for one in content["progress"]["kept"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    def epochs_of(self, folder: Path) -> list[int]:
+        """The epochs whose weights a state speaks of; none where it is damaged."""
+        with suppress(OSError):
+            return kept_epochs((folder / "progress.json").read_bytes())
         return []
 
 

@@ -3,7 +3,8 @@
 The driver - where the command runs - keeps the observers, so that MLflow and the progress line need no address on a
 worker. A mailbox, an actor of its own, carries to it what the workers tell, a few times a second, and answers with the
 signal that the driver has received. A worker that dies takes its group with it; Ray starts the group again, and the
-loop goes on from the newest checkpoint of the run's folder, which every worker therefore has to see.
+loop goes on from the newest checkpoint. Data and checkpoints pass through a storage (training/storage.py), or lie on a
+disk that every node has to see.
 """
 
 import logging
@@ -29,9 +30,11 @@ from seq2seq.errors import CallError, InterlinearError, TrainingError
 from seq2seq.heap import keep_freed_memory
 from training import loop, workers
 from training.colleagues import Colleagues, LostColleagueError
+from training.delivery import Delivery, deliver, find, leave, receive
 from training.lookout import Lookout, lacking
 from training.mailbox import Mailbox, Wishes
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.storage import Storage
 
 # Seconds that a worker waits for its colleagues; then the group starts again. Longer than any of them saves or searches
 # while others wait, longer than a network is cut that is worth waiting for.
@@ -86,39 +89,66 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
     try:
         with connected(group):
             asked.listen()  # Ray has put handlers of its own in their place
-            return _train(job, group, observers, asked)
+            return _Driver(job, observers).train(group, asked)
     except RayError as error:
         if asked.asked_to_stop():  # it was sent to the cluster's processes as well
             raise _ended_by(asked.asked_to_stop()) from None
         raise TrainingError(job.name, f"the Ray cluster failed: {last_line(error)}", "go on with --resume") from error
 
 
-def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked: workers.Alone) -> Outcome:
-    mailbox = _mailbox()
-    lookout = Lookout(job.name, group.fewest, group.unit, partial(_room, group))
-    fit = _Fit(job, group, mailbox)
-    fit.start()
-    heard = False
-    while True:
-        fit.join(POST)
-        ended = not fit.is_alive()
-        post = ray.get(mailbox.collect.remote(asked.asked_to_stop()))
-        for letter in post.letters:
-            heard = True
-            for event, values in pickle.loads(letter):
-                if event == "failed":
-                    raise values[0]
-                if event == "started":
-                    lookout.started(values[1].done, post)
-                for observer in observers:
-                    getattr(observer, event)(*values)
-        if ended:
-            return fit.outcome()
-        if asked.asked_to_stop() and (lookout.waiting or not heard):
-            raise _ended_by(asked.asked_to_stop())
-        if news := lookout.look(post):
-            for observer in observers:
-                observer.warned(news)
+class _Driver:
+    """Hands the job to the workers, and tells the observers here what comes of it."""
+
+    def __init__(self, job: TrainingJob, observers: Sequence[Observer]) -> None:
+        self.job, self.observers = job, observers
+        self.storage = Storage(job.stored.uri, self.warn) if job.stored else None
+
+    def train(self, group: Group, asked: workers.Alone) -> Outcome:
+        delivery = deliver(self.job, self.storage) if self.storage else leave(self.job)
+        mailbox = _mailbox()
+        lookout = Lookout(self.job.name, group.fewest, group.unit, partial(_room, group))
+        fit = _Fit(self.job, group, mailbox, delivery, self.storage)
+        fit.start()
+        heard = False
+        while True:
+            fit.join(POST)
+            ended = not fit.is_alive()
+            post = ray.get(mailbox.collect.remote(asked.asked_to_stop()))
+            for letter in post.letters:
+                heard = True
+                for event, values in pickle.loads(letter):
+                    if event == "started":
+                        lookout.started(values[1].done, post)
+                    self.hear(event, values)
+            if ended:
+                return self.at_home(fit.outcome())
+            if asked.asked_to_stop() and (lookout.waiting or not heard):
+                raise _ended_by(asked.asked_to_stop())
+            if news := lookout.look(post):
+                self.warn(news)
+
+    def hear(self, event: str, values: tuple[Any, ...]) -> None:
+        """Pass on what a worker tells, with the paths that the job has here. Raises what it failed by."""
+        if event == "failed":
+            raise values[0]
+        if event == "crashed":
+            raised, trace = values
+            where = _record(self.job, trace)
+            raise TrainingError(self.job.name, f"a worker failed: {raised}", f"its traceback is in {where}")
+        if event == "started":
+            values = (self.job, values[1])
+        if event == "finished":
+            if self.storage:
+                self.storage.get(f"runs/{self.job.name}/bundle", self.job.run / "bundle")
+            values = (self.at_home(values[0]),)
+        for observer in self.observers:
+            getattr(observer, event)(*values)
+
+    def at_home(self, outcome: Outcome) -> Outcome:
+        return replace(outcome, run=self.job.run, bundle=outcome.bundle and self.job.run / "bundle")
+
+    def warn(self, message: str) -> None:
+        self.hear("warned", (message,))
 
 
 def _mailbox() -> Any:
@@ -131,9 +161,12 @@ def _mailbox() -> Any:
 class _Fit(threading.Thread):
     """Ray Train's `fit`, beside the main thread, which keeps the signals and looks into the mailbox."""
 
-    def __init__(self, job: TrainingJob, group: Group, mailbox: Any) -> None:
+    def __init__(
+        self, job: TrainingJob, group: Group, mailbox: Any, delivery: Delivery, storage: Storage | None
+    ) -> None:
         super().__init__(daemon=True)
         self.job, self.group, self.mailbox = job, group, mailbox
+        self.delivery, self.storage = delivery, storage
         self.returned: Any = None
         self.error: BaseException | None = None
 
@@ -152,11 +185,18 @@ class _Fit(threading.Thread):
         job, group = self.job, self.group
         number: Any = group.most if group.fewest == group.most else (group.fewest, group.most)
         folder = job.run.resolve()
-        shutil.rmtree(folder / "ray", ignore_errors=True)  # Ray's own records, of an earlier process
+        # Ray's own records; those of an earlier process go.
+        if self.storage:
+            records = self.storage.uri_of(f"runs/{job.name}")
+            self.storage.remove(f"runs/{job.name}/ray")
+        else:
+            records = str(folder)
+            shutil.rmtree(folder / "ray", ignore_errors=True)
         return TorchTrainer(
             _work,
             train_loop_config={
                 "job": replace(job, run=folder, prepared=job.prepared.resolve()),
+                "delivery": self.delivery,
                 "mailbox": self.mailbox,
                 "threads": os.environ.get("OMP_NUM_THREADS"),
             },
@@ -172,16 +212,16 @@ class _Fit(threading.Thread):
             ),
             run_config=RunConfig(
                 name="ray",
-                storage_path=str(folder),
+                storage_path=records,
                 failure_config=FailureConfig(max_failures=-1),  # the driver's lookout says when it is enough
                 callbacks=[Watch(self.mailbox)],  # type: ignore[list-item]
             ),
         )
 
     def outcome(self) -> Outcome:
-        """How it ended, with the paths that the job has here. Raises TrainingError for what Ray gave up."""
+        """How it ended. Raises TrainingError for what Ray gave up."""
         if isinstance(self.returned, Outcome):
-            return replace(self.returned, run=self.job.run, bundle=self.returned.bundle and self.job.run / "bundle")
+            return self.returned
         where = _record(self.job, str(self.error))
         raise TrainingError(
             self.job.name,
@@ -211,15 +251,22 @@ def _work(config: dict[str, Any]) -> Any:
             number = "1 worker goes" if colleagues.world == 1 else f"{colleagues.world} workers go"
             postman.tell("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
         job = replace(job, resume=job.resume or restarts > 0)
-        return loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
+        node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        if job.stored:
+            job = receive(job, config["delivery"], node, postman.warn)
+        else:
+            find(job, config["delivery"], node)
+        outcome = loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
+        if job.stored and outcome.bundle and context.get_local_rank() == 0:
+            shutil.rmtree(job.run, ignore_errors=True)  # all of it is on the storage
+        return outcome
     except (LostColleagueError, RuntimeError, OSError, RayError):
         raise  # a colleague that died, a network that failed: Ray starts the group again
     except InterlinearError as error:
         postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
         raise
     except Exception as error:
-        where = _record(job, traceback.format_exc())
-        postman.tell("failed", TrainingError(job.name, f"a worker failed: {error!r}", f"its traceback is in {where}"))
+        postman.tell("crashed", repr(error), traceback.format_exc())
         raise
     finally:
         postman.finish()
@@ -238,6 +285,10 @@ class Postman:
 
     def tell(self, event: str, *values: object) -> None:
         self.news.append((event, values))
+
+    def warn(self, message: str) -> None:
+        self.tell("warned", message)
+        self.go()
 
     def go(self) -> None:
         """Post what there is, unless the last letter is a moment old or still under way."""

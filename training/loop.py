@@ -26,6 +26,8 @@ from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan, Plan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
+from training.copies import Copies
+from training.delivery import fingerprint
 from training.objective import Objective, Totals
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
@@ -78,10 +80,21 @@ class Training:
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
-        self.checkpoints = Checkpoints(job.run, self.settings.keep_last)
-        self.progress = Progress(recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name)
+        keep, stored = self.settings.keep_last, job.stored
+        self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
+        self.checkpoints = Checkpoints(job.run, keep, self.copies)
+        self.progress = Progress(
+            recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name, fingerprint=fingerprint(job.prepared)
+        )
 
     def run(self) -> Outcome:
+        try:
+            return self.train()
+        finally:
+            if self.copies:
+                self.copies.close()
+
+    def train(self) -> Outcome:
         self.begin()
         updates = self.plan(self.progress.epoch).updates
         self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
@@ -89,12 +102,15 @@ class Training:
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
                 self.save()
+                self.settle()
                 return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
             self.judge()
         return self.finish()
 
     def begin(self) -> None:
         """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn."""
+        if self.copies:
+            self.copies.bring(self.workers, self.job.resume)
         resumed = self.job.resume and self.resume()
         if not resumed:
             load_networks(self.model, self.job.networks)
@@ -113,13 +129,13 @@ class Training:
                 f"the run was begun with another recipe: {', '.join(changed)}",
                 "resume with the same settings, or start a run of another name with --run",
             )
-        if state.progress.data != self.progress.data:
+        if other := other_data(state.progress, self.progress):
             raise TrainingError(
                 str(self.job.run),
-                f"the run was begun on other data ({state.progress.data}, now {self.progress.data})",
+                f"the run was begun on other data ({other})",
                 "bring the same data, or start a run of another name with --run",
             )
-        self.progress = state.progress.model_copy(update={"recipe": now})
+        self.progress = state.progress.model_copy(update={"recipe": now, "fingerprint": self.progress.fingerprint})
         restore(state.tensors, self.model, self.optimizer)
         return True
 
@@ -321,6 +337,8 @@ class Training:
     def finish(self) -> Outcome:
         """Choose the weights: those of the best epoch, or the average of the best few where the dev set prefers it."""
         kept = self.progress.kept
+        self.settle()
+        self.workers.gather(None)  # the epochs' weights are where every worker finds them
         score = self.use([kept[0].epoch])
         chosen = kept[:1]
         if len(kept) > 1 and (averaged := self.use([one.epoch for one in kept])).value >= score.value:
@@ -344,7 +362,10 @@ class Training:
             card = self.card().model_copy(update={"metrics": scores})
             with saving(self.job.run / "bundle"):
                 write_bundle(self.job.run / "bundle", self.model, self.prepared.tokenizers, card)
+            if self.copies:
+                self.copies.put_bundle(self.job.run / "bundle")
         self.save()
+        self.settle()
         self.tell("finished", outcome)
         return outcome
 
@@ -378,8 +399,19 @@ class Training:
         if self.workers.rank == 0:
             self.checkpoints.save(TrainingState(self.progress, tensors_of(self.model, self.optimizer)))
 
+    def settle(self) -> None:
+        """Wait until what rank 0 has saved is on the storage too."""
+        if self.copies:
+            self.copies.finish(self.workers.asked_to_stop)
+
+    def warn(self, message: str) -> None:
+        self.tell("warned", message)
+        self.workers.asked_to_stop()  # by which the news leave, while nothing else does
+
     def report(self, plan: Plan, since: Totals, rate: float, norm: float, seconds: float) -> None:
-        """Tell of the updates since the last report."""
+        """Tell of the updates since the last report, and what the storage said."""
+        if self.copies:
+            self.copies.tell()
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
         self.tell(
@@ -437,6 +469,15 @@ def differing(before: dict[str, object], now: dict[str, object], above: str = ""
         elif old != new and name not in FREE:
             changed.append(f"{name} ({old} -> {new})")
     return changed
+
+
+def other_data(before: Progress, now: Progress) -> str:
+    """How the data of two trainings differ; empty where they do not."""
+    if before.data != now.data:
+        return f"{before.data}, now {now.data}"
+    if before.fingerprint not in ("", now.fingerprint):
+        return f"{before.data} with fingerprint {before.fingerprint[:12]}, now {now.fingerprint[:12]}"
+    return ""
 
 
 # What may change when a run goes on: it says when to stop and what to keep, not what an update does.

@@ -38,6 +38,14 @@ class DevSet:
 
 
 @dataclass(frozen=True)
+class RunOnStorage:
+    """Where a run's checkpoints are put besides, and the command that may: see training/copies.py."""
+
+    uri: str
+    owner: str
+
+
+@dataclass(frozen=True)
 class TrainingJob:
     """One training: everything that a worker needs to know. Picklable."""
 
@@ -54,6 +62,7 @@ class TrainingJob:
     init_from: Path | None = None  # the bundle whose weights it starts from
     git_commit: str | None = None
     networks: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
+    stored: RunOnStorage | None = None
 
     @property
     def name(self) -> str:

@@ -13,6 +13,8 @@ from training.prepare import prepare, text_config
 from training.prepared import Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe
 from training.reports import DevSet, TrainingJob
+from training.storage import Storage
+from training.stored_runs import claim
 
 
 def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True) -> Prepared:
@@ -68,15 +70,23 @@ def job_for(
     run: str | None = None,
     resume: bool = False,
     tracking: str | None = None,
+    storage: Storage | None = None,
 ) -> TrainingJob:
-    """Everything that a training needs, its data prepared where that is missing."""
+    """Everything that a training needs, its data prepared where that is missing.
+
+    With a storage, the run's name is one that is free there too, and a run that is there can be resumed here.
+    """
+    if storage:
+        storage.check()
     dataset = open_dataset(data, data_root)
     recipe = load_recipe(recipe_name, settings, dataset.defaults)
     weights = networks(recipe)
-    folder = run_folder(runs, run or f"{Path(recipe_name).stem}-{dataset.name}", resume)
+    there = storage.names("runs") if storage else []
+    folder = run_folder(runs, run or f"{Path(recipe_name).stem}-{dataset.name}", resume, there)
     ready = prepare_for(recipe, dataset, prepared)
     start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
     folder.mkdir(parents=True, exist_ok=True)
+    stored = claim(storage, folder, resume) if storage else None
     (folder / "recipe.yaml").write_text(recipe.as_yaml(), encoding="utf-8")
     return TrainingJob(
         recipe=recipe,
@@ -92,6 +102,7 @@ def job_for(
         init_from=start,
         git_commit=git_commit(),
         networks=weights,
+        stored=stored,
     )
 
 
@@ -119,14 +130,15 @@ def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> 
     return folder.resolve()
 
 
-def run_folder(runs: Path, name: str, resume: bool) -> Path:
-    """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ..."""
+def run_folder(runs: Path, name: str, resume: bool, elsewhere: Sequence[str] = ()) -> Path:
+    """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ...
+
+    `elsewhere`: the names of the runs on the storage, which count as those in the folder do.
+    """
     check_run_name(name)
-    numbers = {
-        int(match[1] or 1)
-        for path in runs.glob(f"{name}*")
-        if (match := re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", path.name)) and path.is_dir()
-    }
+    names = [*elsewhere, *(path.name for path in runs.glob(f"{name}*") if path.is_dir())]
+    matches = [re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", found) for found in names]
+    numbers = {int(match[1] or 1) for match in matches if match}
     newest = max(numbers, default=0)
     if resume and not newest:
         raise TrainingError(str(runs / name), "there is no run of that name to resume", "start it without --resume")

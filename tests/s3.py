@@ -1,0 +1,112 @@
+"""An S3 server on loopback, a process of its own, behind a relay: another one that can be ended and started again, so
+that the server is away for a while and has lost nothing."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from urllib.request import Request, urlopen
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "tester",
+    "AWS_SECRET_ACCESS_KEY": "nothing-secret",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+RELAY = """
+import socket, sys, threading
+
+def pump(one, other):
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+    except OSError:
+        pass
+    for end in (one, other):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    caller, _ = door.accept()
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    for ends in ((caller, server), (server, caller)):
+        threading.Thread(target=pump, args=ends, daemon=True).start()
+"""
+
+
+class S3Server:
+    """moto's server with a bucket named `bucket`."""
+
+    def __init__(self) -> None:
+        self.inner, self.port = _free_port(), _free_port()
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.inner)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _wait_for(self.inner)
+        urlopen(Request(f"http://127.0.0.1:{self.inner}/bucket", method="PUT"), timeout=10).close()
+        self.relay: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def uri(self, prefix: str, bucket: str = "bucket") -> str:
+        return f"s3://{bucket}/{prefix}?endpoint_override=127.0.0.1:{self.port}&scheme=http"
+
+    def start(self) -> None:
+        """Let it be reached."""
+        self.relay = subprocess.Popen([sys.executable, "-c", RELAY, str(self.port), str(self.inner)])
+        _wait_for(self.port)
+
+    def stop(self) -> None:
+        """Cut off every connection; new ones are refused."""
+        assert self.relay is not None
+        self.relay.kill()
+        self.relay.wait()
+
+    def refuse_everybody(self) -> None:
+        """Have the server ask for rights, which nobody has."""
+        body = Request(
+            f"http://127.0.0.1:{self.inner}/moto-api/reset-auth", data=b"0", headers={"Content-Type": "text/plain"}
+        )
+        urlopen(body, timeout=10).close()
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """A server, with credentials for it in this process's environment and in those of its children."""
+    before = {name: os.environ.get(name) for name in CREDENTIALS}
+    os.environ.update(CREDENTIALS)
+    server = S3Server()
+    try:
+        yield server
+    finally:
+        server.stop()
+        server.server.send_signal(signal.SIGKILL)
+        server.server.wait()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        return int(any_port.getsockname()[1])
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

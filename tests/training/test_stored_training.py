@@ -1,0 +1,327 @@
+"""A training whose checkpoints go through a storage: it loses nothing that was put there, and goes on anywhere."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+import seq2seq
+from seq2seq.errors import DamagedError, StorageError, TrainingError
+from tests.s3 import S3Server, s3_server
+from tests.training.test_cluster import Heard
+from tests.training.test_loop import Impatient, Notes
+from tests.training.toy import SETTINGS, write_corpus
+from training.cluster import Group, train_on_ray
+from training.copies import Copies, whole_states
+from training.delivery import deliver, find, leave, receive
+from training.loop import train
+from training.reports import StepReport, TrainingJob
+from training.running import job_for
+from training.storage import Storage
+from training.stored_runs import Records
+
+FAST = ["training.save_minutes=0.0001"]  # a checkpoint at every update
+LONG = ["training.epochs=30", "training.patience=100", "training.save_minutes=0.005"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+def stored_job(
+    folder: Path, storage: Storage | None, run: str = "toy", resume: bool = False, settings: tuple[str, ...] = ()
+) -> TrainingJob:
+    """The toy training with what it writes in `folder`, but for the storage; its corpus lies beside that."""
+    corpus = folder.parent / "corpus"
+    if not corpus.exists():
+        corpus.mkdir()
+        write_corpus(corpus)
+    return job_for(
+        "rnnsearch", str(corpus / "toy.yaml"), [*SETTINGS, *settings],
+        prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume, storage=storage,
+    )  # fmt: skip
+
+
+def disk(tmp_path: Path, patience: float | None = None) -> Storage:
+    return Storage(str(tmp_path / "storage"), patience=patience)
+
+
+@pytest.mark.parametrize("updates", [7, 20])
+def test_a_driver_with_an_empty_disk_goes_on_from_the_storage(tmp_path: Path, updates: int) -> None:
+    expected = train(stored_job(tmp_path / "whole", None))
+    first = train(stored_job(tmp_path / "first", disk(tmp_path)), Impatient(updates), [Records(disk(tmp_path))])
+    assert first.signal == signal.SIGTERM
+    shutil.rmtree(tmp_path / "first")
+    notes = Notes()
+    job = stored_job(tmp_path / "second", disk(tmp_path), resume=True)
+    second = train(job, observers=[notes, Records(disk(tmp_path))])
+    assert notes.done == updates
+    assert second.weights_sha256 == expected.weights_sha256
+    disk(tmp_path).get("runs/toy/bundle", tmp_path / "bundle")
+    assert seq2seq.load(tmp_path / "bundle").card.weights_sha256 == expected.weights_sha256
+    (job.run / "mlflow.json").write_text("{}")
+    Records(disk(tmp_path)).started(job, None)  # type: ignore[arg-type]
+    third = stored_job(tmp_path / "third", disk(tmp_path), resume=True)
+    assert (third.run / "mlflow.json").read_text() == "{}"
+    assert train(third).weights_sha256 == expected.weights_sha256  # it was done: it is brought to its end again
+
+
+def test_the_storage_keeps_what_the_disk_keeps(tmp_path: Path) -> None:
+    settings = (*FAST, "training.epochs=6", "training.average=2", "training.keep_last=3")
+    job = stored_job(tmp_path / "here", disk(tmp_path), settings=settings)
+    train(job)
+    states = [path.name for path in sorted((job.run / "checkpoints").glob("state-*"))]
+    epochs = {path.stem for path in (job.run / "checkpoints").glob("epoch-*")}
+    there = disk(tmp_path).names("runs/toy/checkpoints")
+    assert len(states) == 3 and len(epochs) >= 2
+    assert [name for name in there if name.startswith("state-")][-2:] == states[-2:]  # one that waits may be left out
+    assert len([name for name in there if name.startswith("state-")]) == 3
+    progress = [json.loads((tmp_path / f"storage/runs/toy/checkpoints/{name}/progress.json").read_text())
+                for name in there if name.startswith("state-")]  # fmt: skip
+    kept = {f"epoch-{one['epoch']:04d}" for each in progress for one in each["progress"]["kept"]}
+    assert {name for name in there if name.startswith("epoch-")} == kept
+
+
+def test_a_new_run_is_new_on_the_storage_too(tmp_path: Path) -> None:
+    train(stored_job(tmp_path / "first", disk(tmp_path)), Impatient(3))
+    assert stored_job(tmp_path / "second", disk(tmp_path)).run.name == "toy-2"
+    with pytest.raises(TrainingError, match="no run of that name"):
+        stored_job(tmp_path / "third", disk(tmp_path), run="other", resume=True)
+
+
+def test_a_run_that_was_begun_without_a_storage_goes_on_with_one(tmp_path: Path) -> None:
+    expected = train(stored_job(tmp_path / "whole", None)).weights_sha256
+    train(stored_job(tmp_path / "here", None), Impatient(33))
+    notes = Notes()
+    outcome = train(stored_job(tmp_path / "here", disk(tmp_path), resume=True), observers=[notes])
+    assert (notes.done, outcome.weights_sha256) == (33, expected)
+
+
+def test_a_checkpoint_that_is_damaged_on_the_storage_is_passed_over(tmp_path: Path) -> None:
+    expected = train(stored_job(tmp_path / "whole", None)).weights_sha256
+    train(stored_job(tmp_path / "first", disk(tmp_path), settings=("training.keep_last=9",)), Impatient(31))
+    newest = tmp_path / "storage/runs/toy/checkpoints/state-000000031/tensors.safetensors"
+    with newest.open("r+b") as file:
+        file.seek(-9, os.SEEK_END)
+        file.write(b"x")
+    notes = Notes()
+    outcome = train(stored_job(tmp_path / "second", disk(tmp_path), resume=True), observers=[notes])
+    assert notes.done == 30 and outcome.weights_sha256 == expected
+    (said,) = notes.warnings
+    assert "tensors.safetensors: is damaged" in said and "Trying the checkpoint before" in said
+
+
+def test_another_recipe_or_other_data_is_refused_with_the_difference(tmp_path: Path) -> None:
+    train(stored_job(tmp_path / "first", disk(tmp_path)), Impatient(3))
+    with pytest.raises(TrainingError, match=r"training\.learning_rate \(0\.01 -> 0\.02\)"):
+        train(stored_job(tmp_path / "second", disk(tmp_path), resume=True, settings=("training.learning_rate=0.02",)))
+    job = stored_job(tmp_path / "third", disk(tmp_path), resume=True)
+    record = job.prepared / "prepared.json"
+    record.write_text(record.read_text() + " ")  # of the same name, and not the same
+    with pytest.raises(TrainingError, match=r"other data \(toy-\w+ with fingerprint \w{12}, now \w{12}\)"):
+        train(job)
+    write_corpus(tmp_path / "corpus", pairs=500)
+    with pytest.raises(TrainingError, match=r"other data \(toy-\w+, now toy-\w+\)"):
+        train(stored_job(tmp_path / "fourth", disk(tmp_path), resume=True))
+
+
+class AtUpdate(Notes):
+    """Does something once, when so many updates were reported."""
+
+    def __init__(self, update: int, act: Callable[[], None]) -> None:
+        super().__init__()
+        self.update, self.act = update, act
+
+    def step(self, report: StepReport) -> None:
+        if self.update <= report.update:
+            self.update = 1 << 60
+            self.act()
+
+
+def test_a_storage_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
+    expected = train(stored_job(tmp_path / "whole", None)).weights_sha256
+    place, away = tmp_path / "storage", tmp_path / "away"
+
+    def go() -> None:
+        place.rename(away)
+        threading.Timer(3, away.rename, [place]).start()
+
+    notes = AtUpdate(15, go)
+    outcome = train(stored_job(tmp_path / "here", disk(tmp_path), settings=tuple(FAST)), observers=[notes])
+    assert outcome.weights_sha256 == expected
+    assert notes.warnings and all("trying again in" in warning for warning in notes.warnings)
+    assert whole_states(disk(tmp_path), "runs/toy/checkpoints")[-1].endswith("-done")
+
+
+def test_a_storage_that_stays_away_ends_the_training_and_the_disk_has_it_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = train(stored_job(tmp_path / "whole", None)).weights_sha256
+    place, away = tmp_path / "storage", tmp_path / "away"
+    job = stored_job(tmp_path / "here", disk(tmp_path), settings=tuple(FAST))
+    monkeypatch.setenv("INTERLINEAR_STORAGE_PATIENCE", "1")
+    with pytest.raises(StorageError, match="the storage failed for 1 s"):
+        train(job, observers=[AtUpdate(15, lambda: place.rename(away) and None)])
+    newest = max((job.run / "checkpoints").glob("state-*")).name
+    away.rename(place)
+    notes = Notes()
+    outcome = train(stored_job(tmp_path / "here", disk(tmp_path), resume=True), observers=[notes])
+    assert newest == f"state-{notes.done:09d}" and outcome.weights_sha256 == expected
+
+
+def test_a_run_that_another_command_took_over_stops(tmp_path: Path) -> None:
+    def take_over() -> None:
+        stored_job(tmp_path / "there", disk(tmp_path), resume=True)
+
+    job = stored_job(tmp_path / "here", disk(tmp_path), settings=tuple(FAST))
+    with pytest.raises(StorageError, match=r"runs/toy: another command has taken this run over \("):
+        train(job, observers=[AtUpdate(15, take_over)])
+
+
+def test_a_state_that_waits_gives_way_to_a_newer_one_and_weights_do_not(tmp_path: Path) -> None:
+    job = stored_job(tmp_path / "here", disk(tmp_path))
+    assert job.stored is not None
+    copies = Copies(job.stored, job.name, job.run / "checkpoints", 9, print)
+    (tmp_path / "storage").rename(tmp_path / "away")
+    for number in range(1, 6):
+        state = job.run / f"checkpoints/state-{number}"
+        state.mkdir(parents=True)
+        kept = [{"epoch": number}]
+        (state / "progress.json").write_text(json.dumps({"progress": {"kept": kept}}))
+        weights = job.run / f"checkpoints/epoch-{number:04d}.safetensors"
+        weights.touch()
+        copies.put_weights(weights)
+        copies.put_state(state)
+    assert copies.needs(job.run / "checkpoints/state-5") and not copies.needs(job.run / "checkpoints/state-2")
+    (tmp_path / "away").rename(tmp_path / "storage")
+    copies.finish(lambda: None)
+    there = disk(tmp_path).names("runs/toy/checkpoints")
+    assert [name for name in there if name.startswith("state-")] == ["state-5"]
+    assert [name for name in there if name.startswith("epoch-")] == ["epoch-0005"]  # whose state is there
+    assert not copies.needs(job.run / "checkpoints/state-5")
+
+
+def test_a_node_fetches_once_what_several_workers_ask_for(tmp_path: Path) -> None:
+    job = stored_job(tmp_path / "driver", disk(tmp_path))
+    network = tmp_path / "network.safetensors"
+    network.write_bytes(b"weights")
+    train(replace(job, stored=None))
+    job = replace(job, networks={"image": network}, init_from=job.run / "bundle")
+    delivery = deliver(job, disk(tmp_path))
+    assert deliver(job, disk(tmp_path)) == delivery
+    shutil.rmtree(tmp_path / "driver")
+    network.unlink()
+    with ThreadPoolExecutor(4) as pool:
+        here = list(pool.map(lambda _: receive(job, delivery, "node", print), range(4)))
+    assert all(each == here[0] for each in here)
+    assert here[0].prepared.name == job.prepared.name and here[0].networks["image"].read_bytes() == b"weights"
+    assert here[0].init_from is not None and seq2seq.load(here[0].init_from)
+    before = here[0].prepared.stat().st_ino
+    ids = here[0].prepared / "train.source.ids.npy"
+    assert receive(job, delivery, "node", print).prepared.stat().st_ino == before
+    ids.write_bytes(b"cut")  # what is damaged in the cache is fetched anew
+    assert receive(job, delivery, "node", print).prepared.stat().st_ino != before and ids.stat().st_size > 3
+    shutil.rmtree(here[0].prepared)
+    shard = tmp_path / "storage" / delivery.prepared / "train.source.ids.npy"
+    shard.unlink()
+    with pytest.raises(DamagedError, match=r"train\.source\.ids\.npy: is missing"):
+        receive(job, delivery, "node", print)
+
+
+def test_a_node_that_does_not_see_what_the_driver_sees_is_named(tmp_path: Path) -> None:
+    job = stored_job(tmp_path / "driver", None)
+    delivery = leave(job)
+    find(job, delivery, "10.0.0.2")
+    with pytest.raises(
+        TrainingError, match=r"node 10\.0\.0\.2: it does not see the run's folder .* Give --storage URI"
+    ):
+        find(replace(job, run=tmp_path / "elsewhere"), delivery, "10.0.0.2")
+    record = job.prepared / "prepared.json"
+    record.write_text(record.read_text() + " ")
+    with pytest.raises(TrainingError, match=r"node 10\.0\.0\.2: it sees other data than the driver \("):
+        find(job, delivery, "10.0.0.2")
+    record.unlink()
+    with pytest.raises(TrainingError, match=r"node 10\.0\.0\.2: it sees no prepared data in "):
+        find(job, delivery, "10.0.0.2")
+
+
+def a_worker() -> psutil.Process:
+    return next(p for p in psutil.Process().children(recursive=True) if "ray::RayTrainW" in p.name())
+
+
+@pytest.mark.slow
+def test_workers_without_a_common_disk_survive_a_kill_and_a_storage_that_is_away(s3: S3Server, tmp_path: Path) -> None:
+    whole = train_on_ray(stored_job(tmp_path / "whole", None, settings=tuple(LONG)), Group(2, 2), [])
+
+    storage = Storage(s3.uri("killed"))
+    killed = Heard(lambda: a_worker().kill())
+    job = stored_job(tmp_path / "killed", storage, settings=tuple(LONG))
+    outcome = train_on_ray(job, Group(2, 2), [killed, Records(storage)])
+    assert killed.warnings == ["a worker ended; all go on from the newest checkpoint (restart 1)."]
+    assert outcome.weights_sha256 == whole.weights_sha256
+    assert outcome.bundle == job.run / "bundle"
+    assert seq2seq.load(outcome.bundle).card.weights_sha256 == whole.weights_sha256
+    assert not (job.run / "checkpoints").exists() and storage.names("runs/toy/checkpoints")
+    assert not [path for path in (tmp_path / "cache/runs").rglob("*") if path.is_file()]
+
+    def cut() -> None:
+        s3.stop()
+        threading.Timer(12, s3.start).start()
+
+    storage = Storage(s3.uri("away"))
+    away = Heard(cut)
+    outcome = train_on_ray(stored_job(tmp_path / "away", storage, settings=tuple(LONG)), Group(2, 2), [away])
+    assert outcome.weights_sha256 == whole.weights_sha256
+    assert away.warnings and all("the storage failed" in warning for warning in away.warnings)
+
+
+@pytest.mark.slow
+def test_a_driver_is_killed_and_another_one_with_nothing_on_its_disk_goes_on(s3: S3Server, tmp_path: Path) -> None:
+    """The command itself: kill -9 when the storage has a checkpoint, then the same with --resume in another folder."""
+    whole = train_on_ray(stored_job(tmp_path / "whole", None, settings=tuple(LONG)), Group(2, 2), [])
+    storage = Storage(s3.uri("driver"))
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd()), "INTERLINEAR_STORAGE": storage.uri}
+    command = [
+        sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", str(tmp_path / "corpus/toy.yaml"),
+        "--workers", "2", "--run", "toy", *(word for setting in [*SETTINGS, *LONG] for word in ("--set", setting)),
+    ]  # fmt: skip
+
+    def start(folder: Path, *more: str) -> "subprocess.Popen[str]":
+        folder.mkdir()
+        return subprocess.Popen(
+            [*command, *more], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    driver = start(tmp_path / "one")
+    deadline = time.monotonic() + 120
+    while not whole_states(storage, "runs/toy/checkpoints") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    tree = psutil.Process(driver.pid).children(recursive=True)
+    driver.kill()
+    driver.wait()
+    _, left = psutil.wait_procs(tree, 60)
+    assert left == []
+    newest = whole_states(storage, "runs/toy/checkpoints")[-1]
+    assert not newest.endswith("-done"), "the training was over before its driver was killed"
+    shutil.rmtree(tmp_path / "one")
+    shutil.rmtree(tmp_path / "cache")
+    out, err = start(tmp_path / "two", "--resume").communicate(timeout=200)
+    assert out.strip().splitlines()[-1] == whole.weights_sha256, err

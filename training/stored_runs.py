@@ -1,0 +1,69 @@
+"""Runs on a storage, as their driver sees them: which there are, whose each is, and what goes with it."""
+
+import json
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+from training.checkpoints import Checkpoints
+from training.copies import whole_states
+from training.reports import EpochReport, Outcome, RunOnStorage, Started, StepReport, TrainingJob
+from training.storage import Storage
+
+
+def claim(storage: Storage, folder: Path, resume: bool) -> RunOnStorage:
+    """Make the run of this folder's name ours: whoever wrote it until now stops at its next checkpoint.
+
+    A run that goes on gets what the storage has and the folder lacks of its records (recipe, MLflow's run), and the
+    storage the newest checkpoint where only the folder has it.
+    """
+    owner = f"{socket.gethostname()} {uuid4().hex[:12]}"
+    storage.write(f"runs/{folder.name}/owner.json", json.dumps({"owner": owner}).encode())
+    if resume:
+        _bring_records(storage, folder)
+        _put_newer(storage, folder)
+    return RunOnStorage(storage.uri, owner)
+
+
+def _bring_records(storage: Storage, folder: Path) -> None:
+    records = f"runs/{folder.name}/records"
+    if manifest := storage.manifest(records):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in manifest.files:
+            if not (folder / name).exists():
+                storage.get_file(records, name, folder / name)
+
+
+def _put_newer(storage: Storage, folder: Path) -> None:
+    """Put the newest whole checkpoint of the folder, if the storage has none as new."""
+    above, checkpoints = f"runs/{folder.name}/checkpoints", Checkpoints(folder, keep=1)
+    there = whole_states(storage, above)
+    state = checkpoints.newest_whole()
+    if state is None or (there and state.name <= there[-1]):
+        return
+    for path in map(checkpoints.weights_path, checkpoints.epochs_of(state)):
+        if path.is_file():
+            storage.put(f"{above}/{path.stem}", {path.name: path})
+    storage.put(f"{above}/{state.name}", state)
+
+
+class Records:
+    """The driver's observer: what stands in the run's folder when the training has begun goes to the storage.
+
+    It comes after the one that writes MLflow's record there.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def started(self, job: TrainingJob, start: Started) -> None:
+        files = {path.name: path for path in job.run.iterdir() if path.is_file() and not path.name.startswith(".")}
+        self.storage.put(f"runs/{job.name}/records", files)
+
+    def step(self, report: StepReport) -> None: ...
+
+    def epoch(self, report: EpochReport) -> None: ...
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
