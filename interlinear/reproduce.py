@@ -292,20 +292,40 @@ def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], o
 
 
 def draw(found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path) -> None:
-    """The first table's scores with their intervals, and its systems' learning curves."""
+    """The first table's scores with their intervals, BLEU by length, and its systems' learning curves."""
+    import numpy as np
+
     from seq2seq.figures.curves import Curve, Panel, learning_curves
+    from seq2seq.figures.lengths import FEWEST, bleu_by_length, by_length
     from seq2seq.figures.systems import SystemScore, system_comparison
+    from seq2seq.metrics.catalogue import chosen
 
     for one in found:
         if len(one.rows) > 1:
             scores = [SystemScore(row.system, row.ours, row.low, row.high, row.p_value) for row in one.rows]
             title = f"{one.metric.upper()}, {one.data}, {one.test}"
             system_comparison(scores, title, folder / f"{one.group}.{one.test}.{one.metric}.svg")
+        runs = {
+            row.system: [
+                result.tests[one.test]
+                for result in results
+                if (result.place.group, result.place.system) == (one.group, row.system)
+            ]
+            for row in one.rows
+        }
+        first = next(iter(runs.values()))[0]
+        if one.metric == "bleu" and sum(length > 0 for length in first.lengths) >= FEWEST:
+            (bleu,) = chosen([one.metric], first.reading)
+            lines = [  # of several seeds together
+                by_length(system, first.lengths, bleu, np.sum([judged.of(one.metric) for judged in own], axis=0))
+                for system, own in runs.items()
+            ]
+            bleu_by_length(lines, folder / f"{one.group}.{one.test}.lengths.svg")
     for group in dict.fromkeys(one.group for one in found):
         own = [result for result in results if result.place.group == group]
         systems = dict.fromkeys(result.place.system for result in own)
-        bleu = [
+        learnt = [
             Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in own if r.place.system == name))
             for name in systems
         ]
-        learning_curves([Panel("dev BLEU", tuple(bleu))], folder / f"{group}.curves.svg")
+        learning_curves([Panel("dev BLEU", tuple(learnt))], folder / f"{group}.curves.svg")

@@ -61,6 +61,7 @@ def test_a_table_grows_run_by_run_and_nothing_is_trained_twice(folder: Path, cap
     assert bleu["rows"][0]["ours"] == pytest.approx(result["tests"]["test"]["scores"]["bleu"]["score"])
     assert len(result["tests"]["test"]["statistics"]["bleu"]) == 40 and len(result["curve"]) == 2
     assert "<svg" in (folder / "out/paper/toy.test.bleu.svg").read_text()
+    assert "<svg" in (folder / "out/paper/toy.test.lengths.svg").read_text()
 
 
 def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
