@@ -1,0 +1,114 @@
+"""docker-compose.yml: by its schema, by linters, and as `deploy.local` reads it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.local import images
+from deploy.local.compose import read
+from seq2seq.errors import CallError
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+FILES = ["docker-compose.yml", "docker-compose.gpu.yml"]
+STACK = read(ROOT / "docker-compose.yml", {})
+
+
+def passes(*words: str | Path) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_files_are_what_the_compose_specification_says():
+    passes(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", *FILES)
+
+
+def test_the_security_linter_finds_nothing_high():
+    passes(BIN / "compose-lint", "docker-compose.yml")
+
+
+def test_yaml_is_tidy():
+    passes(BIN / "yamllint", "--strict", *FILES, "deploy")
+
+
+def test_prometheus_reads_its_configuration():
+    if not shutil.which("promtool"):
+        pytest.skip("promtool is not here: apt-get install prometheus")
+    passes("promtool", "check", "config", "deploy/prometheus/prometheus.yml")
+
+
+@pytest.mark.parametrize("name", STACK.services)
+def test_every_service_is_hardened_and_its_ports_stay_on_this_machine(name):
+    service = STACK.services[name]  # that it is read-only and without capabilities is in the model's types
+    assert service.user.split(":")[0] not in ("0", "root")
+    assert {port.host for port in service.ports} <= {"127.0.0.1"}
+    assert service.deploy.resources["limits"]["memory"] and service.deploy.resources["limits"]["cpus"]
+    assert service.entrypoint or service.command, "what it runs is said, not left to an image"
+    _, _, tag = service.image.partition(":")
+    assert tag and tag != "latest"
+
+
+def test_no_secret_stands_in_the_environment():
+    for service in STACK.services.values():
+        for name, value in service.environment.items():
+            if any(word in name for word in ("PASSWORD", "SECRET", "TOKEN", "KEY")):
+                assert value.startswith(("/run/secrets/", "/var/lib/interlinear/")), name
+
+
+def test_what_a_service_uses_is_declared():
+    for service in STACK.services.values():
+        assert {secret.source for secret in service.secrets} <= STACK.secrets.keys()
+        assert {config.source for config in service.configs} <= STACK.configs.keys()
+        for volume in service.volumes:
+            assert volume.source in STACK.volumes or (ROOT / volume.source).exists(), volume.source
+    for config in STACK.configs.values():
+        assert (ROOT / config.file).is_file()
+
+
+def test_services_come_after_what_they_need():
+    order = [name for name, _ in STACK.in_order(None)]
+    assert order.index("postgres") < order.index("mlflow") < order.index("ray-head") < order.index("ray-worker")
+    assert "service" not in order and "service" in [name for name, _ in STACK.in_order("serve")]
+    assert [name for name, _ in STACK.in_order(None, ("service",))] == ["postgres", "mlflow", "service"]
+    with pytest.raises(CallError, match="nobody: there is no such service"):
+        list(STACK.in_order(None, ("nobody",)))
+
+
+def test_variables_are_filled_in_as_compose_does(tmp_path):
+    model = {"INTERLINEAR_MODEL": "models:/other@champion", "SECRETS": "", "RAY_WORKERS": "3"}
+    stack = read(ROOT / "docker-compose.yml", model)
+    assert "--model=models:/other@champion" in stack.services["service"].command
+    assert "--model=models:/de-en@champion" in STACK.services["service"].command
+    assert stack.secrets["ray_token"].file == Path("secrets/ray_token"), ":- takes the default for what is empty too"
+    assert stack.services["ray-worker"].deploy.replicas == 3
+    assert 'PGPASSWORD="$(cat ' in STACK.services["mlflow"].command[-1], "$$ is one dollar"
+    cpu = {"TORCH_INDEX": "${TORCH_INDEX-https://download.pytorch.org/whl/cpu}"}
+    assert yaml.safe_load((ROOT / FILES[0]).read_text())["services"]["service"]["build"]["args"] == cpu
+    assert read(ROOT / FILES[0], {"TORCH_INDEX": ""}).services["service"].build["args"] == {"TORCH_INDEX": ""}
+
+
+def test_what_the_local_stack_cannot_follow_is_refused(tmp_path):
+    content = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    changed = tmp_path / "docker-compose.yml"
+
+    content["services"]["mlflow"]["network_mode"] = "host"
+    changed.write_text(yaml.safe_dump(content))
+    with pytest.raises(CallError, match=r"services\.mlflow\.network_mode: extra inputs are not permitted"):
+        read(changed, {})
+
+    del content["services"]["mlflow"]["network_mode"]
+    content["services"]["mlflow"]["environment"]["NEW"] = "${NOT_SET}"
+    changed.write_text(yaml.safe_dump(content))
+    with pytest.raises(CallError, match="the variable NOT_SET is not set"):
+        read(changed, {})
+
+
+def test_our_services_find_the_images_environment():
+    environment = images.environment(STACK.services["ray-head"], ROOT / "Dockerfile")
+    assert environment["HOME"] == "/home/interlinear" and environment["XDG_CACHE_HOME"] == "/var/cache/interlinear"
+    assert environment["RAY_AUTH_MODE"] == "token" and environment["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
+    assert "HOME" not in images.environment(STACK.services["postgres"], ROOT / "Dockerfile")

@@ -1,0 +1,76 @@
+"""The Dockerfile: linted, pinned, without root; its context is a wheel's parts and nothing else."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+
+
+def stage(name: str) -> str:
+    """The instructions of a stage of the Dockerfile."""
+    (found,) = [part for part in re.split(r"^(?=FROM )", DOCKERFILE, flags=re.M) if f" AS {name}\n" in part]
+    return found
+
+
+def test_hadolint_has_nothing_to_say():
+    done = subprocess.run([BIN / "hadolint", ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_shell_scripts_are_shell():
+    subprocess.run(["sh", "-n", ROOT / "docker" / "secrets.sh"], check=True)
+
+
+@pytest.mark.parametrize("target", ["train", "serve", "tracking"])
+def test_every_target_runs_without_root_and_says_whether_it_is_well(target):
+    assert stage(target).startswith("FROM runtime AS "), "the stage that has the user"
+    assert "HEALTHCHECK " in stage(target) and "USER" not in stage(target)
+    assert re.search(r"^USER 10001:10001$", stage("runtime"), re.M)
+
+
+def test_every_image_that_is_started_from_has_a_version():
+    assert re.search(r"^ARG BASE=python:\d+\.\d+\.\d+-slim-bookworm$", DOCKERFILE, re.M)
+    stages = set(re.findall(r" AS (\S+)$", DOCKERFILE, re.M))
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)) <= {*stages, "${BASE}"}
+
+
+def test_requirements_are_those_of_pyproject():
+    def printed(*words: str) -> list[str]:
+        command = [sys.executable, ROOT / "docker" / "requirements.py", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
+
+    serve, train, tracking = printed("serve"), printed("train", "serve"), printed("--only", "tracking")
+    assert any(line.startswith("torch") for line in serve) and any(line.startswith("fastapi") for line in serve)
+    assert not any(line.startswith("ray") for line in serve) and any(line.startswith("ray[") for line in train)
+    assert set(serve) < set(train)
+    assert [re.match(r"[\w-]+", line)[0] for line in tracking] == ["mlflow", "psycopg"]
+
+
+def test_the_context_has_a_wheels_parts_and_nothing_else():
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert lines[0] == "*" and all(line.startswith("!") or line == "**/__pycache__" for line in lines[1:])
+    allowed = {line.removeprefix("!") for line in lines[1:] if line.startswith("!")}
+    wheel = re.search(r"only-include = \[(.*)\]", (ROOT / "pyproject.toml").read_text())[1]
+    assert {part.strip(' "') for part in wheel.split(",")} <= allowed
+    assert all((ROOT / path).exists() for path in allowed)
+
+
+def test_secrets_are_made_once_and_only_their_folders_owner_gets_at_them(tmp_path):
+    folder = tmp_path / "secrets"
+    make = [ROOT / "docker" / "secrets.sh", folder]
+    subprocess.run(make, check=True)
+    first = {path.name: path.read_text() for path in folder.iterdir()}
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o444}
+    random = [text for name, text in first.items() if name != "mlflow_credentials"]
+    assert len(set(random)) == len(random) == 5 and all(re.fullmatch(r"[0-9a-f]{64}", text) for text in random)
+    assert f"mlflow_tracking_password = {first['mlflow_password']}\n" in first["mlflow_credentials"]
+
+    subprocess.run(make, check=True)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == first
