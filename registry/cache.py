@@ -12,9 +12,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from registry.address import address, database_of, without_password
 from registry.cache_folder import cache_folder
 from registry.names import FolderName, Located, ModelName, bundle_in, bundle_of, fetch, parse
-from registry.store import Kept, Store, address, database_of, without_password
+from registry.store import Kept, Store
 from seq2seq.errors import BundleError, RegistryError, UnknownModelError
 
 

@@ -5,39 +5,35 @@ import logging
 import os
 import re
 import shutil
-import socket
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import mlflow
-import pandas as pd
 import requests
 from mlflow.entities import LoggedModel, LoggedModelStatus, Run
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
-from mlflow.models import Model, ModelSignature
+from mlflow.models import Model
 from mlflow.store.entities import PagedList
-from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+from registry.address import address, database_of, reach, user, without_password
+from registry.describing import example, requirements, signature, tags_of
 from registry.names import AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
 from seq2seq.errors import CallError, RegistryAwayError, RegistryError, UnknownModelError
 
 if TYPE_CHECKING:
-    from seq2seq.bundle import Card
+    pass
 
 _T = TypeVar("_T")
 
-DEFAULT_TRACKING = "sqlite:///mlflow.db"
 CHAMPION = "champion"
 TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # so that MLflow's page shows runs and curves at once
 LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
@@ -45,14 +41,9 @@ LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
 # What an artifact's address may be besides a folder and the tracking server's own store.
 _OBJECT_STORES = ("s3", "gs", "abfss", "wasbs", "hdfs")
 
-_GREETINGS = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
-
 # How MLflow says that it does not know, or not let, whoever asks.
 _UNKNOWN_USER = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
 _CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this"
-
-_REACH = 5.0  # seconds until a store that does not answer counts as unreachable
-_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 @dataclass(frozen=True)
@@ -93,6 +84,21 @@ class ModelRecord:
     dev_bleu: float | None
 
 
+@dataclass(frozen=True)
+class Promotion:
+    """Why an alias shall point to another version. `figures`: by how much that one is better, and on what."""
+
+    instead_of: str | None
+    why: str | None = None
+    figures: str | None = None
+
+    def tags(self, version: str) -> dict[str, str]:
+        """What the version keeps of it. What an earlier promotion has said is written over."""
+        said = {"why": self.why or "-", "figures": self.figures or "-"}
+        before = "-" if self.instead_of in (None, version) else str(self.instead_of)
+        return {"by": user(), "at": datetime.now(UTC).isoformat(timespec="seconds"), "instead_of": before, **said}
+
+
 class Store:
     """One MLflow store, by its address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
 
@@ -106,7 +112,7 @@ class Store:
         Raises CallError for an address of no known kind, RegistryError when nothing answers there.
         """
         self.uri = address(tracking)
-        self.artifacts = _reach(self.uri, create)
+        self.artifacts = reach(self.uri, create)
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
         # MLflow's own patience is four minutes; the user's settings stay.
@@ -179,7 +185,7 @@ class Store:
                 run.info.experiment_id,
                 LOGGED_AS,
                 source_run_id=run_id,
-                tags=_tags(card) | dict(tags or {}),
+                tags=tags_of(card) | dict(tags or {}),
                 params=run.data.params,
             )
             with _current(self.uri):
@@ -190,9 +196,9 @@ class Store:
                     model_id=made.model_id,
                     python_model=str(Path(__file__).with_name("pyfunc.py")),
                     artifacts={"bundle": str(named)},
-                    signature=_signature(card),
-                    input_example=_example(card),
-                    pip_requirements=_requirements(),
+                    signature=signature(card),
+                    input_example=example(card),
+                    pip_requirements=requirements(),
                 )
         return Logged(made.model_id, run_id, read_readme(bundle))
 
@@ -222,13 +228,34 @@ class Store:
                 self.client.set_registered_model_alias(name, CHAMPION, made.version)
             return str(made.version)
 
-    def promote(self, name: str, version: str, alias: str = CHAMPION) -> None:
-        """Let an alias point to a version. Raises RegistryError for a name or version that is not registered."""
+    def pointed_to(self, name: str, version: str, alias: str = CHAMPION) -> str | None:
+        """The version that an alias points to, where another may take its place; None where the alias is new.
+
+        Raises RegistryError for a name or version that is not registered, CallError for what cannot be one.
+        """
         parsed = parse(f"models:/{name}/{version}")
         if not isinstance(parsed, VersionName) or not isinstance(parse(f"models:/{name}@{alias}"), AliasName):
             raise CallError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
         self._version(parsed)
+        present = self._model(name).aliases.get(alias)
+        return None if present is None else str(present)
+
+    def promote(self, name: str, version: str, alias: str = CHAMPION, promotion: "Promotion | None" = None) -> None:
+        """Let an alias point to a version, which then says in its tags who did it, when and why.
+
+        Raises as `pointed_to`, and RegistryError where the alias points no more to what was to be replaced.
+        """
+        present = self.pointed_to(name, version, alias)
+        promotion = promotion or Promotion(present)
+        if promotion.instead_of != present:
+            raise RegistryError(
+                f"models:/{name}@{alias}",
+                f"somebody has let it point to version {present} in the meantime",
+                "look at that one, and promote again",
+            )
         with self.errors():
+            for key, value in promotion.tags(version).items():
+                self.client.set_model_version_tag(name, version, f"{alias}.{key}", value)
             self.client.set_registered_model_alias(name, alias, version)
 
     def list_models(self) -> list[ModelRecord]:
@@ -345,20 +372,6 @@ class Store:
         return Kept(name, version, location, None)
 
 
-def address(tracking: str | None) -> str:
-    """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`."""
-    return tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
-
-
-def without_password(uri: str) -> str:
-    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", uri)
-
-
-def database_of(uri: str) -> Path:
-    """The file of a SQLite address."""
-    return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
-
-
 def _away(error: Exception) -> bool:
     """Whether the same may succeed later: nothing answered, or an answer that says so."""
     if isinstance(error, MlflowException):
@@ -377,50 +390,6 @@ def _current(uri: str) -> Iterator[None]:
         yield
     finally:
         mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None unsets it
-
-
-def _reach(uri: str, create: bool) -> Path | None:
-    """See, within seconds, that a store answers; returns the folder for artifacts where the store is a database."""
-    address = urlsplit(uri)
-    scheme = address.scheme.partition("+")[0]
-    if scheme == "sqlite":
-        database = database_of(uri)
-        _check_sqlite(database, uri, create)
-        return database.resolve().parent / "mlartifacts"
-    if scheme not in ("http", "https", *_PORTS) or not address.hostname:
-        raise CallError(
-            uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://..."
-        )
-    try:
-        if scheme in _PORTS:
-            socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
-            return Path("mlartifacts").resolve()
-        with requests.get(f"{uri.rstrip('/')}/health", timeout=_REACH, stream=True):
-            pass  # any answer will do: what it means is MLflow's to say
-    except (OSError, requests.RequestException) as error:
-        if isinstance(error, requests.exceptions.SSLError):
-            return None  # it answers; whether its certificate is trusted, MLflow's own settings say
-        where = f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
-        raise RegistryError(
-            where, "the tracking store does not answer", "start it or name another: --tracking"
-        ) from error
-    return None
-
-
-def _check_sqlite(database: Path, uri: str, create: bool) -> None:
-    # MLflow tries a file that it cannot open again and again, for minutes.
-    if not database.exists():
-        if not create:
-            raise RegistryError(uri, "there is no such store", "name the store by --tracking, or train first")
-        if not database.resolve().parent.is_dir():
-            raise RegistryError(uri, f"there is no folder {database.resolve().parent}", "make it or name another")
-    try:
-        with closing(
-            sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)
-        ) as file:
-            file.execute("select count(*) from sqlite_master")
-    except sqlite3.Error as error:
-        raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
 
 
 def _pages(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
@@ -449,48 +418,3 @@ def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
         dataset=made.tags.get("dataset"),
         dev_bleu=float(bleu) if bleu else None,
     )
-
-
-def _tags(card: "Card") -> dict[str, str]:
-    """What one looks for in a list of models; the whole record lies in the bundle's model.json."""
-    tags = {
-        "task": card.task,
-        "languages": "-".join(dict.fromkeys(card.languages.values())),
-        "recipe": card.recipe.get("name"),
-        "dataset": card.data.get("name"),
-        "git_commit": card.git_commit,
-        "weights_sha256": card.weights_sha256,
-    }
-    if bleu := card.metrics.get("dev_bleu"):
-        tags |= {"dev_bleu": f"{bleu.score:.2f}", "dev_bleu_signature": bleu.signature}
-    return {key: str(value) for key, value in tags.items() if value}
-
-
-def _signature(card: "Card") -> ModelSignature:
-    """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns, of
-    which any but one may be left out, and pictures are the bytes of their files."""
-    kinds = {name: DataType.string if name in card.model.texts else DataType.binary for name in card.model.sources}
-    columns: list[ColSpec | TensorSpec] = (
-        [ColSpec(kind, name, required=False) for name, kind in kinds.items()]
-        if len(kinds) > 1
-        else [ColSpec(DataType.string)]
-    )
-    return ModelSignature(
-        inputs=Schema(columns),
-        outputs=Schema([ColSpec(DataType.string)]),
-        params=ParamSchema([ParamSpec("beam_size", DataType.long, card.search.beam)]),
-    )
-
-
-def _example(card: "Card") -> pd.DataFrame:
-    """One row of texts in the source's language, so that the example says what goes in."""
-    return pd.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts})
-
-
-def _requirements() -> list[str]:
-    """This project, where it is installed, and what a bundle is read with, each at the version that made it."""
-    found = []
-    for package in ("interlinear", "mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy", "pillow"):
-        with suppress(PackageNotFoundError):
-            found.append(f"{package}=={version(package).partition('+')[0]}")
-    return found

@@ -7,7 +7,6 @@ in can go on with it. Nothing but text passes to the cluster: it has its own Pyt
 
 import asyncio
 import base64
-import getpass
 import logging
 import os
 import shlex
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from registry.address import user
 from seq2seq.errors import CallError, TrainingError
 from training.package import DATA, Package, unzipped
 from training.running import check_run_name
@@ -382,9 +382,6 @@ def call_for(package: Package, run: str | None, options: Sequence[str], resume: 
     """What is asked for of a package. Raises CallError for a name that cannot be a run's."""
     check_run_name(run or package.name)
     kept = base64.b64encode(package.zipped()).decode() if package.files else None
-    user = None
-    with suppress(OSError, KeyError):  # a container's user need not have a name
-        user = getpass.getuser()
     return Call(
         run=run or package.name,
         recipe=package.recipe,
@@ -392,7 +389,7 @@ def call_for(package: Package, run: str | None, options: Sequence[str], resume: 
         options=tuple(options),
         resume=resume,
         folder=folder,
-        user=user,
+        user=user(),
         package=kept if kept and len(kept) <= KEPT else None,
         packed=tuple(package.files),
         texts=package.texts,

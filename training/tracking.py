@@ -6,12 +6,10 @@ again (sending.py), and at the end a store that is away is waited for, for a whi
 command at once.
 """
 
-import getpass
 import json
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +18,7 @@ from typing import Any
 from mlflow.entities import Dataset, DatasetInput, InputTag, Param
 from pydantic import ValidationError
 
+from registry.address import user
 from registry.curves import (
     DEV_BLEU,
     DEV_PERPLEXITY,
@@ -254,8 +253,7 @@ def _tags(job: TrainingJob) -> dict[str, str]:
     }
     if job.git_commit:
         tags |= {"git_commit": job.git_commit, "mlflow.source.git.commit": job.git_commit}
-    with suppress(OSError, KeyError):  # a container's user need not have a name
-        tags["mlflow.user"] = getpass.getuser()
+    tags["mlflow.user"] = user()
     return tags
 
 

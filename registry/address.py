@@ -1,0 +1,83 @@
+"""Where a store is: its address, whether it answers, and who asks it."""
+
+import getpass
+import os
+import re
+import socket
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import requests
+
+from seq2seq.errors import CallError, RegistryError
+
+DEFAULT_TRACKING = "sqlite:///mlflow.db"
+_REACH = 5.0  # seconds until a store that does not answer counts as unreachable
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+
+
+def address(tracking: str | None) -> str:
+    """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`."""
+    return tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+
+
+def user() -> str:
+    """Who does this: the name that MLflow knows him by, else the machine's."""
+    with suppress(OSError, KeyError):  # a container's user need not have a name
+        return os.environ.get("MLFLOW_TRACKING_USERNAME") or getpass.getuser()
+    return f"user {os.getuid()}"
+
+
+def without_password(uri: str) -> str:
+    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", uri)
+
+
+def database_of(uri: str) -> Path:
+    """The file of a SQLite address."""
+    return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
+
+
+def reach(uri: str, create: bool) -> Path | None:
+    """See, within seconds, that a store answers; returns the folder for artifacts where the store is a database."""
+    address = urlsplit(uri)
+    scheme = address.scheme.partition("+")[0]
+    if scheme == "sqlite":
+        database = database_of(uri)
+        _check_sqlite(database, uri, create)
+        return database.resolve().parent / "mlartifacts"
+    if scheme not in ("http", "https", *_PORTS) or not address.hostname:
+        raise CallError(
+            uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://..."
+        )
+    try:
+        if scheme in _PORTS:
+            socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
+            return Path("mlartifacts").resolve()
+        with requests.get(f"{uri.rstrip('/')}/health", timeout=_REACH, stream=True):
+            pass  # any answer will do: what it means is MLflow's to say
+    except (OSError, requests.RequestException) as error:
+        if isinstance(error, requests.exceptions.SSLError):
+            return None  # it answers; whether its certificate is trusted, MLflow's own settings say
+        where = f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
+        raise RegistryError(
+            where, "the tracking store does not answer", "start it or name another: --tracking"
+        ) from error
+    return None
+
+
+def _check_sqlite(database: Path, uri: str, create: bool) -> None:
+    # MLflow tries a file that it cannot open again and again, for minutes.
+    if not database.exists():
+        if not create:
+            raise RegistryError(uri, "there is no such store", "name the store by --tracking, or train first")
+        if not database.resolve().parent.is_dir():
+            raise RegistryError(uri, f"there is no folder {database.resolve().parent}", "make it or name another")
+    try:
+        with closing(
+            sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)
+        ) as file:
+            file.execute("select count(*) from sqlite_master")
+    except sqlite3.Error as error:
+        raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
