@@ -148,7 +148,7 @@ def test_nothing_is_cleaned_unless_it_is_asked_for(tmp_path: Path):
 
 
 def test_nothing_left(tmp_path: Path):
-    with pytest.raises(DataError, match="no pair is left: .* 0 over 4 tokens, 2 left out by cleaning"):
+    with pytest.raises(DataError, match=r"no pair is left: .* 0 over 4 tokens, 2 left out by cleaning"):
         prepared(data_set(tmp_path, [(b"a", b"b"), (b"c", b"d")], min_characters=2), tmp_path / "p")
 
 
