@@ -1,6 +1,9 @@
 """Preparing data: the verb `prepare`."""
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from interlinear.arguments import DataRoot, PreparedFolder, RecipeName, Settings, TrainingData
 
@@ -11,11 +14,22 @@ def prepare(
     settings: Settings = None,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
+    address: Annotated[
+        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
+    ] = None,
 ) -> None:
-    """Learn vocabularies and turn a data set into ids, once; prints the folder."""
+    """Learn vocabularies and turn a data set into ids, once; prints the folder. On a Ray cluster the same command goes
+    on where it was stopped."""
     from training.dataset import open_dataset
     from training.recipe import load_recipe
     from training.running import prepare_for
 
     dataset = open_dataset(data, data_root)
-    print(prepare_for(load_recipe(recipe, settings or (), dataset.defaults), dataset, prepared).folder)
+    read = load_recipe(recipe, settings or (), dataset.defaults)
+    if address is None:
+        print(prepare_for(read, dataset, prepared).folder)
+        return
+    from training.cluster_data import on_ray
+
+    with on_ray(address) as road:
+        print(prepare_for(read, dataset, prepared, road=road).folder)

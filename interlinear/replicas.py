@@ -12,7 +12,9 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry import address, names
+from registry import names
+from registry.address import address as store_address
+from registry.address import database_of
 from seq2seq.errors import CallError, ServiceError
 from service.settings import ModelPlace, Settings
 from training.cluster import Group, connected, last_line
@@ -82,10 +84,10 @@ def everywhere(settings: Settings) -> Settings:
         folder = isinstance(names.parse(place.place), names.FolderName)
         return place.model_copy(update={"place": str(Path(place.place).resolve())}) if folder else place
 
-    tracking = address.address(settings.tracking)
+    tracking = store_address(settings.tracking)
     if tracking.startswith("sqlite"):
         kind, _, _ = tracking.partition(":")
-        tracking = f"{kind}:///{address.database_of(tracking).resolve()}"
+        tracking = f"{kind}:///{database_of(tracking).resolve()}"
     files = {name: path.resolve() for name in ("cache", "keys") if (path := getattr(settings, name))}
     if settings.key_file and "keys" not in files:
         files["keys"] = settings.key_file.resolve()

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
 from training.description import Description, FieldFiles, ImageFiles, TextFile, first_problem, parse
-from training.formats import Counted, Part, count, named, read_file, read_part
+from training.formats import Counted, Part, check_same, count, named, read_file, read_part
 from training.places import Place, fingerprint, is_uri, matching, named_by
 from training.shipped import shipped
 
@@ -281,6 +281,8 @@ def every_line(field: Field, start: int = 0, counted: Sequence[Counted] | None =
         if known is not None and start >= known.lines:
             start -= known.lines
             continue
+        if known is not None:
+            check_same(part, known)
         for line in read_part(part, field.lenient, start, known, field.language, field.unknown):
             empty = False
             yield line

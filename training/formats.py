@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, BinaryIO, cast
 
 from seq2seq.errors import DataError
-from training.places import Place, first_line, opened
+from training.places import Place, facts, first_line, opened
 from training.rewriting import Step, rewriter
 
 GZIP, ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -39,10 +39,23 @@ class Part:
 
 @dataclass(frozen=True)
 class Counted:
-    """A file's lines; and the bytes at which every MARK-th begins, where one can go there."""
+    """A file's lines and its size; and the bytes at which every MARK-th line begins, where one can go there."""
 
     lines: int
+    size: int
     marks: tuple[int, ...] = ()
+
+
+def check_same(part: Part, counted: Counted) -> None:
+    """Raises DataError where a file is not the one that was counted: changed since, or another machine's."""
+    with _reading(part.place):
+        size, _ = facts(part.place)
+    if size != counted.size:
+        raise DataError(
+            str(part.place),
+            f"has {size:,} bytes where it is read, and {counted.size:,} where it was counted",
+            "every node must see the same files, on a disk that they share or by URI; and nobody may change them",
+        )
 
 
 def named(parts: Sequence[Part]) -> str:
@@ -78,9 +91,11 @@ def read_part(
 
 def count(part: Part) -> Counted:
     """The rows of a file, read once. Raises DataError where that is not possible."""
+    with _reading(part.place):
+        size, _ = facts(part.place)
     if part.column is not None:
         with _parquet(part.place) as file:
-            return Counted(file.metadata.num_rows)
+            return Counted(file.metadata.num_rows, size)
     lines = position = 0
     marks: list[int] = []
     with _raw(part.place) as (file, plain), _reading(part.place, lambda: lines):
@@ -89,7 +104,7 @@ def count(part: Part) -> Counted:
                 marks.append(position)
             position += len(line)
             lines += 1
-    return Counted(lines, tuple(marks))
+    return Counted(lines, size, tuple(marks))
 
 
 # Lines

@@ -140,11 +140,22 @@ def _store(uri: str) -> tuple[Any, str]:
 
 def fingerprint(place: Place) -> str:
     """SHA-256 (hex) of a file's content, computed once for each size and time of change."""
+    key = _version(place)
+    if key not in _hashes:
+        with reading(place), opened(place) as file:
+            _hashes[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _hashes[key]
+
+
+def remember(place: Place, sha256: str) -> None:
+    """The SHA-256 of a file, as it is now, is known from elsewhere."""
+    _hashes[_version(place)] = sha256
+
+
+_hashes: dict[tuple[Place, int, int], str] = {}
+
+
+def _version(place: Place) -> tuple[Place, int, int]:
     where = place.resolve() if isinstance(place, Path) else place
-    return contents_hash(where, *facts(where))
-
-
-@lru_cache(maxsize=65536)
-def contents_hash(place: Place, size: int, modified_ns: int) -> str:
-    with reading(place), opened(place) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with reading(place):
+        return where, *facts(where)

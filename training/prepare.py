@@ -39,7 +39,6 @@ from training.prepared import (
     ShardRecord,
     Skipped,
     SplitRecord,
-    ids_file,
     left_out_file,
     lines_file,
     tokenizer_file,
@@ -360,7 +359,7 @@ class _Work:
 
     def note(self, split: str, shard: Shard) -> Path:
         """The file that says that a shard is whole."""
-        return self.folder / f".{ids_file(split, 'done', shard.number)}"
+        return self.folder / f".{split}-{shard.number}.json"
 
     def together(
         self, split: str, made: Sequence[ShardRecord], lines: int, cleaned: Mapping[str, Skipped]

@@ -13,12 +13,15 @@ from training.prepare import prepare, text_config
 from training.prepared import Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe
 from training.reports import DevSet, TrainingJob
+from training.roads import Road
 from training.storage import Storage
 from training.stored_runs import claim
 
 
-def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True) -> Prepared:
-    """The data in ids, as the recipe's text settings want it; made once, then found."""
+def prepare_for(
+    recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True, road: Road | None = None
+) -> Prepared:
+    """The data in ids, as the recipe's text settings want it; made once, then found. `road`: where, if not here."""
     for split in ("train", "dev"):
         if not dataset.has(split):
             raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
@@ -37,6 +40,7 @@ def prepare_for(recipe: Recipe, dataset: Dataset, folder: Path, progress: bool =
         folder=folder,
         progress=progress,
         images={name: image.pixels for name, image in recipe.images.items()},
+        road=road,
     )
 
 
