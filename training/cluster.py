@@ -98,7 +98,7 @@ def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked:
     lookout = Lookout(job.name, group.fewest, group.unit, partial(_room, group))
     fit = _Fit(job, group, mailbox)
     fit.start()
-    heard = False
+    heard, failures = False, 0
     while True:
         fit.join(POST)
         ended = not fit.is_alive()
@@ -116,6 +116,9 @@ def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked:
             return fit.outcome()
         if asked.asked_to_stop() and (lookout.waiting or not heard):
             raise _ended_by(asked.asked_to_stop())
+        if post.failures > failures:
+            failures = post.failures
+            _record(job, post.details)
         if news := lookout.look(post):
             for observer in observers:
                 observer.warned(news)
