@@ -109,7 +109,7 @@ class _Driver:
         lookout = Lookout(self.job.name, group.fewest, group.unit, partial(_room, group))
         fit = _Fit(self.job, group, mailbox, delivery, self.storage)
         fit.start()
-        heard = False
+        heard, failures = False, 0
         while True:
             fit.join(POST)
             ended = not fit.is_alive()
@@ -124,6 +124,9 @@ class _Driver:
                 return self.at_home(fit.outcome())
             if asked.asked_to_stop() and (lookout.waiting or not heard):
                 raise _ended_by(asked.asked_to_stop())
+            if post.failures > failures:
+                failures = post.failures
+                _record(self.job, post.details)
             if news := lookout.look(post):
                 self.warn(news)
 

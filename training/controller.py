@@ -6,15 +6,16 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError, WorkerHealthCheckTimeoutError
 from ray.train.v2._internal.execution.callback import ControllerCallback
 from ray.train.v2._internal.execution.controller.state import (
     PreemptingState,
-    ReschedulingState,
     ResizingState,
     RestartingState,
     TrainControllerState,
 )
 from ray.train.v2._internal.execution.scaling_policy import ResizeDecision
+from ray.train.v2.api.exceptions import TrainingFailedError, WorkerGroupError
 
 SAVING = 60.0  # seconds that a resize waits for a state; then it costs what was done since the last one
 HURRY = 5.0  # seconds between states while a node is about to be taken
@@ -31,14 +32,9 @@ class Watch(ControllerCallback):
     def after_controller_state_update(
         self, previous_state: TrainControllerState, current_state: TrainControllerState
     ) -> None:
-        why = None
-        if isinstance(current_state, RestartingState | ReschedulingState):
-            lines = str(current_state.training_failed_error).strip().splitlines()
-            why = lines[-1].strip() if lines else type(current_state.training_failed_error).__name__
-        # A group that did not come up has not failed: it waits for nodes.
-        self.mailbox.stand.remote(
-            type(current_state).__name__, why if isinstance(current_state, RestartingState) else None
-        )
+        self.mailbox.stand.remote(type(current_state).__name__)
+        if isinstance(current_state, RestartingState):  # one that did not come up is rescheduled: it waits for nodes
+            self.mailbox.fail.remote(*reason(current_state.training_failed_error))
         self.resizing = isinstance(previous_state, ResizingState)
         if isinstance(current_state, PreemptingState) and time.monotonic() - self.hurried > HURRY:
             self.hurried = time.monotonic()
@@ -55,3 +51,13 @@ class Watch(ControllerCallback):
                 time.sleep(0.1)
         except RayError as error:
             logging.getLogger("ray.train").warning("resized without a new state: %s", error)
+
+
+def reason(failed: TrainingFailedError) -> tuple[list[int], str, str]:
+    """The ranks whose processes are gone, or do not answer; what else there is to say, in a line; and all of it."""
+    failures = failed.worker_failures if isinstance(failed, WorkerGroupError) else {}
+    gone = (WorkerHealthCheckFailedError, WorkerHealthCheckTimeoutError)
+    dead = [rank for rank, error in failures.items() if isinstance(error, gone)]
+    others = [error for rank, error in failures.items() if rank not in dead]
+    said = str(others[0] if others else failed).strip().partition("\n")[0]
+    return dead, said[:500].rstrip("."), str(failed)

@@ -19,7 +19,8 @@ def lacking(fewest: int, unit: str, room: Room) -> str:
     if there >= fewest:
         return ""
     where = ", ".join(f"{address}: {number}" for address, number in sorted(room.items()))
-    return f"{fewest} workers need {fewest} {unit}s, and the cluster has {there} ({where or 'no node'})"
+    need = f"1 worker needs a {unit}" if fewest == 1 else f"{fewest} workers need {fewest} {unit}s"
+    return f"{need}, and the cluster has {there} ({where or 'no node'})"
 
 
 class Lookout:
@@ -44,7 +45,7 @@ class Lookout:
                 self.run,
                 f"the workers failed {post.failures - self.forgiven} times without coming any further, "
                 f"at last with: {post.why}",
-                "see to that, then go on with --resume",
+                "see failure.txt in the run's folder, then go on with --resume",
             )
         self.waiting = post.state in WAITING
         if post.failures > self.failures:

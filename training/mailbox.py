@@ -1,5 +1,6 @@
 """What stands between the driver and its workers: news one way; the other way the wish to stop, and to save."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -19,6 +20,7 @@ class Post:
     state: str = ""
     failures: int = 0
     why: str = ""
+    details: str = ""
 
 
 class Mailbox:
@@ -32,7 +34,7 @@ class Mailbox:
         self.world = 0
         self.wishes = Wishes()
         self.saved = 0
-        self.state, self.failures, self.why = "", 0, ""
+        self.state, self.failures, self.why, self.details = "", 0, "", ""
 
     def start(self, rank: int, place: str) -> int:
         """A worker of this rank begins, in a process there; returns how many did so far, this one included."""
@@ -56,7 +58,7 @@ class Mailbox:
         if not self.stranded:
             return ""
         others = [rank for rank in range(self.world) if rank not in self.stranded]
-        named = " and ".join(f"rank {rank} ({self.places.get(rank, 'never begun')})" for rank in others)
+        named = self.named(others)
         seconds = max(self.stranded.values())
         what = f"{named} took no part" if others else "the network failed"
         return f"{what} in a sum over {self.world} workers, within {seconds:.0f} s"
@@ -70,14 +72,21 @@ class Mailbox:
         """The newest wish that has been met."""
         return self.saved
 
-    def stand(self, state: str, why: str | None = None) -> None:
-        """Ray Train has come to another state; with a reason when a group of workers has failed."""
+    def named(self, ranks: Iterable[int]) -> str:
+        """Ranks, and where each is."""
+        return " and ".join(f"rank {rank} ({self.places.get(rank, 'never begun')})" for rank in ranks)
+
+    def stand(self, state: str) -> None:
+        """Ray Train has come to another state."""
         self.state = state
-        if why is not None:
-            self.failures, self.why = self.failures + 1, self.missing() or why
+
+    def fail(self, dead: Sequence[int], why: str, details: str) -> None:
+        """A group of workers has failed: these have died; what Ray says of the others, in a line, and all of it."""
+        self.failures, self.details = self.failures + 1, details
+        self.why = f"{self.named(dead)} {'has' if len(dead) == 1 else 'have'} died" if dead else self.missing() or why
 
     def collect(self, signal: int) -> Post:
         """Take all letters, and leave the signal that the driver has received."""
         self.wishes = Wishes(signal, self.wishes.saves)
         letters, self.letters = self.letters, []
-        return Post(letters, self.state, self.failures, self.why)
+        return Post(letters, self.state, self.failures, self.why, self.details)

@@ -107,10 +107,11 @@ class Training:
         assert what(), f"it ended ({self.process.returncode}) before {why}\n{self.text}"
 
     def until_states(self, states: int = 2) -> None:
-        """Wait until there are states to go on from, and a step after the newest."""
+        """Wait until there are states to go on from, and updates after the newest."""
         self.until(lambda: len(list(self.folder.glob("checkpoints/state-*"))) >= states, 120, "states are saved")
         told = len(self.steps())
         self.until(lambda: len(self.steps()) > told, 60, "it goes on")
+        time.sleep(0.5)
 
     def ended(self, seconds: float = 240) -> int:
         """Wait for its end; returns the exit code."""

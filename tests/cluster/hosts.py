@@ -99,6 +99,7 @@ class Host:
 
     def remove(self) -> None:
         self.kill()
+        subprocess.run(["ip", "link", "delete", self.name], check=False, capture_output=True)
         subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 

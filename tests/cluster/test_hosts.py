@@ -23,7 +23,7 @@ def test_more_workers_than_there_is_room_for_are_refused_at_once(cluster: Cluste
     assert f"3 workers need 3 CPUs, and the cluster has 2 ({room}). Ask for fewer" in training.text
     with cluster.train("gpus", "--workers", "1:2", "--gpu") as training:
         assert training.ended(120) == 1
-    assert "1 workers need 1 GPUs, and the cluster has 0" in training.text
+    assert "1 worker needs a GPU, and the cluster has 0" in training.text
 
 
 def test_a_cluster_refuses_another_token(cluster: Cluster) -> None:

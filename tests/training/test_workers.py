@@ -139,11 +139,17 @@ def test_those_who_do_not_say_that_they_wait_are_the_ones_who_are_missing() -> N
         == "rank 1 (process 1) and rank 2 (process 2) took no part in a sum over 3 workers, within 20 s"
     )
     mailbox.strand(2, 3, 20.2)
-    mailbox.stand("RestartingState", "what Ray says")
+    mailbox.fail([], "what Ray says", "all of it")
     assert mailbox.collect(0).why == "rank 1 (process 1) took no part in a sum over 3 workers, within 20 s"
     mailbox.strand(1, 3, 1.0)
     assert mailbox.missing().startswith("the network failed in a sum over 3 workers")
     assert mailbox.start(0, "another") == 2
-    mailbox.stand("RestartingState", "what Ray says")
+    mailbox.fail([], "what Ray says", "all of it")
+    assert mailbox.collect(0).why == "what Ray says"
+    mailbox.fail([0, 1], "what Ray says", "all of it")
     post = mailbox.collect(0)
-    assert (post.failures, post.why) == (2, "what Ray says")
+    assert (post.failures, post.details, post.why) == (
+        3,
+        "all of it",
+        "rank 0 (another) and rank 1 (process 1) have died",
+    )
