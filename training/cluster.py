@@ -29,7 +29,7 @@ import torch
 from seq2seq.errors import CallError, InterlinearError, TrainingError
 from seq2seq.heap import keep_freed_memory
 from training import loop, workers
-from training.delivery import Delivery, deliver, find, leave, receive
+from training.delivery import TOKEN, Delivery, deliver, find, leave, receive
 from training.mailbox import Mailbox
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 from training.storage import Storage
@@ -95,6 +95,13 @@ class _Driver:
         mailbox = mailbox.remote()
         fit = _Fit(self.job, group, mailbox, delivery, self.storage)
         fit.start()
+        try:
+            return self.follow(fit, mailbox, asked)
+        finally:
+            (self.job.run / TOKEN).unlink(missing_ok=True)
+
+    def follow(self, fit: "_Fit", mailbox: Any, asked: workers.Alone) -> Outcome:
+        """Hear what comes, until it ends."""
         heard = False
         while True:
             fit.join(POST)

@@ -25,13 +25,12 @@ from seq2seq.model import Model, build
 from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan
-from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
+from training.checkpoints import Checkpoints, KeptEpoch, TrainingState, restore, saving, tensors_of
 from training.copies import Copies
-from training.delivery import fingerprint
 from training.objective import Objective, Totals
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
-from training.resuming import refuse_another
+from training.resuming import beginning, refuse_another
 from training.schedules import Schedule, optimizer
 from training.workers import Alone, Workers
 
@@ -83,9 +82,7 @@ class Training:
         keep, stored = self.settings.keep_last, job.stored
         self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
         self.checkpoints = Checkpoints(job.run, keep, self.copies)
-        self.progress = Progress(
-            recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name, fingerprint=fingerprint(job.prepared)
-        )
+        self.progress = beginning(job.recipe, job.prepared)
 
     def run(self) -> Outcome:
         try:

@@ -5,9 +5,16 @@ from pathlib import Path
 
 from seq2seq.errors import TrainingError
 from training.checkpoints import Progress
+from training.delivery import fingerprint
+from training.recipe import Recipe
 
 # What may change: it says when to stop and what to keep, not what an update does.
 FREE = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}
+
+
+def beginning(recipe: Recipe, prepared: Path) -> Progress:
+    """Where a training of this recipe on this data begins."""
+    return Progress(recipe=recipe.model_dump(mode="json"), data=prepared.name, fingerprint=fingerprint(prepared))
 
 
 def refuse_another(run: Path, before: Progress, now: Progress) -> None:
