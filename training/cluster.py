@@ -30,7 +30,7 @@ from seq2seq.errors import CallError, InterlinearError, TrainingError
 from seq2seq.heap import keep_freed_memory
 from training import loop, workers
 from training.colleagues import Colleagues, LostColleagueError
-from training.delivery import Delivery, deliver, find, leave, receive
+from training.delivery import TOKEN, Delivery, deliver, find, leave, receive
 from training.lookout import Lookout, lacking
 from training.mailbox import Mailbox, Wishes
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
@@ -109,6 +109,13 @@ class _Driver:
         lookout = Lookout(self.job.name, group.fewest, group.unit, partial(_room, group))
         fit = _Fit(self.job, group, mailbox, delivery, self.storage)
         fit.start()
+        try:
+            return self.follow(fit, mailbox, lookout, asked)
+        finally:
+            (self.job.run / TOKEN).unlink(missing_ok=True)
+
+    def follow(self, fit: "_Fit", mailbox: Any, lookout: Lookout, asked: workers.Alone) -> Outcome:
+        """Hear what comes, until it ends."""
         heard, failures = False, 0
         while True:
             fit.join(POST)

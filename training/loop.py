@@ -25,12 +25,12 @@ from seq2seq.model import Model, build
 from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan, Plan
-from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
+from training.checkpoints import Checkpoints, KeptEpoch, TrainingState, restore, saving, tensors_of
 from training.copies import Copies
-from training.delivery import fingerprint
 from training.objective import Objective, Totals
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.resuming import beginning, refuse_another
 from training.schedules import Schedule, optimizer
 from training.windows import plan_epoch
 from training.workers import Alone, Workers
@@ -83,9 +83,7 @@ class Training:
         keep, stored = self.settings.keep_last, job.stored
         self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
         self.checkpoints = Checkpoints(job.run, keep, self.copies)
-        self.progress = Progress(
-            recipe=job.recipe.model_dump(mode="json"), data=job.prepared.name, fingerprint=fingerprint(job.prepared)
-        )
+        self.progress = beginning(job.recipe, job.prepared)
 
     def run(self) -> Outcome:
         try:
@@ -122,20 +120,9 @@ class Training:
         state = self.checkpoints.newest(lambda message: self.tell("warned", message))
         if state is None:
             return False
-        before, now = state.progress.recipe, self.progress.recipe
-        if changed := differing(before, now):
-            raise TrainingError(
-                str(self.job.run),
-                f"the run was begun with another recipe: {', '.join(changed)}",
-                "resume with the same settings, or start a run of another name with --run",
-            )
-        if other := other_data(state.progress, self.progress):
-            raise TrainingError(
-                str(self.job.run),
-                f"the run was begun on other data ({other})",
-                "bring the same data, or start a run of another name with --run",
-            )
-        self.progress = state.progress.model_copy(update={"recipe": now, "fingerprint": self.progress.fingerprint})
+        refuse_another(self.job.run, state.progress, self.progress)
+        now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint}
+        self.progress = state.progress.model_copy(update=now)
         restore(state.tensors, self.model, self.optimizer)
         return True
 
@@ -457,28 +444,3 @@ def load_networks(model: Model, files: Mapping[str, Path]) -> None:
 
 def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:
     return {name: parameter.detach().cpu().contiguous() for name, parameter in own_weights(model).items()}
-
-
-def differing(before: dict[str, object], now: dict[str, object], above: str = "") -> list[str]:
-    """The keys by which two recipes differ in what they would train: `key (then -> now)`."""
-    changed = []
-    for key in sorted({*before, *now}):
-        old, new, name = before.get(key), now.get(key), f"{above}{key}"
-        if isinstance(old, dict) and isinstance(new, dict):
-            changed += differing(old, new, f"{name}.")
-        elif old != new and name not in FREE:
-            changed.append(f"{name} ({old} -> {new})")
-    return changed
-
-
-def other_data(before: Progress, now: Progress) -> str:
-    """How the data of two trainings differ; empty where they do not."""
-    if before.data != now.data:
-        return f"{before.data}, now {now.data}"
-    if before.fingerprint not in ("", now.fingerprint):
-        return f"{before.data} with fingerprint {before.fingerprint[:12]}, now {now.fingerprint[:12]}"
-    return ""
-
-
-# What may change when a run goes on: it says when to stop and what to keep, not what an update does.
-FREE = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}

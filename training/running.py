@@ -13,6 +13,7 @@ from training.prepare import prepare, text_config
 from training.prepared import Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe
 from training.reports import DevSet, TrainingJob
+from training.resuming import beginning
 from training.roads import Road
 from training.storage import Storage
 from training.stored_runs import claim
@@ -90,7 +91,7 @@ def job_for(
     ready = prepare_for(recipe, dataset, prepared)
     start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
     folder.mkdir(parents=True, exist_ok=True)
-    stored = claim(storage, folder, resume) if storage else None
+    stored = claim(storage, folder, beginning(recipe, ready.folder), resume) if storage else None
     (folder / "recipe.yaml").write_text(recipe.as_yaml(), encoding="utf-8")
     return TrainingJob(
         recipe=recipe,

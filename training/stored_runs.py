@@ -2,27 +2,51 @@
 
 import json
 import socket
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from training.checkpoints import Checkpoints
+from training.checkpoints import Checkpoints, Progress
 from training.copies import whole_states
 from training.reports import EpochReport, Outcome, RunOnStorage, Started, StepReport, TrainingJob
+from training.resuming import refuse_another
 from training.storage import Storage
 
 
-def claim(storage: Storage, folder: Path, resume: bool) -> RunOnStorage:
+def claim(storage: Storage, folder: Path, now: Progress, resume: bool) -> RunOnStorage:
     """Make the run of this folder's name ours: whoever wrote it until now stops at its next checkpoint.
 
     A run that goes on gets what the storage has and the folder lacks of its records (recipe, MLflow's run), and the
-    storage the newest checkpoint where only the folder has it.
+    storage the newest checkpoint where only the folder has it. Raises TrainingError, and leaves the run to whom it
+    belongs, where it was begun with another recipe or on other data than `now`.
     """
+    checkpoints = Checkpoints(folder, keep=1)
+    newer = _newer(storage, folder, checkpoints, now) if resume else None
     owner = f"{socket.gethostname()} {uuid4().hex[:12]}"
     storage.write(f"runs/{folder.name}/owner.json", json.dumps({"owner": owner}).encode())
     if resume:
         _bring_records(storage, folder)
-        _put_newer(storage, folder)
+    if newer:
+        for path in map(checkpoints.weights_path, checkpoints.epochs_of(newer)):
+            if path.is_file():
+                storage.put(f"runs/{folder.name}/checkpoints/{path.stem}", {path.name: path})
+        storage.put(f"runs/{folder.name}/checkpoints/{newer.name}", newer)
     return RunOnStorage(storage.uri, owner)
+
+
+def _newer(storage: Storage, folder: Path, checkpoints: Checkpoints, now: Progress) -> Path | None:
+    """The folder's newest whole state, if it is newer than the storage's. Either has to be of this recipe and data."""
+    above = f"runs/{folder.name}/checkpoints"
+    there = whole_states(storage, above)
+    if there:
+        with suppress(ValueError, KeyError, TypeError):  # damaged: the workers pass it over
+            written = json.loads(storage.read(f"{above}/{there[-1]}/progress.json") or b"null")
+            refuse_another(folder, Progress.model_validate(written["progress"]), now)
+    state = checkpoints.newest_whole()
+    if state is None or (there and state.name <= there[-1]):
+        return None
+    refuse_another(folder, checkpoints.progress_of(state), now)
+    return state
 
 
 def _bring_records(storage: Storage, folder: Path) -> None:
@@ -32,19 +56,6 @@ def _bring_records(storage: Storage, folder: Path) -> None:
         for name in manifest.files:
             if not (folder / name).exists():
                 storage.get_file(records, name, folder / name)
-
-
-def _put_newer(storage: Storage, folder: Path) -> None:
-    """Put the newest whole checkpoint of the folder, if the storage has none as new."""
-    above, checkpoints = f"runs/{folder.name}/checkpoints", Checkpoints(folder, keep=1)
-    there = whole_states(storage, above)
-    state = checkpoints.newest_whole()
-    if state is None or (there and state.name <= there[-1]):
-        return
-    for path in map(checkpoints.weights_path, checkpoints.epochs_of(state)):
-        if path.is_file():
-            storage.put(f"{above}/{path.stem}", {path.name: path})
-    storage.put(f"{above}/{state.name}", state)
 
 
 class Records:

@@ -131,16 +131,18 @@ def test_a_checkpoint_that_is_damaged_on_the_storage_is_passed_over(tmp_path: Pa
 
 def test_another_recipe_or_other_data_is_refused_with_the_difference(tmp_path: Path) -> None:
     train(stored_job(tmp_path / "first", disk(tmp_path)), Impatient(3))
+    owner = (tmp_path / "storage/runs/toy/owner.json").read_text()
     with pytest.raises(TrainingError, match=r"training\.learning_rate \(0\.01 -> 0\.02\)"):
-        train(stored_job(tmp_path / "second", disk(tmp_path), resume=True, settings=("training.learning_rate=0.02",)))
-    job = stored_job(tmp_path / "third", disk(tmp_path), resume=True)
-    record = job.prepared / "prepared.json"
+        stored_job(tmp_path / "second", disk(tmp_path), resume=True, settings=("training.learning_rate=0.02",))
+    shutil.copytree(tmp_path / "first/prepared", tmp_path / "third/prepared")
+    (record,) = (tmp_path / "third/prepared").glob("*/prepared.json")
     record.write_text(record.read_text() + " ")  # of the same name, and not the same
     with pytest.raises(TrainingError, match=r"other data \(toy-\w+ with fingerprint \w{12}, now \w{12}\)"):
-        train(job)
+        stored_job(tmp_path / "third", disk(tmp_path), resume=True)
     write_corpus(tmp_path / "corpus", pairs=500)
     with pytest.raises(TrainingError, match=r"other data \(toy-\w+, now toy-\w+\)"):
-        train(stored_job(tmp_path / "fourth", disk(tmp_path), resume=True))
+        stored_job(tmp_path / "fourth", disk(tmp_path), resume=True)
+    assert (tmp_path / "storage/runs/toy/owner.json").read_text() == owner  # whoever has the run keeps it
 
 
 class AtUpdate(Notes):
