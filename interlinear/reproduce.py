@@ -163,7 +163,7 @@ def trained(wave: "Sequence[Place]", table: "Table", shop: Workshop, at_once: in
         while waiting or running:
             while waiting and len(running) < at_once:
                 place = waiting.pop(0)
-                words = command(place, table, shop)
+                words = [*command(place, table, shop), "--parent", system_run(place, shop)]
                 say(f"{place}: interlinear {' '.join(words)}")
                 # In a session of its own, so that it hears one signal of one sender: a second would end it unsaved.
                 running[place] = subprocess.Popen(
@@ -184,6 +184,14 @@ def trained(wave: "Sequence[Place]", table: "Table", shop: Workshop, at_once: in
             child.terminate()
         for child in running.values():
             child.wait()
+
+
+def system_run(place: "Place", shop: Workshop) -> str:
+    """The run in MLflow that stands for a system, and that the runs of its seeds are nested in."""
+    from registry.curves import family
+
+    tags = {"table": place.table, "group": place.group, "system": place.system, "scale": place.scale}
+    return family(shop.tracking, place.table, f"{place.group}.{place.system}.{place.scale}", tags)
 
 
 def judge(place: "Place", table: "Table", shop: Workshop) -> None:

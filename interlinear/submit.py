@@ -43,6 +43,10 @@ def submit(
         str | None,
         typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
     ] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", show_default=False, help="The id of a run in MLflow to nest this one in."),
+    ] = None,
     no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
     data_root: Annotated[
         str | None,
@@ -77,7 +81,7 @@ def submit(
     from training.submission import Cluster, call_for, check_resources
 
     fewest = fewest_of(workers)
-    if no_tracking and (register or tracking or experiment):
+    if no_tracking and (register or tracking or experiment or parent):
         raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
     if pack_data and data_root:
         raise CallError("--pack-data", "the text goes along, so it lies in no folder of the cluster", "leave one out")
@@ -85,7 +89,7 @@ def submit(
     options = [word for setting in settings or () for word in ("--set", setting)]
     given = {
         "--workers": workers, "--storage": storage, "--register": register, "--experiment": experiment,
-        "--data-root": data_root, "--prepared": prepared, "--runs": runs,
+        "--parent": parent, "--data-root": data_root, "--prepared": prepared, "--runs": runs,
     }  # fmt: skip
     options += [word for option, value in given.items() if value for word in (option, value)]
     options += [option for option, on in (("--gpu", gpu), ("--no-tracking", no_tracking)) if on]

@@ -39,6 +39,10 @@ def train(
         str | None,
         typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
     ] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", show_default=False, help="The id of a run in MLflow to nest this one in."),
+    ] = None,
     no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
@@ -55,7 +59,7 @@ def train(
     fewest, most = range_of(workers)
     if no_ray and (most > 1 or address):
         raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
-    if no_tracking and (register or tracking or experiment):
+    if no_tracking and (register or tracking or experiment or parent):
         raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
     with ExitStack() as stack:
         observers: list[Observer] = [ProgressLine()]
@@ -63,7 +67,7 @@ def train(
         if not no_tracking:
             from training.tracking import Tracker
 
-            tracker = stack.enter_context(Tracker(tracking, register, experiment, say))
+            tracker = stack.enter_context(Tracker(tracking, register, experiment, say, parent))
             observers.insert(0, tracker)  # so that the run's address comes first
         place = None
         if storage:

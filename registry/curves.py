@@ -10,6 +10,7 @@ from mlflow.entities import Metric, RunTag
 from mlflow.exceptions import MlflowException
 from pydantic import BaseModel, ValidationError
 
+from registry.names import FolderName, RunName, parse
 from registry.store import Store
 from seq2seq.errors import CallError, RegistryError
 
@@ -19,6 +20,7 @@ DEV_ROUGE = "dev/rouge-l"
 EPOCH_SECONDS = "epoch/seconds"  # of training in all
 BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
 SEED = "training.seed"
+FAMILY = "family"  # the tag of a run that others are nested in: its name
 
 Curves = dict[str, dict[int, float]]  # by name, the value at each update
 
@@ -101,6 +103,43 @@ def add_scores(name: str, tracking: str | None, scores: Mapping[str, float], tag
             metrics=[Metric(key, value, now, 0) for key, value in scores.items()],
             tags=[RunTag(key, value) for key, value in tags.items()],
         )
+
+
+def run_of(store: Store, model: str, folder: Path) -> str | None:
+    """The run that logged a model, by the model's name, or by the record of its training beside its bundle's `folder`.
+
+    None where this store has no such run. Raises RegistryError where it does not answer.
+    """
+    match parse(model):
+        case RunName(run_id):
+            return run_id
+        case FolderName():
+            try:
+                record = RunRecord.model_validate_json((folder.parent / RECORD).read_bytes())
+            except (OSError, ValidationError):
+                return None
+            if record.tracking != store.shown:
+                return None
+            with store.errors():
+                return str(store.client.get_run(record.run_id).info.run_id)
+        case registered:
+            found = store.find(registered)
+            assert found.name and found.version
+            with store.errors():
+                return store.client.get_model_version(found.name, found.version).run_id or None
+
+
+def family(tracking: str | None, experiment: str, name: str, tags: Mapping[str, str]) -> str:
+    """The run that others of that experiment are nested in, by its name; it is made where there is none."""
+    store = Store(tracking, create=True)
+    place = store.experiment(experiment)
+    with store.errors():
+        found = store.client.search_runs([place], f"tags.{FAMILY} = '{name}'", max_results=1)
+        if found:
+            return str(found[0].info.run_id)
+        run_id = str(store.client.create_run(place, tags={**tags, FAMILY: name}, run_name=name).info.run_id)
+        store.client.set_terminated(run_id, "FINISHED")
+        return run_id
 
 
 def _located(name: str, tracking: str | None) -> tuple[Store, str]:

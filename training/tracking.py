@@ -30,6 +30,7 @@ from registry.curves import (
     RunRecord,
     in_order,
     read_curves,
+    run_of,
     title_of,
 )
 from registry.names import check_name
@@ -59,15 +60,17 @@ class Tracker:
         register: str | None = None,
         experiment: str | None = None,
         say: Callable[[str], None] | None = None,
+        parent: str | None = None,
     ) -> None:
-        """`register` is the name that the model gets; `experiment` is by default the data set's name; `say` prints.
+        """`register` is the name that the model gets; `experiment` is by default the data set's name; `say` prints;
+        `parent` is the run that this one is nested in, by default that of the model which it starts from.
 
         Raises RegistryError, within seconds, when the store cannot be reached, and CallError for an impossible name.
         """
         if register is not None:
             check_name(register)
         self.store = Store(tracking, create=True)
-        self.register, self.experiment = register, experiment
+        self.register, self.experiment, self.parent = register, experiment, parent
         self.say = say or partial(print, file=sys.stderr)
         self.job: TrainingJob | None = None
         self.tags: dict[str, str] = {}
@@ -196,13 +199,25 @@ class Tracker:
     def _new(self, job: TrainingJob, start: Started) -> str:
         with self.store.errors():
             experiment = self.store.experiment(self.experiment or job.dataset)
-            run_id = str(self.store.client.create_run(experiment, tags=_tags(job), run_name=job.name).info.run_id)
+            tags = _tags(job)
+            if parent := self.parent or self._started_from(job):
+                tags["mlflow.parentRunId"] = parent
+            run_id = str(self.store.client.create_run(experiment, tags=tags, run_name=job.name).info.run_id)
             params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
             params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
             self.store.client.log_batch(run_id, params=[Param(key, value[:6000]) for key, value in params.items()])
             self.store.client.log_text(run_id, job.recipe.as_yaml(), "recipe.yaml")
             self.store.client.log_inputs(run_id, datasets=_inputs(job))
         return run_id
+
+    def _started_from(self, job: TrainingJob) -> str | None:
+        """The run that trained what this one starts from; None where this store does not know it."""
+        if job.init_from is None or job.recipe.training.init_from is None:
+            return None
+        try:
+            return run_of(self.store, job.recipe.training.init_from, job.init_from)
+        except RegistryError:
+            return None
 
     def _pictures(self, bundle: Bundle[Model], job: TrainingJob) -> None:
         """How it learnt, and what the model looks at in a dev sentence; what cannot be drawn is said, and left out."""

@@ -172,6 +172,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
         "HOME": str(folder), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
         "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0",
         "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "RAY_worker_niceness": "0",
+        "RAY_agent_register_timeout_ms": "120000",  # on a busy machine its own agents take long to start
     }  # fmt: skip
     ports = {name: str(free_port()) for name in ("port", "dashboard-port", "dashboard-agent-listen-port")}
     ports |= {"min-worker-port": "0", "max-worker-port": "0", "ray-client-server-port": str(free_port())}
@@ -250,13 +251,8 @@ def test_a_job_from_its_submission_to_its_end(head: Head, with_token: None, tmp_
 
     listed = interlinear_in(tmp_path, "jobs", "list", "--address", head.address, "--json")
     (found,) = json.loads(listed.stdout)
-    assert [found[key] for key in ("name", "job", "state", "exit_code", "data")] == [
-        "whole",
-        "whole",
-        "SUCCEEDED",
-        0,
-        "data/toy.yaml",
-    ]
+    said_of_it = [found[key] for key in ("name", "job", "state", "exit_code", "data")]
+    assert said_of_it == ["whole", "whole", "SUCCEEDED", 0, "data/toy.yaml"]
     listed = interlinear_in(tmp_path, "jobs", "list", "--address", head.address).stdout.splitlines()
     assert listed[0].split() == ["NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY"]
     assert listed[1].split()[:3] == ["whole", "whole", "succeeded"]

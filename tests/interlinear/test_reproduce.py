@@ -71,6 +71,9 @@ def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
     (run, *_) = client.search_runs([client.get_experiment_by_name("paper").experiment_id])
     assert run.data.tags["table"] == "paper" and run.data.tags["scale"] == "small"
     assert 0 <= run.data.metrics["test/bleu"] <= 100
+    above = client.get_run(run.data.tags["mlflow.parentRunId"])
+    assert above.info.run_name == f"{run.data.tags['group']}.{run.data.tags['system']}.small"
+    assert "mlflow.parentRunId" not in above.data.tags and above.info.status == "FINISHED"
 
 
 def test_runs_of_another_commit_are_shown_as_such(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from registry.names import fetch
 from registry.store import Store
 from seq2seq.errors import CallError, RegistryError
 from seq2seq.generation import Generation, Request
+from tests.registry.servers import free_port, listening
 
 
 def test_the_first_version_becomes_champion_and_later_ones_by_promote(
@@ -173,31 +173,6 @@ def test_files_that_are_no_store(tmp_path: Path):
         with pytest.raises(CallError, match="not a tracking store's address"):
             Store(uri)
     assert time.monotonic() - began < 5
-
-
-@contextmanager
-def listening(command: list[str], folder: Path, url: str) -> Iterator[None]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # MLflow calls uvicorn by its name
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=folder, env=os.environ | {"PATH": path}, **quiet)
-    try:
-        for _ in range(240):
-            try:
-                httpx.get(url, timeout=2)
-                break
-            except httpx.TransportError:
-                assert process.poll() is None, "it ended"
-                time.sleep(0.5)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.slow

@@ -86,6 +86,37 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
     assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
 
 
+def test_data_run_and_version_point_at_each_other(tmp_path: Path, uri: str):
+    with Tracker(uri, register="toy") as tracker:
+        train(toy_job(tmp_path, settings=["training.epochs=1"]), None, [tracker])
+    client = mlflow.MlflowClient(uri)
+    (run,) = runs(uri)
+    inputs = {given.tags[0].value: given.dataset for given in run.inputs.dataset_inputs}
+    (made,) = client.search_logged_models([run.info.experiment_id])
+    version = client.get_model_version("toy", "1")
+    for split, dataset in inputs.items():
+        fingerprint = json.loads(dataset.profile)["sha256"]
+        assert version.tags[f"{split}_sha256"] == made.tags[f"{split}_sha256"] == fingerprint
+        assert fingerprint.startswith(dataset.digest)
+    assert version.run_id == made.source_run_id == run.info.run_id
+    assert [output.model_id for output in run.outputs.model_outputs] == [made.model_id]
+    scored = {metric.key: (metric.dataset_name, metric.dataset_digest) for metric in made.metrics}
+    assert scored["best/dev_bleu"] == scored["best/dev_perplexity"] == ("toy", inputs["dev"].digest)
+
+    # What starts from a model is nested in the run that trained it, whatever the model is called by.
+    own = ["training.epochs=1", "training.learning_rate=0.001"]
+    for number, name in enumerate(
+        (f"runs:/{run.info.run_id}/model", "models:/toy/1", str(tmp_path / "runs/toy/bundle"))
+    ):
+        job = toy_job(tmp_path, f"second-{number}", settings=[*own, f"training.init_from={name}"], tracking=uri)
+        with Tracker(uri) as tracker:
+            tracker.started(job, START)
+        assert client.get_run(tracker.run_id).data.tags["mlflow.parentRunId"] == run.info.run_id, name
+    with Tracker(uri, parent="another") as tracker:
+        tracker.started(job, START)
+    assert client.get_run(tracker.run_id).data.tags["mlflow.parentRunId"] == "another"
+
+
 def test_a_training_that_is_resumed_goes_on_in_its_run(tmp_path: Path, uri: str):
     worker = Alone()
 

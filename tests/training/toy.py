@@ -97,7 +97,12 @@ def write_strings(
 
 
 def toy_job(
-    folder: Path, run: str = "toy", resume: bool = False, settings: Sequence[str] = (), recipe: str = "rnnsearch"
+    folder: Path,
+    run: str = "toy",
+    resume: bool = False,
+    settings: Sequence[str] = (),
+    recipe: str = "rnnsearch",
+    tracking: str | None = None,
 ) -> TrainingJob:
     """A training on the toy corpus, everything under `folder`."""
     data = folder / "toy.yaml"
@@ -105,5 +110,5 @@ def toy_job(
         write_corpus(folder)
     return job_for(
         recipe, str(data), [*SETTINGS, *settings],
-        prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume,
+        prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume, tracking=tracking,
     )  # fmt: skip

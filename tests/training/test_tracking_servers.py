@@ -1,0 +1,145 @@
+"""Trainings recorded by a real MLflow server: one that is away for a while, and one with PostgreSQL and passwords."""
+
+import threading
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.entities import LoggedModelStatus
+
+import seq2seq
+from interlinear import cli
+from registry.names import fetch
+from registry.store import Store
+from seq2seq.errors import RegistryError
+from tests.registry.servers import MlflowServer, postgres
+from tests.training.toy import toy_job
+from training.loop import train
+from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.tracking import Tracker
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+class Accidents:
+    """An observer that takes the server away in mid-training, and again when all is to be logged."""
+
+    def __init__(self, server: MlflowServer) -> None:
+        self.server = server
+        self.told: dict[str, list[int]] = {"train/loss": [], "dev/bleu": []}
+        self.away = 0  # steps that were told while the server was away
+
+    def started(self, job: TrainingJob, start: Started) -> None: ...
+
+    def step(self, report: StepReport) -> None:
+        self.told["train/loss"].append(report.update)
+        if len(self.told["train/loss"]) == 5:
+            self.server.stop()
+        self.away += self.server.running is None
+
+    def epoch(self, report: EpochReport) -> None:
+        self.told["dev/bleu"].append(report.update)
+        if report.epoch == 3:
+            self.server.start()
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None:
+        self.server.stop()
+        threading.Timer(3, self.server.start).start()
+
+
+def test_a_server_that_is_killed_in_mid_training_and_at_its_end_misses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("training.sending.SEND_SECONDS", 0.2)
+    monkeypatch.setattr("training.sending.RETRY_SECONDS", 0.5)
+    monkeypatch.setattr("training.loop.REPORT_SECONDS", 0.02)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    said: list[str] = []
+    job = toy_job(tmp_path, settings=["training.epochs=4"])
+    with MlflowServer(tmp_path) as server:
+        accidents = Accidents(server)
+        with Tracker(server.uri, register="toy", say=said.append) as tracker:
+            outcome = train(job, None, [accidents, tracker])
+        client = mlflow.MlflowClient(server.uri)
+        run = client.get_run(tracker.run_id)
+        assert run.info.status == "FINISHED" and accidents.away > 20
+        for name, steps in accidents.told.items():
+            assert [point.step for point in client.get_metric_history(tracker.run_id, name)] == steps, name
+        assert run.data.tags["weights_sha256"] == outcome.weights_sha256
+        assert {file.path for file in client.list_artifacts(tracker.run_id)} == {"recipe.yaml", "figures"}
+        assert [line.split(";")[0] for line in said[1:]] == ["MLflow does not answer", "MLflow does not answer"]
+
+        # One model, one version: what was begun while the server went away is not there twice, or half.
+        models = client.search_logged_models([run.info.experiment_id])
+        assert [(model.name, model.status) for model in models] == [("model", LoggedModelStatus.READY)]
+        assert [record.version for record in Store(server.uri).list_models()] == ["1"]
+        assert (
+            seq2seq.load(fetch("models:/toy@champion", server.uri).folder).card.weights_sha256 == outcome.weights_sha256
+        )
+
+
+AUTH = """[mlflow]
+default_permission = READ
+database_uri = sqlite:///{folder}/users.db
+admin_username = admin
+admin_password = {password}
+authorization_function = mlflow.server.auth:authenticate_request_basic_auth
+"""
+
+
+def test_a_server_with_postgresql_and_passwords(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("flask_wtf")
+    password = "a long enough password"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "auth.ini").write_text(AUTH.format(folder=tmp_path, password=password))
+    secrets = {"MLFLOW_AUTH_CONFIG_PATH": str(tmp_path / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "a test's"}
+
+    def as_user(name: str, its_password: str) -> None:
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", name)
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", its_password)
+
+    job = toy_job(tmp_path, settings=["training.epochs=2"])
+    with (
+        postgres("interlinear", "secret") as database,
+        MlflowServer(tmp_path, "--app-name", "basic-auth", backend=database, **secrets) as server,
+    ):
+        remedy = "Give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this."
+        for name, given in ((None, ""), ("admin", "wrong"), ("nobody", password)):
+            if name:
+                as_user(name, given)
+            with pytest.raises(RegistryError, match="it does not let us in") as refused:
+                Store(server.uri).list_models()
+            assert str(refused.value).endswith(remedy)
+        as_user("admin", password)
+        with Tracker(server.uri, register="toy", say=lambda _: None) as tracker:
+            outcome = train(job, None, [tracker])
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+        assert cli.run(["promote", "toy", "1", "--alias", "served", "--why", "the first"]) == 0
+        version = Store().client.get_model_version("toy", "1")
+        assert version.tags["served.by"] == "admin" and version.tags["served.why"] == "the first"
+
+        located = fetch("models:/toy@served", None)
+        assert located.folder.is_relative_to(tmp_path / "cache")  # it came through the server, not from its folder
+        assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
+        capsys.readouterr()
+        (tmp_path / "line").write_text("kaba lido\n")
+        assert cli.run(["translate", "models:/toy@served", str(tmp_path / "line")]) == 0
+        assert capsys.readouterr().out.count("\n") == 1
+
+        # Who may only read is refused when he would write, before anything is trained.
+        mlflow.server.get_app_client("basic-auth", server.uri).create_user("reader", password)
+        as_user("reader", password)
+        assert [record.name for record in Store().list_models()] == ["toy"]
+        with pytest.raises(RegistryError, match="it does not let us in"), Tracker(server.uri) as second:
+            train(toy_job(tmp_path, "second"), None, [second])
+        assert not (tmp_path / "runs/second/checkpoints").exists()
+
+        # The same store without the server.
+        assert [record.aliases for record in Store(database).list_models()] == [("champion", "served")]
+        with pytest.raises(RegistryError) as wrong:
+            Store(database.replace("secret", "wrong-one")).list_models()
+        assert "wrong-one" not in str(wrong.value)
