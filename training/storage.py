@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -85,7 +85,7 @@ class Storage:
     def uri_of(self, name: str) -> str:
         """The URI of a folder in it."""
         place, mark, options = self.uri.partition("?")
-        return f"{place.rstrip('/')}/{name}{mark}{options}"
+        return f"{place.rstrip('/')}/{quote(name)}{mark}{options}"
 
     def check(self) -> None:
         """See at once, without patience, whether files can be written, read and removed here."""
@@ -347,6 +347,7 @@ def _is(manifest: Manifest, files: Mapping[str, Path]) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """What pyarrow says of a failure, on one line and without a request's number."""
+    """What pyarrow says of a failure, on one line, without a request's number and what it repeats."""
     text = " ".join(str(error).split())
-    return re.sub(r" ?\(Request ID: .*?\)| Detail: \[errno.*$|^\[Errno \d+\] ", "", text).rstrip(". ")
+    noise = r"^When .*?: (?=AWS Error)|; Details: .*$| ?\(Request ID: .*?\)| Detail: \[errno.*$|^\[Errno \d+\] "
+    return re.sub(noise, "", text).rstrip(". ")
