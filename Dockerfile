@@ -72,7 +72,7 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=6 \
 CMD ["mlflow", "server", "--help"]
 
 FROM runtime AS train
-USER root
+USER 0:0
 # KubeRay's probes call wget. Its version is the base image's distribution's, of which there is one.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends wget && rm -rf /var/lib/apt/lists/*
