@@ -72,6 +72,11 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=6 \
 CMD ["mlflow", "server", "--help"]
 
 FROM runtime AS train
+USER 0:0
+# KubeRay's probes call wget. Its version is the base image's distribution's, of which there is one.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends wget && rm -rf /var/lib/apt/lists/*
+USER 10001:10001
 COPY --from=train-packages /opt/interlinear /opt/interlinear
 EXPOSE 6379 8265
 HEALTHCHECK --interval=10s --timeout=10s --start-period=60s --retries=6 \

@@ -16,7 +16,7 @@ from seq2seq.errors import ServiceError
 _MODEL = "de-en"  # what docker-compose.yml serves unless INTERLINEAR_MODEL says otherwise
 _SMALL = ("training.epochs=1", "training.epoch_updates=40", "training.dev_sentences=20", "model.hidden=32")
 _SENTENCE = "Der Hund sieht den alten Mann."
-_PATIENCE = 60.0  # seconds until the service has followed an alias, and Prometheus has looked
+_PATIENCE = 180.0  # seconds until the service has followed an alias, and Prometheus has looked
 
 
 def run() -> None:

@@ -112,3 +112,10 @@ def test_our_services_find_the_images_environment():
     assert environment["HOME"] == "/home/interlinear" and environment["XDG_CACHE_HOME"] == "/var/cache/interlinear"
     assert environment["RAY_AUTH_MODE"] == "token" and environment["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
     assert "HOME" not in images.environment(STACK.services["postgres"], ROOT / "Dockerfile")
+
+
+def test_operations_says_what_every_alert_means():
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    for rule in rules:
+        assert f"| `{rule['alert']}` ({rule['labels']['severity']}) |" in page
