@@ -34,7 +34,12 @@ def serve(
     host: Annotated[str, typer.Option(metavar="HOST", help="0.0.0.0 listens to every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")] = 8000,
     device: Annotated[
-        str | None, typer.Option(metavar="DEVICE", show_default="cpu", help="cpu, cuda or cuda:N.")
+        str | None,
+        typer.Option(
+            metavar="DEVICE[,...]",
+            show_default="cpu",
+            help="cpu, cuda:0 or cuda:0,1: a process for each. cpu,cpu: two processes on the CPU.",
+        ),
     ] = None,
     tracking: Tracking = None,
     cache: Annotated[
@@ -98,7 +103,7 @@ def serve(
     import uvicorn
 
     from interlinear import terminal
-    from interlinear.loading import check_device
+    from seq2seq.devices import check_device
     from service import logs
     from service.app import create_app
     from service.server import server_config
@@ -118,7 +123,8 @@ def serve(
         "access_log": access_log,
     }
     settings = configured(config, options)
-    check_device(settings.device)
+    for one in settings.devices:
+        check_device(one)
     if not settings.models:
         settings = settings.model_copy(update={"models": (champion(settings.tracking),)})
     listening = bound(host, port)
