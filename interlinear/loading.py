@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from seq2seq.bundle import Bundle, join, load
+from seq2seq.devices import check_device
 from seq2seq.ensemble import Predictor
-from seq2seq.errors import CallError
 from seq2seq.generation import Generation
 
 
@@ -27,16 +27,3 @@ def load_generation(
     """The model of that name, ready to answer with beams of up to `width` (None: what its recipe searches with)."""
     bundle = load_bundle(name, tracking, device)
     return Generation(bundle, width=width or bundle.card.search.beam)
-
-
-def check_device(device: str) -> None:
-    """Raises CallError for a device that torch does not know or this machine does not have."""
-    import torch
-
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise CallError(
-            f"--device {device}", f"it cannot be used ({reason})", "leave --device out for the CPU"
-        ) from None

@@ -36,7 +36,12 @@ def serve(
     host: Annotated[str, typer.Option(metavar="HOST", help="0.0.0.0 listens to every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 takes a free one.")] = 8000,
     device: Annotated[
-        str | None, typer.Option(metavar="DEVICE", show_default="cpu", help="cpu, cuda or cuda:N.")
+        str | None,
+        typer.Option(
+            metavar="DEVICE[,...]",
+            show_default="cpu",
+            help="cpu, cuda:0 or cuda:0,1: a process for each. cpu,cpu: two processes on the CPU.",
+        ),
     ] = None,
     tracking: Tracking = None,
     cache: Annotated[
@@ -104,7 +109,7 @@ def serve(
     INTERLINEAR_SERVE_...: see docs/rest-api.md. How to run it safely: docs/security.md. On a cluster: docs/serving.md.
     """
     from interlinear import terminal
-    from interlinear.loading import check_device
+    from seq2seq.devices import check_device
     from service import logs
 
     for name, value in (("--address", address), ("--replicas", replicas)):
@@ -125,7 +130,8 @@ def serve(
         "access_log": access_log,
     }
     settings = configured(config, options)
-    check_device(settings.device)
+    for one in settings.devices:
+        check_device(one)
     if not settings.models:
         settings = settings.model_copy(update={"models": (champion(settings.tracking),)})
     listening = bound(host, port)

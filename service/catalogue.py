@@ -12,8 +12,8 @@ from registry.cache import Cache
 from registry.names import AliasName, parse
 from seq2seq.errors import CallError, InterlinearError, RegistryError, UnknownModelError
 from service.engine import Engine
+from service.logs import place_of
 from service.metrics import Metrics
-from service.middleware import place_of
 from service.models import Models, Served, check_replaces, load_model
 from service.settings import ModelPlace, Settings
 
@@ -164,7 +164,7 @@ class Catalogue:
 
     def _stand(self, entry: Entry, standing: Standing) -> None:
         if standing != entry.standing and (standing.error or entry.standing.error):
-            log.warning("%s: %s", entry.served, standing.error or "what its name means is known again")
+            log.warning("%s: %s", str(entry.served), standing.error or "what its name means is known again")
         entry.standing = standing
 
     def _swap(self, entry: Entry, served: Served, loop: asyncio.AbstractEventLoop) -> None:
@@ -174,9 +174,8 @@ class Catalogue:
         def flip() -> None:
             old, entry.served, entry.standing, entry.failures = entry.served, served, Standing(), 0
             self._show()
-            self.engine.retire(old)
             self.metrics.swaps.labels(served.name, "done").inc()
-            log.info("%s is served in place of %s", served, old)
+            log.info("%s is served in place of %s", str(served), str(old))  # a record must not hold on to a model
             done.set()
 
         try:

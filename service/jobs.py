@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from seq2seq.generation import Answer, Row
+from service.models import Served
 
 
 class Follower(Protocol):
@@ -72,13 +73,16 @@ class Place:
 
 @dataclass(eq=False)
 class Ticket:
-    """One text on its way through a table, for all who asked for the same; its own key there."""
+    """One text on its way, for all who asked for the same. It holds its model, which is let go after it."""
 
+    number: int
+    model: Served
     row: Row
     identity: Hashable  # equal for what would be searched and answered alike
     arrived: float
+    followed: bool
     places: list[Place] = field(default_factory=list)
-    admitted: float = 0.0
+    admitted: float | None = None  # when it had its slot
 
     @property
     def cost(self) -> int:
@@ -90,6 +94,9 @@ class Ticket:
         """Whether nobody waits for it any more."""
         return all(place.job.over for place in self.places)
 
-    @property
-    def followed(self) -> bool:
-        return any(place.job.follower and not place.job.over for place in self.places)
+    def tell(self, ids: list[int]) -> None:
+        """Tell those who follow it how the answer begins, as far as they do not know it."""
+        for place in self.places:
+            if place.job.follower and place.told < len(ids) and not place.job.over:
+                place.told = len(ids)
+                place.job.tell(place.job.follower.written, place.index, ids)

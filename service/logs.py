@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
-from service.middleware import place_of
-
 FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # what `extra` may bring
 
+Style = Literal["text", "json"]
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -47,7 +46,7 @@ class Json(Reticent):
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(style: Literal["text", "json"], access: bool) -> None:
+def configure(style: Style, access: bool) -> None:
     """Let the whole process log to stderr in one style, warnings and worse; and every request, if `access`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if style == "json" else Reticent())
@@ -56,6 +55,15 @@ def configure(style: Literal["text", "json"], access: bool) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings tell of clients, not of the service
     logging.getLogger("interlinear").setLevel(logging.INFO)
     logging.getLogger("interlinear.access").setLevel(logging.INFO if access else logging.WARNING)
+
+
+def place_of(error: BaseException) -> str:
+    """Where an exception came from, without its message: that may hold a user's text."""
+    frames, trace = [], error.__traceback__
+    while trace:
+        frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {' > '.join(frames[-4:])}"
 
 
 def _moment(record: logging.LogRecord) -> str:

@@ -12,6 +12,7 @@ REASONS = (  # why a request was not answered
     "headers", "slow", "slow_body", "body", "http", "connections",  # as it arrived
     *(f"image_{kind}" for kind in get_args(ImageProblem)),  # what is wrong with its picture
     "stopping", "deadline", "gone",  # the service ends, its time was over, its caller has gone
+    "engine",  # what searched it has ended, or none is up
 )  # fmt: skip
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -60,27 +61,41 @@ class Metrics:
         self.held = Gauge(
             "interlinear_held_bytes", "Bytes of requests with pictures that are held", registry=self.registry
         )
-        self.steps = Counter("interlinear_steps", "Decoding steps", ["model"], registry=self.registry)
+        self.steps = Counter("interlinear_steps", "Decoding steps", ["engine", "model"], registry=self.registry)
         self.stepped = Counter(
             "interlinear_stepped_texts",
             "Texts stepped, summed over steps: by steps, the batch",
-            ["model"],
+            ["engine", "model"],
             registry=self.registry,
         )
         self.positions = Counter(
             "interlinear_stepped_positions",
             "Source positions stepped, summed over steps: of texts, and the padding beside them",
-            ["model", "kind"],
+            ["engine", "model", "kind"],
             registry=self.registry,
         )
         self.slots = Gauge(
-            "interlinear_slots", "Texts that can be searched at a time", ["model"], registry=self.registry
+            "interlinear_slots", "Texts that can be searched at a time", ["engine", "model"], registry=self.registry
         )
-        self.waiting = Gauge("interlinear_waiting_texts", "Texts that wait for a slot", registry=self.registry)
+        self.waiting = Gauge(
+            "interlinear_waiting_texts", "Texts that wait for a slot", ["engine"], registry=self.registry
+        )
         self.waiting_tokens = Gauge(
-            "interlinear_waiting_tokens", "Tokens x beam that wait for a slot", registry=self.registry
+            "interlinear_waiting_tokens", "Tokens x beam that wait for a slot", ["engine"], registry=self.registry
         )
-        self.searching = Gauge("interlinear_searching_texts", "Texts in slots", ["model"], registry=self.registry)
+        self.searching = Gauge(
+            "interlinear_searching_texts", "Texts in slots", ["engine", "model"], registry=self.registry
+        )
+        self.engine_up = Gauge("interlinear_engine_up", "1 while it searches", ["engine"], registry=self.registry)
+        self.engine_restarts = Counter(
+            "interlinear_engine_restarts", "Times that it was started again", ["engine"], registry=self.registry
+        )
+        self.engine_memory = Gauge(
+            "interlinear_engine_resident_memory_bytes",
+            "Of the process that it is in",
+            ["engine"],
+            registry=self.registry,
+        )
         self.models = Gauge(
             "interlinear_model", "1 for every model served", ["model", "version"], registry=self.registry
         )

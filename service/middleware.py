@@ -11,6 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.gate import Gate
+from service.logs import place_of
 from service.metrics import Metrics
 from service.problems import CLIENT_GONE, Problem, response
 from service.settings import Settings
@@ -110,15 +111,6 @@ def failed(error: BaseException, request_id: str) -> Problem:
     """A 500 for what nobody expected, of which the log has the place."""
     log.error("request %s failed: %s", request_id, place_of(error), extra={"request_id": request_id})
     return Problem(500, "the service made a mistake; its log has this request's id")
-
-
-def place_of(error: BaseException) -> str:
-    """Where an exception came from, without its message: that may hold a user's text."""
-    frames, trace = [], error.__traceback__
-    while trace:
-        frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__} at {' > '.join(frames[-4:])}"
 
 
 class BodyLimit:

@@ -151,7 +151,7 @@ _MEANINGS = {
     415: "The body is neither JSON nor a form, or a picture is of a format that is not read",
     422: "The picture is damaged, moves, or has too many pixels",
     429: "Too much waits already, or the caller's rate or quota is used up; `Retry-After` says when to come again",
-    503: "The service is not ready, or is being stopped",
+    503: "The service is not ready, is being stopped, or its search has ended; `Retry-After` says when to come again",
     504: "The time that the caller or the service allows was over",
 }
 

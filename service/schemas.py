@@ -178,6 +178,10 @@ class ModelDescription(Answered):
     error: str | None = Field(None, description="with `failed` and `unchecked`: why")
     newer: str | None = Field(None, description="with `loading` and `failed`: the other version")
 
+    engines: list[str] = Field(
+        description="where it is searched with it now; none while what searched is started again", examples=[["cpu"]]
+    )
+
     name: str = Field(examples=["de-en"])
     version: str = Field(examples=["3"])
     aliases: list[str] = Field(examples=[["champion"]])
@@ -193,3 +197,17 @@ class Health(Answered):
     """Whether the service lives, or answers."""
 
     status: Literal["ok"] = "ok"
+
+
+class EngineState(Answered):
+    """What searches: a thread of the service's, or a process for each device."""
+
+    name: str = Field(examples=["cuda:0"])
+    up: bool = Field(description="false while it is started again")
+    restarts: int = Field(ge=0, examples=[0])
+
+
+class Readiness(Health):
+    """The service answers, and by what."""
+
+    engines: list[EngineState]

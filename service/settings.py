@@ -38,7 +38,7 @@ class Settings(BaseSettings):
         None, description="where fetched bundles are kept; default: under the user's cache folder"
     )
     poll_seconds: float = Field(10, gt=0, description="between two looks at what the aliases mean")
-    device: str = "cpu"
+    device: str = Field("cpu", description="where to search: `cpu`, or one or more with commas: a process for each")
     threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
 
     slots: int = Field(32, ge=1, le=1024, description="texts that one model searches at a time")
@@ -75,6 +75,19 @@ class Settings(BaseSettings):
 
     log_format: Literal["text", "json"] = "text"
     access_log: bool | None = Field(None, description="a line for every request; default: in JSON logs")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where to search: `cuda:0,1` is cuda:0 and cuda:1."""
+        named: list[str] = []
+        for part in map(str.strip, self.device.split(",")):
+            named.append(f"{named[-1].partition(':')[0]}:{part}" if part.isdigit() and named else part)
+        return tuple(named)
+
+    @property
+    def apart(self) -> bool:
+        """Whether processes of their own search, one for each device; on one CPU it is a thread of the service's."""
+        return self.devices != ("cpu",)
 
     @property
     def key_file(self) -> Path | None:

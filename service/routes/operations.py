@@ -8,7 +8,7 @@ from seq2seq.config import ImageGrid
 from service.dependencies import Running
 from service.pictures import MEDIA
 from service.problems import Problem, problems
-from service.schemas import AcceptedImage, Accepts, Health, ModelDescription, ModelScore
+from service.schemas import AcceptedImage, Accepts, EngineState, Health, ModelDescription, ModelScore, Readiness
 from service.settings import Settings
 
 routes = APIRouter(tags=["operations"])
@@ -19,7 +19,11 @@ async def list_models(service: Running) -> list[ModelDescription]:
     """The models served: versions, languages, what each accepts, and the scores on its card."""
     descriptions = []
     for model in service.models.served:
-        card, standing, explains = model.bundle.card, service.catalogue.standing(model), service.engine.explains[model]
+        card, standing, explains = (
+            model.bundle.card,
+            service.catalogue.standing(model),
+            service.engine.explanation(model),
+        )
         accepts = Accepts(
             inputs=list(card.model.sources),
             texts=list(card.model.texts),
@@ -38,6 +42,7 @@ async def list_models(service: Running) -> list[ModelDescription]:
                 status=standing.status,
                 error=standing.error,
                 newer=standing.newer,
+                engines=service.engine.searching(model),
                 task=model.task,
                 languages=card.languages,
                 accepts=accepts,
@@ -65,12 +70,14 @@ async def live() -> Health:
     return Health()
 
 
-@routes.get("/health/ready", response_model=Health, responses=problems(503))
-async def ready(service: Running) -> Health:
-    """200 while requests are searched; 503 before, and once the service is being stopped."""
+@routes.get("/health/ready", response_model=Readiness, responses=problems(503))
+async def ready(service: Running) -> Readiness:
+    """200 while requests are searched; 503 before, while no engine is up, and once the service is being stopped."""
     if not service.engine.ready:
         raise Problem.away("the service is not ready")
-    return Health()
+    return Readiness(
+        engines=[EngineState(name=lane.name, up=lane.able, restarts=lane.restarts) for lane in service.engine.lanes]
+    )
 
 
 @routes.get(

@@ -99,6 +99,18 @@ def test_identical_texts_in_flight_are_searched_once(narrow):
     assert once["explanations"] == [once["explanations"][0]] * 50
 
 
+def test_what_repeats_a_text_in_flight_is_taken_though_the_queue_is_full(settings, serving):
+    with serving(settings.model_copy(update={"slots": 1, "queue_texts": 1})) as address, ThreadPoolExecutor(1) as other:
+        asking = other.submit(httpx.post, f"{address}/translate", json=LONG, timeout=60)
+        until(lambda: value(address, "interlinear_waiting_texts") > 90)
+        again = httpx.post(f"{address}/translate", json=LONG, headers={"X-Request-Timeout": "0.05"})
+        assert again.status_code == 504, "it waits"
+        new = httpx.post(f"{address}/translate", json=LONG | {"q": [*MANY, "Ein Kind."]})
+        assert new.status_code == 429
+        assert httpx.post(f"{address}/translate", json=LONG | {"q": MANY[-3:]}, timeout=60).status_code == 200
+        assert asking.result().status_code == 200
+
+
 def test_one_of_two_who_ask_the_same_may_go(narrow):
     with ThreadPoolExecutor(1) as other:
         staying = other.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60)
@@ -116,7 +128,8 @@ def test_the_services_own_limit_ends_in_504(settings):
 def test_a_search_that_breaks_is_500_once_without_the_text_in_the_log(settings, caplog):
     app = create_app(settings)
     with TestClient(app) as client:
-        (table, *_) = app.state.service.engine._tables.values()
+        (lane,) = app.state.service.engine.lanes
+        (table, *_) = lane.searcher.tables.values()
         table.generation.table.model = None  # as if a fault were in the model itself
         with caplog.at_level(logging.INFO):
             answer = client.post("/translate", json=DOG)

@@ -52,12 +52,12 @@ def test_padding_occupancy_and_tokens_are_those_of_the_search(settings, bundles)
     with TestClient(create_app(settings.model_copy(update={"slots": 1}))) as client:
         client.post("/translate", json=SHORT | {"beam_size": 1})
         found = page(client)
-    steps = found["interlinear_steps_total", "de-en"]
-    assert steps > 0 and found["interlinear_stepped_texts_total", "de-en"] == steps
-    assert found["interlinear_stepped_positions_total", "text", "de-en"] == tokens * steps
-    assert found["interlinear_stepped_positions_total", "padding", "de-en"] == (-tokens % 8) * steps
+    steps = found["interlinear_steps_total", "cpu", "de-en"]
+    assert steps > 0 and found["interlinear_stepped_texts_total", "cpu", "de-en"] == steps
+    assert found["interlinear_stepped_positions_total", "cpu", "text", "de-en"] == tokens * steps
+    assert found["interlinear_stepped_positions_total", "cpu", "padding", "de-en"] == (-tokens % 8) * steps
     assert found["interlinear_tokens_total", "de-en", "read"] == tokens
-    assert found["interlinear_slots", "de-en"] == 1
+    assert found["interlinear_slots", "cpu", "de-en"] == 1
     assert found["interlinear_ready",] == 1
     assert found["interlinear_queue_seconds_count", "de-en"] == found["interlinear_search_seconds_count", "de-en"] == 1
     assert found["process_resident_memory_bytes",] > 10**7
@@ -75,17 +75,17 @@ def test_every_reason_for_a_refusal_is_counted_from_the_beginning(settings):
         assert page(client)["interlinear_rejected_total", "deadline"] == 1
         asking = threading.Thread(target=lambda: client.post("/translate", json=LONG))
         asking.start()
-        while page(client)["interlinear_waiting_texts",] < 50:
+        while page(client)["interlinear_waiting_texts", "cpu"] < 50:
             assert asking.is_alive()
-        assert page(client)["interlinear_waiting_tokens",] > 50
-        assert client.post("/translate", json=SHORT).status_code == 429
+        assert page(client)["interlinear_waiting_tokens", "cpu"] > 50
+        assert client.post("/translate", json=SHORT | {"max_length": 9}).status_code == 429
         assert page(client)["interlinear_rejected_total", "queue_texts"] == 1
         app.state.service.engine.stop(30)
         asking.join(30)
         assert client.post("/translate", json=SHORT).status_code == 503
         assert page(client)["interlinear_rejected_total", "stopping"] == 1
         assert page(client)["interlinear_ready",] == 0
-        assert page(client)["interlinear_waiting_tokens",] == 0
+        assert page(client)["interlinear_waiting_tokens", "cpu"] == 0
 
 
 # deploy/

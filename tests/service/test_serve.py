@@ -59,7 +59,7 @@ def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
         asking = threading.Thread(target=lambda: answers.append(ask(f"{url}/translate", **texts)))
         asking.start()
         while (
-            'interlinear_searching_texts{model="mt"} 1.0'
+            'interlinear_searching_texts{engine="cpu",model="mt"} 1.0'
             not in urllib.request.urlopen(f"{url}/metrics").read().decode()
         ):
             assert asking.is_alive()

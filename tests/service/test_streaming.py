@@ -77,7 +77,8 @@ def test_what_goes_wrong_later_is_an_event_with_the_problem(settings):
         name, problem = read(answer.text)[-1]
         assert (name, problem["status"], problem["request_id"]) == ("error", 504, "mine")
 
-        (table, *_) = app.state.service.engine._tables.values()
+        (lane,) = app.state.service.engine.lanes
+        (table, *_) = lane.searcher.tables.values()
         until(lambda: not table.busy)
         table.generation.table.model = None  # as if a fault were in the model itself
         ((name, problem),) = read(client.post("/translate", json=ASK | {"q": TEXT}, headers=EVENTS).text)
@@ -90,7 +91,7 @@ def test_what_is_not_served_is_not_counted_though_its_answer_had_begun(settings,
     app = create_app(settings.model_copy(update={"slots": 1, "keys": tmp_path / "keys.db"}))
     with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
         asking = caller.submit(client.post, "/translate", json=ASK | {"q": MANY, "api_key": key}, headers=EVENTS)
-        until(lambda: "interlinear_waiting_texts 0.0" not in client.get("/metrics").text)
+        until(lambda: 'interlinear_waiting_texts{engine="cpu"} 0.0' not in client.get("/metrics").text)
         ring = app.state.service.gate.keys
         assert ring.left(ring.find(key)) == 4
         app.state.service.engine.stop(0)

@@ -117,7 +117,7 @@ def test_callers_of_both_routes_get_what_offline_search_finds(client):
             return [next(iter(answer.json().values())) for answer in answers]
 
     assert asyncio.run(ask_all()) == ["A dog is running in the park."] * 10 + [HEADLINES[i % 3] for i in range(15)]
-    assert 'interlinear_steps_total{model="headlines"}' in client.get("/metrics").text
+    assert 'interlinear_steps_total{engine="cpu",model="headlines"}' in client.get("/metrics").text
 
 
 def test_a_long_text_is_refused_or_reduced_to_its_leading_sentences(client, bundles):

@@ -243,4 +243,5 @@ def test_the_old_version_is_let_go(registered):
     with TestClient(app) as client:
         registered.promote(2)
         until(lambda: model(client)["version"] == "2")
-        until(lambda: len(engine._tables) == len(engine.explains) == 1)
+        (lane,) = engine.lanes
+        until(lambda: len(lane.searcher.tables) == len(lane.models) == len(engine._known) == 1)

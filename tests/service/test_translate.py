@@ -150,7 +150,7 @@ def test_metrics_count_and_hold_no_text(client):
     page = client.get("/metrics").text
     assert 'interlinear_requests_total{method="POST",route="/translate",status="200"}' in page
     assert 'interlinear_requests_total{method="GET",route="none",status="404"}' in page
-    assert 'interlinear_steps_total{model="de-en"}' in page
+    assert 'interlinear_steps_total{engine="cpu",model="de-en"}' in page
     assert "process_resident_memory_bytes" in page
     assert "Katze" not in page
 

@@ -1,0 +1,222 @@
+"""A search in a process of its own: one for each GPU, or for as many CPU devices as were asked for.
+
+The process runs the same `SearchThread` as the service's own would. Orders go to it, and events come back, as plain
+dataclasses over a pipe that only these two have; that ends with either of them, and then so does the other.
+"""
+
+import atexit
+import logging
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from seq2seq.bundle import Bundle, load
+from seq2seq.devices import check_device
+from seq2seq.errors import InterlinearError, ServiceError
+from seq2seq.heap import keep_freed_memory
+from seq2seq.looks import Explanation
+from seq2seq.model import Model
+from service import logs
+from service.logs import Style, place_of
+from service.searching import Event, Failed, Lost, LostError, Order, SearchThread
+
+log = logging.getLogger("interlinear.service")
+
+SWITCH_SECONDS = 0.0005
+ENDING = 2.0  # seconds that a process has to end, once its search has
+
+
+@dataclass(frozen=True)
+class Load:
+    """Load a bundle, and have it ready under this number."""
+
+    model: int
+    folder: Path
+    slots: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of that."""
+
+    model: int
+    outcome: Explanation | InterlinearError
+
+
+@dataclass(frozen=True)
+class End:
+    """End, whatever is searched."""
+
+
+class SearchProcess:
+    """A Searcher in a process of its own; when that ends unasked, the last event is `Lost`."""
+
+    def __init__(self, device: str, threads: int | None, style: Style, tell: Callable[[Event], None]) -> None:
+        """`tell` is called with every event, in a thread of this process; `threads` are for the mathematics."""
+        self._tell = tell
+        self._ending = False
+        self._over = threading.Event()
+        self._orders: queue.SimpleQueue[Order | Load | End] = queue.SimpleQueue()
+        self._loading = threading.Lock()
+        self._loads: dict[int, Future[Explanation]] = {}
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=run, args=[theirs, device, threads, style], name=f"engine {device}")
+        self._process.start()
+        theirs.close()
+        atexit.register(self._process.kill)  # or a service that ends without `end` would wait for it for ever
+        self._writer = threading.Thread(target=self._write, name=f"to {device}", daemon=True)
+        self._writer.start()
+        threading.Thread(target=self._read, name=f"from {device}", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return not self._over.is_set()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid
+        return self._process.pid
+
+    def start(self) -> None:
+        """It has, when it was made."""
+
+    def load(self, model: int, bundle: Bundle[Model], slots: int, width: int) -> Explanation:
+        """The bundle is read from its folder there; what is here of it may be without weights."""
+        future: Future[Explanation] = Future()
+        with self._loading:
+            if not self.alive:
+                raise self._lost()
+            self._loads[model] = future
+        self.send(Load(model, bundle.folder, slots, width))
+        return future.result()
+
+    def send(self, order: Order | Load | End) -> None:
+        self._orders.put(order)
+
+    def end(self, seconds: float) -> None:
+        self._ending = True
+        self.send(End())
+        if not self._over.wait(seconds):
+            self._process.kill()
+            self._over.wait(ENDING)
+
+    def _lost(self) -> LostError:
+        return LostError(self._process.name, "its process has ended", "see the log")
+
+    def _write(self) -> None:
+        """In a thread: a pipe may be full."""
+        while True:
+            order = self._orders.get()
+            try:
+                self._pipe.send(order)
+            except OSError:  # the reader knows
+                return
+            if isinstance(order, End):
+                return
+
+    def _read(self) -> None:
+        """In a thread, until the process ends, whatever it ends of."""
+        try:
+            while True:
+                said = self._pipe.recv()
+                if isinstance(said, Loaded):
+                    self._loaded(said)
+                else:
+                    self._tell(said)
+        except (EOFError, OSError):
+            pass
+        finally:
+            self._process.kill()
+            self._process.join()
+            atexit.unregister(self._process.kill)
+            with self._loading:
+                self._over.set()
+                unanswered = list(self._loads.values())
+            for future in unanswered:
+                future.set_exception(self._lost())
+            self.send(End())
+            self._writer.join()
+            self._pipe.close()
+            if not self._ending:
+                self._tell(Lost(f"exit code {self._process.exitcode}"))
+
+    def _loaded(self, said: Loaded) -> None:
+        with self._loading:
+            future = self._loads.pop(said.model)
+        if isinstance(said.outcome, InterlinearError):
+            future.set_exception(said.outcome)
+        else:
+            future.set_result(said.outcome)
+
+
+# The process.
+
+
+def run(pipe: "Connection[Event | Loaded, Order | Load | End]", device: str, threads: int | None, style: Style) -> None:
+    """Search on a device as ordered through the pipe, until it ends."""
+    for ending in (signal.SIGINT, signal.SIGTERM):  # who sends them to all processes of a service means the first one
+        signal.signal(ending, signal.SIG_IGN)
+    keep_freed_memory()
+    logs.configure(style, access=False)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    telling = threading.Lock()
+
+    def tell(said: Event | Loaded) -> None:
+        try:
+            with telling:
+                pipe.send(said)
+        except OSError:  # the service has ended
+            os._exit(1)
+        if isinstance(said, Failed) and device != "cpu":
+            check_still_there(device)
+
+    search = SearchThread(tell, threads)
+    search.start()
+    while True:
+        try:
+            order = pipe.recv()
+        except (EOFError, OSError):
+            break
+        match order:
+            case End():
+                break
+            case Load():  # beside the search, and beside the orders for it
+                threading.Thread(target=lambda order=order: tell(loaded(order, device, search)), daemon=True).start()
+            case _:
+                search.send(order)
+    search.end(ENDING)
+    os._exit(0)  # at once, though a model may be loading, whose thread would break in a Python that is taken down
+
+
+def loaded(order: Load, device: str, search: SearchThread) -> Loaded:
+    """Do what was ordered."""
+    try:
+        check_device(device)
+        outcome = search.load(order.model, load(order.folder, device), order.slots, order.width)
+    except InterlinearError as error:
+        return Loaded(order.model, error)
+    except Exception as error:
+        log.error("%s cannot be loaded on %s: %s", order.folder, device, place_of(error))
+        return Loaded(order.model, ServiceError(str(order.folder), f"cannot be loaded on {device}", "see the log"))
+    return Loaded(order.model, outcome)
+
+
+def check_still_there(device: str) -> None:
+    """End the process where its device takes no more work: after some faults a GPU never does for who made them."""
+    try:
+        torch.ones(1, device=device).sum().item()
+    except RuntimeError as error:
+        log.error("%s takes no more work: %s", device, place_of(error))
+        os._exit(1)

@@ -1,0 +1,173 @@
+"""Engines in processes of their own: they answer as the thread does, and when one is killed every request ends."""
+
+import json
+import multiprocessing
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from service.settings import Settings
+from tests.service.test_engine import DOG, LONG, MANY, quiet, value
+from tests.service.test_engine import until as soon
+from tests.service.test_multimodal import RED, in_json
+from tests.service.test_streaming import EVENTS, read
+
+pytestmark = pytest.mark.timeout(300)
+
+SECONDS = 200  # a process takes some to start, on a busy machine many
+BOTH = ["cpu.1", "cpu.2"]
+REQUESTS = [
+    ("/translate", LONG | {"explain": True, "alternatives": 2}),
+    ("/summarize", {"text": ["A dog is running in the park.", "A cat is sleeping by the river."], "explain": True}),
+    (
+        "/translate/multimodal",
+        {"q": "The ball.", "source": "en", "target": "de", "image": in_json(RED), "explain": True},
+    ),
+    ("/post-edit", {"translation": "Ein Hund laufen im Park.", "source": "en", "target": "de", "explain": True}),
+]
+
+
+def until(true: Callable[[], bool]) -> None:
+    soon(true, SECONDS)
+
+
+def processes() -> list[multiprocessing.Process]:
+    return [child for child in multiprocessing.active_children() if child.name == "engine cpu"]
+
+
+def up(address: str) -> list[str]:
+    answer = httpx.get(f"{address}/health/ready")
+    return [engine["name"] for engine in answer.json().get("engines", []) if engine["up"]]
+
+
+def leaves(answer: Any) -> Iterator[Any]:
+    """What an answer says, in its order. Numbers may differ in the last digits with what was searched beside it."""
+    match answer:
+        case dict():
+            for name, value in answer.items():
+                yield name
+                yield from leaves(value)
+        case list():
+            for value in answer:
+                yield from leaves(value)
+        case _:
+            yield answer
+
+
+@pytest.fixture(scope="module")
+def apart(settings, serving) -> Iterator[str]:
+    """A service whose engines are two processes on the CPU, of few slots."""
+    with serving(settings.model_copy(update={"device": "cpu,cpu", "slots": 8})) as address:
+        yield address
+    assert not processes(), "they end with the service"
+
+
+@pytest.mark.parametrize(("route", "request_"), REQUESTS)
+def test_they_answer_as_the_thread_does(apart, client, route, request_):
+    answer = httpx.post(f"{apart}{route}", json=request_, timeout=60)
+    assert answer.status_code == 200
+    found, expected = (list(leaves(one.json())) for one in (answer, client.post(route, json=request_)))
+    for one, other in zip(found, expected, strict=True):
+        assert one == (pytest.approx(other, abs=2e-4) if isinstance(other, float) else other)
+
+
+def test_a_list_is_searched_by_both_and_what_is_the_same_once(apart):
+    steps = [value(apart, f'interlinear_steps_total{{engine="{name}",model="de-en"}}') for name in BOTH]
+    with ThreadPoolExecutor(2) as callers:
+        asked = [callers.submit(httpx.post, f"{apart}/translate", json=LONG, timeout=60) for _ in range(2)]
+    first, second = (one.result().json() for one in asked)
+    assert first == second
+    assert value(apart, "interlinear_shared_texts_total") > 0
+    for name, before in zip(BOTH, steps, strict=True):
+        assert value(apart, f'interlinear_steps_total{{engine="{name}",model="de-en"}}') > before
+        assert value(apart, f'interlinear_engine_resident_memory_bytes{{engine="{name}"}}') > 10**8
+    for model in httpx.get(f"{apart}/models").json():
+        assert model["engines"] == BOTH
+
+
+def test_prefixes_come_and_a_text_that_cannot_be_searched_is_named(apart):
+    *prefixes, (last, data) = read(httpx.post(f"{apart}/translate", json=DOG, headers=EVENTS).text)
+    assert last == "answer" and prefixes
+    assert all(data["translatedText"].startswith(prefix["text"]) for _, prefix in prefixes)
+    refused = httpx.post(f"{apart}/translate", json=DOG | {"q": ["Ein Hund.", "Hund " * 300]})
+    assert refused.status_code == 400
+    assert refused.json()["errors"][0]["field"] == "q[1]"
+
+
+def test_a_caller_who_goes_and_one_whose_time_is_over_free_the_slots(apart):
+    before = value(apart, "interlinear_texts_total")
+    late = httpx.post(f"{apart}/translate", json=LONG | {"max_length": 40}, headers={"X-Request-Timeout": "0.02"})
+    assert late.status_code == 504
+    body = json.dumps(LONG | {"max_length": 41}).encode()
+    host, port = apart.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as caller:
+        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        until(lambda: value(apart, "interlinear_waiting_texts") > 0)
+    until(lambda: quiet(apart))
+    assert value(apart, "interlinear_texts_total") < before + 200
+
+
+def test_one_that_is_killed_under_load_loses_only_its_own_and_is_started_again(apart):
+    expected = httpx.post(f"{apart}/translate", json=LONG, timeout=60).json()["translatedText"]
+    until(lambda: up(apart) == BOTH)
+    ends: list[tuple[int, float]] = []
+
+    def ask(caller: int) -> None:
+        with httpx.Client(base_url=apart, timeout=60) as client:
+            for i in range(20):
+                own = (7 * caller + i) % 90
+                asked = time.monotonic()
+                answer = client.post("/translate", json=LONG | {"q": MANY[own : own + 10]})
+                ends.append((answer.status_code, time.monotonic() - asked))
+                if answer.status_code == 200:
+                    assert answer.json()["translatedText"] == expected[own : own + 10]
+                else:
+                    assert int(answer.headers["retry-after"]) > 0
+                    assert "is started again" in answer.json()["detail"]
+
+    with ThreadPoolExecutor(6) as callers:
+        asking = [callers.submit(ask, caller) for caller in range(6)]
+        until(lambda: len(ends) > 12)
+        until(lambda: value(apart, "interlinear_searching_texts") > 8)
+        processes()[0].kill()
+    for one in asking:
+        one.result()
+    assert len(ends) == 6 * 20
+    assert {status for status, _ in ends} <= {200, 503}
+    assert max(seconds for _, seconds in ends) < 30, "nobody is left hanging"
+    assert value(apart, 'interlinear_rejected_total{reason="engine"}') == sum(status == 503 for status, _ in ends)
+    until(lambda: up(apart) == BOTH)
+    assert value(apart, "interlinear_engine_restarts_total") == 1
+    assert httpx.post(f"{apart}/translate", json=LONG, timeout=60).json()["translatedText"] == expected
+    until(lambda: quiet(apart))
+
+
+def test_when_all_are_killed_it_says_so_until_they_are_back(apart):
+    until(lambda: up(apart) == BOTH)
+    for process in processes():
+        process.kill()
+    until(lambda: not up(apart))
+    assert httpx.get(f"{apart}/health/ready").status_code == 503
+    assert httpx.get(f"{apart}/health/live").status_code == 200
+    refused = httpx.post(f"{apart}/translate", json=DOG)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert value(apart, "interlinear_engine_up") == 0
+    assert {tuple(model["engines"]) for model in httpx.get(f"{apart}/models").json()} == {()}
+    until(lambda: up(apart) == BOTH)
+    assert httpx.post(f"{apart}/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+
+
+def test_devices_are_named_one_by_one_or_by_their_numbers():
+    def devices(text: str) -> tuple[str, ...]:
+        return Settings(device=text).devices
+
+    assert devices("cuda:0,1, 3") == ("cuda:0", "cuda:1", "cuda:3")
+    assert devices("cuda:0,cpu") == ("cuda:0", "cpu")
+    assert not Settings(device="cpu").apart
+    assert Settings(device="cpu,cpu").apart and Settings(device="cuda").apart
