@@ -130,7 +130,7 @@ def serve(
         "access_log": access_log,
     }
     settings = configured(config, options)
-    for one in settings.devices:
+    for one in () if on_ray else settings.devices:  # a cluster's nodes have devices of their own
         check_device(one)
     if not settings.models:
         settings = settings.model_copy(update={"models": (champion(settings.tracking),)})

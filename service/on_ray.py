@@ -61,10 +61,10 @@ class Replica:
 def build(asked: Deployment) -> serve.Application:
     """The application that `serve.run`, `serve deploy` and KubeRay start."""
     settings = asked.settings
-    gpu = settings.device.startswith("cuda")
+    gpus = len({device for device in settings.devices if device.startswith("cuda")})
     options: dict[str, Any] = {
         "name": "service",
-        "ray_actor_options": {"num_cpus": asked.cpus or settings.threads or 1, "num_gpus": int(gpu)},
+        "ray_actor_options": {"num_cpus": asked.cpus or settings.threads or 1, "num_gpus": gpus},
         "max_ongoing_requests": settings.connections,  # the engine itself refuses what is too much, with 429
         "autoscaling_config": AutoscalingConfig(
             min_replicas=asked.fewest,
