@@ -54,6 +54,7 @@ def reach(uri: str, create: bool) -> Path | None:
     try:
         if scheme in _PORTS:
             socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
+            _check_database(uri)
             return Path("mlartifacts").resolve()
         with requests.get(f"{uri.rstrip('/')}/health", timeout=_REACH, stream=True):
             pass  # any answer will do: what it means is MLflow's to say
@@ -65,6 +66,24 @@ def reach(uri: str, create: bool) -> Path | None:
             where, "the tracking store does not answer", "start it or name another: --tracking"
         ) from error
     return None
+
+
+def _check_database(uri: str) -> None:
+    # MLflow tries a database that refuses it again and again, for minutes.
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        create_engine(uri).connect().close()
+    except ModuleNotFoundError as error:
+        raise RegistryError(
+            without_password(uri),
+            f"the Python package {error.name} is not installed, by which it is spoken to",
+            "pip install 'psycopg[binary]' and say postgresql+psycopg://",
+        ) from None
+    except SQLAlchemyError as error:
+        problem = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise RegistryError(without_password(uri), problem[:300], "look at its user, password and database") from None
 
 
 def _check_sqlite(database: Path, uri: str, create: bool) -> None:

@@ -1,11 +1,13 @@
 """Trainings recorded by a real MLflow server: one that is away for a while, and one with PostgreSQL and passwords."""
 
 import threading
+import time
 from pathlib import Path
 
 import mlflow
 import pytest
 from mlflow.entities import LoggedModelStatus
+from mlflow.server import get_app_client
 
 import seq2seq
 from interlinear import cli
@@ -131,7 +133,7 @@ def test_a_server_with_postgresql_and_passwords(
         assert capsys.readouterr().out.count("\n") == 1
 
         # Who may only read is refused when he would write, before anything is trained.
-        mlflow.server.get_app_client("basic-auth", server.uri).create_user("reader", password)
+        get_app_client("basic-auth", server.uri).create_user("reader", password)
         as_user("reader", password)
         assert [record.name for record in Store().list_models()] == ["toy"]
         with pytest.raises(RegistryError, match="it does not let us in"), Tracker(server.uri) as second:
@@ -140,6 +142,13 @@ def test_a_server_with_postgresql_and_passwords(
 
         # The same store without the server.
         assert [record.aliases for record in Store(database).list_models()] == [("champion", "served")]
-        with pytest.raises(RegistryError) as wrong:
-            Store(database.replace("secret", "wrong-one")).list_models()
-        assert "wrong-one" not in str(wrong.value)
+        for wrong, sentence in (
+            (database.replace("secret", "wrong-one"), "password authentication failed for user"),
+            (database.replace("/postgres", "/nowhere"), 'database "nowhere" does not exist'),
+            (database.replace("+psycopg", ""), "the Python package psycopg2 is not installed"),
+        ):
+            began = time.monotonic()
+            with pytest.raises(RegistryError, match=sentence) as refused:
+                Store(wrong)
+            assert time.monotonic() - began < 10
+            assert "wrong-one" not in str(refused.value) and "secret" not in str(refused.value)
