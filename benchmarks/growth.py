@@ -88,14 +88,15 @@ def compare(
     measure: Callable[[Path, int], tuple[float, float]],
     notes: tuple[str, ...],
 ) -> None:
-    """A benchmark: `measure` gives MB at the peak and seconds for so many lines, and is asked for ten times as many."""
+    """A benchmark: `measure` gives MB at the peak and seconds for so many lines, and is asked for `--times` as many."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=lines)
+    parser.add_argument("--times", type=int, default=10, help="how many times as many lines the large corpus has")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
     peaks: dict[int, float] = {}
     rows = []
-    for size in (asked.lines, 10 * asked.lines):
+    for size in (asked.lines, asked.times * asked.lines):
         with tempfile.TemporaryDirectory(prefix="memory-") as folder:
             peaks[size], seconds = measure(Path(folder), size)
         say(f"{size:,} pairs: {peaks[size]:.1f} MB in {seconds:.0f} s")

@@ -1,6 +1,7 @@
-"""Peak anonymous memory of `interlinear prepare` for a corpus and for one ten times as large.
+"""Peak anonymous memory of `interlinear prepare` for a corpus and for one some times as large.
 
-    python -m benchmarks.prepare_memory [--lines 30000] [--save]
+    python -m benchmarks.prepare_memory [--lines 30000] [--times 10] [--save]
+    python -m benchmarks.prepare_memory --lines 200000 --times 20
 
 The ratio of the two is to be at most 1.1.
 """

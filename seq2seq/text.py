@@ -327,6 +327,8 @@ def _normalised(text: str, config: TextConfig) -> _Mapped:
 
 def _substituted(text: str) -> str:
     """Characters that have no place in text replaced, one for one."""
+    if text.isprintable() and "▁" not in text:  # so it is nearly always, and this is quicker than the search
+        return text
     return _ODD.sub(_substitute, text)
 
 

@@ -62,8 +62,7 @@ class ImageField:
     required: bool
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One line of each of the fields that were asked for; the first line of their files has number 1."""
 
     number: int

@@ -57,14 +57,17 @@ class Encoder:
         empty = lengths[[0, -1]].min(axis=0) == 0
         long = (lengths.max(axis=0) > self.max_length) & ~empty
         kept = np.flatnonzero(~(empty | long))
+        if len(kept) < len(numbers):
+            ids = [[column[row] for row in kept.tolist()] for column in ids]
+            lengths = lengths[:, kept]
         return Chunk(
             read=len(numbers),
             kept=numbers[kept],
             ids=[
-                np.fromiter(chain.from_iterable(map(column.__getitem__, kept)), dtype_for(tokenizer))
-                for column, tokenizer in zip(ids, self.tokenizers, strict=True)
+                np.fromiter(chain.from_iterable(column), dtype_for(tokenizer), count)
+                for column, tokenizer, count in zip(ids, self.tokenizers, lengths.sum(axis=1), strict=True)
             ],
-            lengths=list(lengths[:, kept]),
+            lengths=list(lengths),
             empty=numbers[empty].tolist(),
             long=numbers[long].tolist(),
         )
