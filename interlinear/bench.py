@@ -13,10 +13,11 @@ from seq2seq.errors import CallError, DataError, ServiceError
 if TYPE_CHECKING:
     from interlinear.arrivals import Load, Shot
     from interlinear.loadreport import AtRate, LoadReport
-    from interlinear.remote import Route
+    from interlinear.remote import Route, Wanted
 
 FASTEST = 5000.0  # requests a second, more than one core can send
 LATE_MS = 10.0  # milliseconds by which this generator may be late without being worth a word
+PICTURES = (".jpg", ".jpeg", ".png", ".webp")
 RECENT = 200  # answers that the progress line looks back on
 
 Rates = Annotated[
@@ -48,7 +49,30 @@ def bench(
         ),
     ] = None,
     route: Annotated[
-        str | None, typer.Option(metavar="ROUTE", show_default=False, help="/translate or /summarize.")
+        str | None,
+        typer.Option(
+            metavar="ROUTE", show_default=False, help="/translate, /summarize, /translate/multimodal or /post-edit."
+        ),
+    ] = None,
+    image_dir: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            metavar="FOLDER",
+            show_default=False,
+            help="Pictures, sent with the texts in turn to /translate/multimodal.",
+        ),
+    ] = None,
+    mt: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            show_default=False,
+            help="Machine translations of --texts, or without: sent to /post-edit.",
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -89,11 +113,13 @@ def bench(
     if figure:
         check_suffix(figure)
     lines = read_texts(texts) if texts else None
-    wanted = Wanted(checked_route(route), model, source, target)
+    pictures, translations = read_pictures(image_dir) if image_dir else (), tuple(read_texts(mt)) if mt else ()
+    wanted = Wanted(checked_route(route), model, source, target, pictures, translations)
+    check_given(wanted)
     chosen = wanted.choose(asyncio.run(served_models(address, api_key)))
     path = TASKS[chosen.task]
-    if lines:
-        bodies = [wanted.body(chosen, text) for text in lines]
+    if lines or translations:
+        bodies = wanted.bodies(chosen, lines or [])
     else:
         bodies = asyncio.run(built_in(address + path, api_key, wanted, chosen))
     loads = [
@@ -263,6 +289,24 @@ def checked_route(route: str | None) -> "Route | None":
         if route in (known, known[1:]):
             return known
     raise CallError(f"--route {route}", "is not a route that takes load", f"say {' or '.join(ANSWERS)}")
+
+
+def check_given(wanted: "Wanted") -> None:
+    """Raises CallError where a route is to take what it does not, or lacks what it needs."""
+    (route, *_) = wanted.routes
+    if wanted.pictures and route != "/translate/multimodal":
+        raise CallError("--image-dir", f"{route} takes no pictures", "they go to /translate/multimodal")
+    if bool(wanted.translations) != (route == "/post-edit"):
+        what = f"{route} takes no translations" if wanted.translations else "/post-edit needs translations to edit"
+        raise CallError("--mt", what, "it goes with --route /post-edit")
+
+
+def read_pictures(folder: Path) -> tuple[bytes, ...]:
+    """The files of a folder that are pictures by their names, in their order. Raises DataError."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES)
+    if not found:
+        raise DataError(str(folder), "there is no picture in it", f"give a folder with {', '.join(PICTURES)}")
+    return tuple(path.read_bytes() for path in found)
 
 
 def read_texts(path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """A service somewhere else: which models it says it has, and what a request to one of them looks like."""
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +14,19 @@ from interlinear.arrivals import broken, said
 from interlinear.sentences import BY_LANGUAGE, ENGLISH
 from seq2seq.errors import CallError, ServiceError
 
-Route = Literal["/translate", "/summarize"]
-TASKS: dict[str, Route] = {"translation": "/translate", "summarization": "/summarize"}
-ANSWERS: dict[Route, str] = {"/translate": "translatedText", "/summarize": "summaries"}
+Route = Literal["/translate", "/summarize", "/translate/multimodal", "/post-edit"]
+TASKS: dict[str, Route] = {
+    "translation": "/translate",
+    "summarization": "/summarize",
+    "multimodal": "/translate/multimodal",
+    "post-edit": "/post-edit",
+}
+ANSWERS: dict[Route, str] = {
+    "/translate": "translatedText",
+    "/summarize": "summaries",
+    "/translate/multimodal": "translatedText",
+    "/post-edit": "editedText",
+}
 FIRST_ANSWER = 10.0  # seconds within which a service says what it has
 AUTO = "auto"
 
@@ -39,39 +50,69 @@ class RemoteModel(BaseModel):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a caller wants to ask for; what he leaves open is the service's first fit."""
+    """What a caller wants to ask for; what he leaves open is the service's first fit.
+
+    `pictures` (files' contents) go with texts in turn; `translations` with theirs, line by line.
+    """
 
     route: Route | None = None
     model: str | None = None
     source: str | None = None
     target: str | None = None
+    pictures: tuple[bytes, ...] = ()
+    translations: tuple[str, ...] = ()
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Those that take what there is."""
+        if self.route:
+            return (self.route,)
+        if self.translations:
+            return ("/post-edit",)
+        return ("/translate/multimodal",) if self.pictures else ("/translate", "/summarize")
 
     def choose(self, models: Sequence[RemoteModel]) -> RemoteModel:
         """The first model that fits. Raises CallError."""
         for model in models:
             languages = model.languages
             if (
-                model.task in TASKS
-                and self.route in (None, TASKS[model.task])
+                TASKS.get(model.task) in self.routes
                 and (self.model is None or model.is_called(self.model))
                 and self.source in (None, AUTO, languages.get("source"))
                 and self.target in (None, languages.get("target"))
             ):
                 return model
-        asked = [f"{name} {value}" for name, value in vars(self).items() if value is not None]
+        names = {"model": self.model, "source": self.source, "target": self.target}
+        asked = [f"{name} {value}" for name, value in names.items() if value is not None]
         raise CallError(
-            " and ".join(asked) or "the service",
+            " and ".join([" or ".join(self.routes), *asked]),
             "no model that is served fits",
             f"it serves {'; '.join(map(str, models)) or 'none'}",
         )
 
-    def body(self, model: RemoteModel, text: str) -> bytes:
-        """One text as a request."""
-        named = {"model": self.model} if self.model else {}
+    def bodies(self, model: RemoteModel, texts: Sequence[str]) -> list[bytes]:
+        """Requests with every text, and with every picture. Raises CallError where texts and translations differ in
+        number."""
+        if TASKS[model.task] == "/post-edit":
+            if texts and len(texts) != len(self.translations):
+                raise CallError(
+                    "--mt", f"it has {len(self.translations)} lines, and --texts {len(texts)}", "give a line for each"
+                )
+            beside: Sequence[dict[str, str]] = [{"source_text": text} for text in texts] or [{}] * len(
+                self.translations
+            )
+            pairs = zip(self.translations, beside, strict=True)
+            return [self._body(model, {"translation": translation} | source) for translation, source in pairs]
         if TASKS[model.task] == "/summarize":
-            return json.dumps({"text": text} | named).encode()
+            return [self._body(model, {"text": text}) for text in texts]
+        images = [{"image": base64.b64encode(picture).decode()} for picture in self.pictures] or [{}]
+        most = max(len(texts), len(images))
+        return [self._body(model, {"q": texts[i % len(texts)]} | images[i % len(images)]) for i in range(most)]
+
+    def _body(self, model: RemoteModel, given: dict[str, str]) -> bytes:
+        named = {"model": self.model} if self.model else {}
         languages = {"source": self.source or model.languages["source"], "target": model.languages["target"]}
-        return json.dumps({"q": text} | languages | named).encode()
+        return json.dumps(given | ({} if TASKS[model.task] == "/summarize" else languages) | named).encode()
 
 
 def check_address(url: str) -> str:
@@ -131,7 +172,7 @@ async def built_in(url: str, api_key: str | None, wanted: Wanted, model: RemoteM
     ServiceError where it reads none.
     """
     language = model.languages["source"] if wanted.source in (None, AUTO) else str(wanted.source)
-    bodies = [wanted.body(model, text) for text in BY_LANGUAGE.get(language, ENGLISH)]
+    bodies = wanted.bodies(model, BY_LANGUAGE.get(language, ENGLISH))
     read, refusal = [], ""
     async with aiohttp.ClientSession(headers=headers(api_key)) as session:
         for body in bodies:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
+from seq2seq.sentences import sentences
 from service import problems
 from service.catalogue import Catalogue, load_entries
 from service.dependencies import TIMEOUT_HEADER, Service
@@ -39,6 +40,8 @@ def create_app(settings: Settings) -> FastAPI:
     """
     entries, metrics = load_entries(settings), Metrics()
     engine = Engine([entry.served for entry in entries], settings, metrics)
+    for entry in entries:  # or the first text of a language would wait for what divides it into sentences
+        sentences("One. Two.", entry.served.bundle.card.languages.get(entry.served.source))
     catalogue = Catalogue(entries, engine, settings, metrics)
     metrics.ready.set_function(lambda: engine.ready)
     pictures, gate = Pictures(settings, metrics), Gate(settings, metrics)

@@ -66,11 +66,15 @@ def described(kind: type[Asked]) -> dict[str, Any]:
     """The same body for OpenAPI, and how letting it in may fail; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
-    plain = {"schema": schema, "example": kind.example}
-    content: dict[str, Any] = {JSON: plain, URLENCODED: plain, MULTIPART: plain}
+    form = schema | {"properties": {name: without_null(field) for name, field in schema["properties"].items()}}
+    content: dict[str, Any] = {
+        JSON: {"schema": schema, "example": kind.example},
+        URLENCODED: {"schema": form, "example": kind.example},
+        MULTIPART: {"schema": form, "example": kind.example},
+    }
     if name := kind.file:
         said = schema["properties"][name]["description"].replace(" in base64", ", as a file or in base64")
-        properties = schema["properties"] | {name: {"type": "string", "format": "binary", "description": said}}
+        properties = form["properties"] | {name: {"type": "string", "format": "binary", "description": said}}
         example = {field: value for field, value in kind.example.items() if field != name}
         content[MULTIPART] = {
             "schema": schema | {"properties": properties},
@@ -82,6 +86,14 @@ def described(kind: type[Asked]) -> dict[str, Any]:
         "requestBody": {"required": True, "content": content},
         "responses": {str(status): said for status, said in failing.items()},
     }
+
+
+def without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """A field as a form has it, which can leave it out or empty and cannot say null."""
+    if "anyOf" not in field:
+        return field
+    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
+    return {name: said for name, said in field.items() if name != "default"} | {"anyOf": branches}
 
 
 def parse(kind: type[Asked], content: bytes, media: str, options: dict[bytes, bytes]) -> dict[str, Any]:

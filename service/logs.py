@@ -52,7 +52,8 @@ def configure(style: Style, access: bool) -> None:
     handler.setFormatter(Json() if style == "json" else Reticent())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings tell of clients, not of the service
+    for name in ("uvicorn.error", "python_multipart"):
+        logging.getLogger(name).setLevel(logging.ERROR)  # its warnings tell of clients, not of the service
     logging.getLogger("interlinear").setLevel(logging.INFO)
     logging.getLogger("interlinear.access").setLevel(logging.INFO if access else logging.WARNING)
 

@@ -1,5 +1,6 @@
 """The load generator: its arrivals, how it reckons latencies, and what it says of services good and bad."""
 
+import base64
 import json
 import random
 import re
@@ -182,6 +183,35 @@ def test_what_is_asked_for_is_sent(texts, tmp_path):
     }
 
 
+def test_pictures_go_with_texts_in_turn_and_translations_line_by_line(texts, tmp_path):
+    asked = []
+
+    def answering(number: int, body: dict) -> tuple[int, dict]:
+        asked.append(body)
+        return 200, {"translatedText": "x", "editedText": "x", "model": {"name": "mt", "version": "3"}}
+
+    others = [MODEL | {"task": "multimodal"}, MODEL | {"task": "post-edit"}]
+    (tmp_path / "mt").write_text("A dog run.\nA cat sleep.\n")
+    (tmp_path / "pictures").mkdir()
+    for name in ("a.png", "b.JPG", "c.webp", "notes.txt"):
+        (tmp_path / "pictures" / name).write_bytes(name.encode())
+    with service(answering, [MODEL, *others]) as address:
+        common = ["--rate", "60", "--texts", texts, *QUICK]
+        assert interlinear(["bench", address, "--image-dir", str(tmp_path / "pictures"), *common]) == 0
+        assert {body["path"] for body in asked} == {"/translate/multimodal"}
+        sent = {(body["q"], base64.b64decode(body["image"]).decode()) for body in asked}
+        assert sent == {("Ein Hund läuft.", "a.png"), ("Eine Katze schläft.", "b.JPG"), ("Ein Hund läuft.", "c.webp")}
+        asked.clear()
+        assert interlinear(["bench", address, "--mt", str(tmp_path / "mt"), *common]) == 0
+        assert {(body["path"], body["source_text"], body["translation"]) for body in asked} == {
+            ("/post-edit", "Ein Hund läuft.", "A dog run."),
+            ("/post-edit", "Eine Katze schläft.", "A cat sleep."),
+        }
+        asked.clear()
+        assert interlinear(["bench", address, "--mt", str(tmp_path / "mt"), "--rate", "60", *QUICK]) == 0
+        assert {body.get("source_text") for body in asked} == {None}
+
+
 def test_built_in_sentences_are_in_the_models_language_and_those_it_cannot_read_are_left_out(capsys):
     asked = []
 
@@ -279,6 +309,10 @@ def test_the_picture_shows_failures_and_the_limit(tmp_path):
         (["--warm-up", "-1"], 2, "is not a time"),
         (["--slo-p99-ms", "0"], 2, "is not a limit"),
         (["--route", "/models"], 2, "is not a route that takes load"),
+        (["--image-dir", "."], 1, "there is no picture in it"),
+        (["--mt", "ONE", "--route", "translate"], 2, "/translate takes no translations"),
+        (["--route", "post-edit"], 2, "/post-edit needs translations"),
+        (["--mt", "ONE", "--texts", "TWO"], 2, "no model that is served fits. It serves mt@3"),
         (["--figure", "x.bmp"], 2, "a picture is a .png"),
         (["--concurrency-limit", "10000000"], 2, "ulimit -n"),
         (["--texts", "EMPTY"], 1, "there is no text in it"),
@@ -292,6 +326,8 @@ def test_the_picture_shows_failures_and_the_limit(tmp_path):
 def test_a_wrong_call_is_a_sentence(tmp_path, monkeypatch, capsys, arguments, code, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "EMPTY").write_text("\n \n")
+    (tmp_path / "ONE").write_text("One.\n")
+    (tmp_path / "TWO").write_text("One.\nTwo.\n")
     (tmp_path / "BYTES").write_bytes(b"\xff\n")
     with service(right) as address:
         assert interlinear(["bench", address, *arguments]) == code

@@ -1,0 +1,35 @@
+"""What OpenAPI says is what the service does, whatever is sent: all of schemathesis's checks, on every route."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIGURED = Path(__file__).with_name("schemathesis.toml")
+PHASES = "examples,coverage,fuzzing,stateful"
+
+
+def run(address: str, folder: Path, *options: str) -> int:
+    """How many requests were sent; all that was answered must be as it was said to be."""
+    command = Path(sys.executable).with_name("schemathesis")
+    arguments = ["run", f"{address}/openapi.json", "--checks", "all", "--phases", PHASES, *options]
+    ran = subprocess.run(
+        [command, "--no-color", "--config-file", CONFIGURED, *arguments, "--generation-database", "none"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (sent,) = re.findall(r"([\d,]+) generated", ran.stdout)
+    return int(sent.replace(",", ""))
+
+
+@pytest.mark.timeout(600)
+def test_a_thousand_requests_are_answered_as_openapi_says(address, tmp_path):
+    assert run(address, tmp_path, "--max-examples", "3", "--seed", "1") > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_five_thousand_more_are(address, tmp_path):
+    assert run(address, tmp_path, "--max-examples", "1200") > 6000

@@ -1,0 +1,293 @@
+"""Faults of what the service stands on, with a real `interlinear serve` under load: what it accepted is answered, and
+what it cannot answer is refused with a cause.
+
+One service, of two engine processes, goes through all of it in this order; it ends with SIGTERM.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.conftest import sentences
+from tests.service.test_engine import LONG, quiet, value
+from tests.service.test_engine import until as soon
+from tests.service.test_processes import BOTH, up
+from tests.service.test_serve import address, process
+from tests.service.test_swaps import ALIAS, Registered, made
+
+__all__ = ["made"]  # a fixture
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+TEXTS = [german for german, _ in sentences()]
+CALLERS = 4
+HEADER_SECONDS = 5
+ROOM = "8m"  # of the cache's file system
+
+
+def until(true: Callable[[], bool]) -> None:
+    soon(true, 120)
+
+
+@dataclass
+class Load:
+    """What callers who never stop asking were told, each for three texts at a time."""
+
+    url: str
+    answers: list[dict] = field(default_factory=list)  # of status 200
+    refused: list[httpx.Response] = field(default_factory=list)
+    broken: list[httpx.HTTPError] = field(default_factory=list)  # without an answer
+    slowest: float = 0.0
+
+    def ask(self, caller: int, ended: threading.Event) -> None:
+        with httpx.Client(base_url=self.url, timeout=60) as client:
+            for i in range(100 * caller, 10**9):
+                if ended.is_set():
+                    return
+                texts = [TEXTS[(3 * i + k) % len(TEXTS)] for k in range(3)]
+                asked = time.monotonic()
+                try:
+                    answer = client.post("/translate", json={"q": texts, "source": "de", "target": "en"})
+                except httpx.HTTPError as error:
+                    self.broken.append(error)
+                    return
+                self.slowest = max(self.slowest, time.monotonic() - asked)
+                if answer.status_code == 200:
+                    self.answers.append(answer.json())
+                else:
+                    self.refused.append(answer)
+                    time.sleep(0.05)
+
+    @property
+    def versions(self) -> Counter[str]:
+        """Answers by version; each is wholly of the one that it names: version 2 writes two tokens at most."""
+        for answer in self.answers:
+            short = {len(text.split()) <= 2 for text in answer["translatedText"]}
+            assert short == {answer["model"]["version"] == "2"}, answer
+        return Counter(answer["model"]["version"] for answer in self.answers)
+
+    def goes_on(self, answers: int = 20) -> None:
+        """Wait for so many more answers."""
+        seen = len(self.answers)
+        until(lambda: len(self.answers) >= seen + answers)
+
+
+@contextmanager
+def loaded(url: str) -> Iterator[Load]:
+    load, ended = Load(url), threading.Event()
+    callers = [threading.Thread(target=load.ask, args=[i, ended]) for i in range(CALLERS)]
+    for caller in callers:
+        caller.start()
+    try:
+        load.goes_on()
+        yield load
+    finally:
+        ended.set()
+        for caller in callers:
+            caller.join(90)
+    assert not any(caller.is_alive() for caller in callers), "somebody was left hanging"
+
+
+@dataclass(frozen=True)
+class Running:
+    """The service, what it reads from, and where it keeps what it fetched."""
+
+    child: subprocess.Popen[str]
+    url: str
+    registered: Registered
+    cache: Path
+
+    def model(self) -> dict:
+        (described,) = httpx.get(f"{self.url}/models").json()
+        return described
+
+    def engines(self) -> list[int]:
+        """The processes that search."""
+        children = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split()
+        return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+    def kill_engine(self) -> None:
+        """Kill one of them, and see that it is missed."""
+        os.kill(self.engines()[0], signal.SIGKILL)
+        until(lambda: up(self.url) != BOTH)
+
+
+@pytest.fixture(scope="module")
+def running(made: Registered, tmp_path_factory) -> Iterator[Running]:
+    """Its cache is a small file system of its own where that may be mounted."""
+    folder = tmp_path_factory.mktemp("faults")
+    cache = folder / "cache"
+    cache.mkdir()
+    mounted = not subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "none", cache], check=False).returncode
+    made.promote(1)
+    options = ["--model", f"mt={ALIAS}", "--tracking", made.tracking, "--cache", str(cache), "--device", "cpu,cpu"]
+    slow = {"POLL_SECONDS": "0.2", "HEADER_SECONDS": str(HEADER_SECONDS), "SLOTS": "8", "THREADS": "1"}
+    environment = {f"INTERLINEAR_SERVE_{name}": setting for name, setting in slow.items()}
+    try:
+        with process(*options, folder=folder, **environment) as child:
+            url = address(child)
+            threading.Thread(target=child.stderr.read, daemon=True).start()  # or the pipe would be full
+            yield Running(child, url, made, cache)
+    finally:
+        if mounted:
+            subprocess.run(["umount", cache], check=True)
+
+
+def test_an_engine_that_is_killed_loses_only_what_it_had(running):
+    with loaded(running.url) as load:
+        for _ in range(2):
+            running.kill_engine()
+            load.goes_on()
+            until(lambda: up(running.url) == BOTH)
+    assert not load.broken
+    assert {answer.status_code for answer in load.refused} <= {503}
+    assert all(int(a.headers["retry-after"]) and "is started again" in a.json()["detail"] for a in load.refused)
+    assert len(load.refused) <= 2 * CALLERS
+    assert load.versions.keys() == {"1"}
+    assert value(running.url, "interlinear_engine_restarts_total") == 2
+
+
+def test_a_corrupt_version_keeps_the_one_before(running):
+    weights = running.registered.artifacts(2) / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-4] + b"\0\0\0\1")
+    try:
+        with loaded(running.url) as load:
+            running.registered.promote(2)
+            until(lambda: running.model()["status"] == "failed")
+            assert "damaged" in running.model()["error"]
+            assert value(running.url, 'interlinear_swaps_total{model="mt",outcome="failed"}') > 0
+            load.goes_on()
+    finally:
+        weights.write_bytes(whole)
+        running.registered.promote(1)
+    assert not load.broken and not load.refused
+    assert load.versions.keys() == {"1"}
+    until(lambda: running.model()["status"] == "current")
+
+
+def test_a_full_disk_keeps_the_version_before(running):
+    if not running.cache.is_mount():
+        pytest.skip("a small file system for the cache can be mounted by root only")
+    filler = running.cache / "filler"
+    with loaded(running.url) as load:
+        with pytest.raises(OSError), filler.open("wb") as file:
+            while True:
+                file.write(bytes(4096))
+                file.flush()
+        try:
+            running.registered.promote(2)
+            until(lambda: running.model()["status"] == "failed")
+            assert "cannot be kept in" in running.model()["error"]
+            load.goes_on()
+            assert load.versions.keys() == {"1"}
+        finally:
+            filler.unlink()
+        until(lambda: running.model()["version"] == "2")
+        load.goes_on()
+    assert not load.broken and not load.refused
+    assert load.versions.keys() == {"1", "2"}
+
+
+def test_the_registry_goes_and_comes_back(running):
+    database, away = running.registered.folder / "mlflow.db", running.registered.folder / "away.db"
+    before = running.model()["version"]
+    with loaded(running.url) as load:
+        database.rename(away)
+        try:
+            until(lambda: running.model()["status"] == "unchecked")
+            load.goes_on()
+            running.kill_engine()  # it needs no registry to be started again
+            until(lambda: up(running.url) == BOTH)
+        finally:
+            away.rename(database)
+        until(lambda: running.model()["status"] == "current")
+    assert not load.broken
+    assert {answer.status_code for answer in load.refused} <= {503}
+    assert load.versions.keys() == {before}
+
+
+def test_an_alias_that_is_moved_fifty_times_in_a_minute(running):
+    with loaded(running.url) as load:
+        began = time.monotonic()
+        for i in range(50):
+            running.registered.promote(1 + i % 2)
+            time.sleep(max(0.0, began + 60 * (i + 1) / 50 - time.monotonic()))
+        until(lambda: running.model()["version"] == "2" and running.model()["status"] == "current")
+    assert not load.broken and not load.refused
+    assert load.versions.keys() == {"1", "2"}
+    page = httpx.get(f"{running.url}/metrics").text
+    assert page.count("interlinear_model{") == 1
+    memory = value(running.url, "interlinear_engine_resident_memory_bytes")
+    assert memory < 2 * 2**30, "what was replaced is let go"
+
+
+def test_five_hundred_slow_connections_keep_nobody_waiting(running):
+    host, port = running.url.removeprefix("http://").split(":")
+    slow: list[socket.socket] = []
+    try:
+        with loaded(running.url) as load:
+            for i in range(500):
+                connection = socket.create_connection((host, int(port)), timeout=30)
+                slow.append(connection)
+                connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nX-Slow: " if i % 2 else b"PO")
+            for _ in range(8):  # a byte now and then, until the service closes
+                for connection in slow:
+                    with suppress(OSError):
+                        connection.sendall(b"X")
+                time.sleep(HEADER_SECONDS / 8)
+            until(lambda: value(running.url, 'interlinear_rejected_total{reason="slow"}') == 500)
+            load.goes_on()
+    finally:
+        for connection in slow:
+            connection.close()
+    assert not load.broken and not load.refused
+    assert load.slowest < 30
+
+
+def test_callers_who_go_free_what_they_had(running):
+    host, port = running.url.removeprefix("http://").split(":")
+    with loaded(running.url) as load:
+        for i in range(20):
+            body = json.dumps(LONG | {"max_length": 20 + i}).encode()
+            head = (
+                f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+            )
+            with socket.create_connection((host, int(port))) as caller:
+                caller.sendall(head.encode() + b"\r\n\r\n" + body)
+                time.sleep(0.05)
+        load.goes_on()
+    assert not load.broken and not load.refused
+    until(lambda: quiet(running.url))
+    assert value(running.url, 'interlinear_rejected_total{reason="gone"}') > 0
+
+
+def test_sigterm_under_load_answers_what_was_accepted(running):
+    engines = running.engines()
+    long = [LONG | {"max_length": 40 + i} for i in range(3)]
+    with loaded(running.url) as load, ThreadPoolExecutor(len(long)) as callers:
+        asking = [callers.submit(httpx.post, f"{running.url}/translate", json=one, timeout=60) for one in long]
+        until(lambda: value(running.url, "interlinear_waiting_texts") > 200)
+        running.child.send_signal(signal.SIGTERM)
+        assert running.child.wait(60) == 0
+        for one in asking:
+            assert one.result().status_code == 200
+            assert len(one.result().json()["translatedText"]) == len(LONG["q"])
+    assert {answer.status_code for answer in load.refused} <= {503}
+    assert load.versions
+    # Those who go on asking find nobody there; a connection that is kept may close as the next request is sent.
+    assert len(load.broken) == CALLERS and not any(isinstance(e, httpx.TimeoutException) for e in load.broken)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in engines)
