@@ -79,7 +79,7 @@ def _check_database(uri: str) -> None:
         raise RegistryError(
             without_password(uri),
             f"the Python package {error.name} is not installed, by which it is spoken to",
-            "pip install 'psycopg[binary]' and say postgresql+psycopg://",
+            "install it; for PostgreSQL psycopg[binary], and say postgresql+psycopg://",
         ) from None
     except SQLAlchemyError as error:
         problem = " ".join(str(getattr(error, "orig", None) or error).split())

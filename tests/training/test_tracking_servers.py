@@ -142,10 +142,15 @@ def test_a_server_with_postgresql_and_passwords(
 
         # The same store without the server.
         assert [record.aliases for record in Store(database).list_models()] == [("champion", "served")]
+
+
+def test_a_database_that_refuses_is_a_sentence_at_once():
+    with postgres("interlinear", "secret") as database:
+        assert Store(database, create=True).list_models() == []
         for wrong, sentence in (
             (database.replace("secret", "wrong-one"), "password authentication failed for user"),
             (database.replace("/postgres", "/nowhere"), 'database "nowhere" does not exist'),
-            (database.replace("+psycopg", ""), "the Python package psycopg2 is not installed"),
+            (database.replace("+psycopg", "+pg8000"), "the Python package pg8000 is not installed"),
         ):
             began = time.monotonic()
             with pytest.raises(RegistryError, match=sentence) as refused:
