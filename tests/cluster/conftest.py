@@ -1,16 +1,33 @@
 """One cluster for all tests of several hosts, and the table of what each fault cost."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
 from tests.cluster.command import Setback, Training
-from tests.cluster.hosts import PORT, Host, Hosts, missing, network
+from tests.cluster.hosts import PORT, Host, Hosts, missing, network, wait_until
 from tests.training.toy import write_corpus
 
 ROWS: list[str] = []
+
+# Ray's command `drain-node` does the same, but takes seconds to begin.
+NOTICE = """
+import pathlib, time, ray
+from ray.core.generated import autoscaler_pb2
+ray.init(address="{head}", logging_level="ERROR")
+nodes = {{node["NodeManagerAddress"]: node["NodeID"] for node in ray.nodes() if node["Alive"]}}
+letter = pathlib.Path("{letter}")
+letter.with_suffix(".ready").touch()
+while not letter.exists():
+    time.sleep(0.05)
+reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+deadline = int((time.time() + {seconds}) * 1000)
+accepted, why = ray._raylet.GcsClient(address="{head}").drain_node(nodes[letter.read_text()], reason, "test", deadline)
+assert accepted, why
+"""
 
 
 def note(fault: str, happened: str, setback: Setback, equal: bool | None) -> None:
@@ -46,13 +63,28 @@ class Cluster:
         )
         return self.nodes[:number]
 
-    def drain(self, node: Host, seconds: int) -> None:
-        """Give notice that a node is about to be taken."""
-        name = self.ask(f"print([n['NodeID'] for n in ray.nodes() if n['NodeManagerAddress'] == '{node.address}'][-1])")
-        self.head.ray_command(
-            "drain-node", f"--address={self.head.address}:{PORT}", f"--node-id={name}",
-            "--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=test", f"--deadline-remaining-seconds={seconds}",
-        )  # fmt: skip
+    @contextmanager
+    def notices(self, seconds: int) -> Iterator[Callable[[Host], None]]:
+        """Gives a function that gives Ray notice, at once, that a node will be taken in so many seconds."""
+        letter = self.hosts.folder / "notice"
+        program = NOTICE.format(head=f"{self.head.address}:{PORT}", letter=letter, seconds=seconds)
+        giver = self.head.run(sys.executable, "-c", program)
+        assert giver.stdout is not None
+        try:
+            wait_until(lambda: letter.with_suffix(".ready").exists() or giver.poll() is not None, 120, "it connects")
+
+            def give(node: Host) -> None:
+                draft = letter.with_suffix(".draft")
+                draft.write_text(node.address)
+                draft.rename(letter)
+
+            yield give
+            said, _ = giver.communicate(timeout=30)
+            assert giver.returncode == 0, said.decode()
+        finally:
+            giver.kill()
+            for path in (letter, letter.with_suffix(".ready")):
+                path.unlink(missing_ok=True)
 
     def ask(self, program: str) -> str:
         """What a few lines of Python print that are connected with the cluster."""

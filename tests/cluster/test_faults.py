@@ -83,19 +83,24 @@ def test_a_short_cut_of_the_network_is_not_noticed(cluster: Cluster, whole: str)
     note("a node is cut off for 5 s", "TCP sends again; nobody notices", training.pause(fault), True)
 
 
-def test_a_long_cut_of_the_network_is_the_loss_of_a_node(cluster: Cluster, whole: str) -> None:
+def test_a_long_cut_of_the_network_is_sat_out_or_is_the_loss_of_a_node(cluster: Cluster, whole: str) -> None:
+    """Ray's health checks lose patience at about this time; either way the training ends with the same weights."""
     nodes = cluster.has(3)
     with cluster.train("cut-off", "--workers", "2") as training:
         training.until_states()
-        lost = busy(nodes)[-1]
+        cut = busy(nodes)[-1]
         fault = time.monotonic()
-        lost.link("down")
+        cut.link("down")
         time.sleep(30)
-        lost.link("up")
-        settle(
-            training, whole, fault, "a node is cut off for 30 s", "Ray gives it up; the group starts again on another"
-        )
-    wait_until(lambda: not lost.processes(WORKER), 60, "a node that was given up ends its workers")
+        cut.link("up")
+        assert training.weights(600) == whole
+    if "restart" in training.text:
+        happened, setback = "Ray gives it up; the group starts again on another", training.setback(fault)
+    else:
+        happened, setback = "TCP sends again; the training stands still meanwhile", training.pause(fault)
+        assert setback.seconds > 20
+    assert setback.worth <= SAVED + SLACK
+    note("a node is cut off for 30 s", happened, setback, True)
 
 
 def test_a_hung_rank_is_named(cluster: Cluster, whole: str) -> None:
@@ -118,14 +123,16 @@ def test_a_hung_rank_is_named(cluster: Cluster, whole: str) -> None:
 
 def test_a_node_is_to_be_taken(cluster: Cluster, whole: str) -> None:
     nodes = cluster.has(3)
-    with cluster.train("preempted", "--workers", "2") as training:
+    looks = {"RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "1"}
+    with cluster.notices(seconds=5) as give, cluster.train("preempted", "--workers", "2", **looks) as training:
         training.until_states()
         taken = busy(nodes)[-1]
         fault = time.monotonic()
-        cluster.drain(taken, seconds=20)
-        training.until(lambda: "restart" in training.text, 120, "the group leaves the node")
-        settle(training, whole, fault, "a node is about to be taken (20 s notice)", "states every 5 s; the group moves")
+        give(taken)
+        training.until(lambda: "restart" in training.text, 240, "the group leaves the node")
+        training.until(lambda: len(busy(nodes)) == 2, 60, "it is on two others")
         assert taken not in busy(nodes)
+        settle(training, whole, fault, "a node is to be taken, 5 s notice", "a state is saved; the group moves")
     taken.kill()
 
 
