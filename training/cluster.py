@@ -95,7 +95,7 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
 
 def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked: workers.Alone) -> Outcome:
     mailbox = _mailbox()
-    lookout = Lookout(job.name, group.fewest, group.unit, partial(_room, group))
+    lookout = _lookout(job, group)
     fit = _Fit(job, group, mailbox)
     fit.start()
     heard, failures = False, 0
@@ -122,6 +122,12 @@ def _train(job: TrainingJob, group: Group, observers: Sequence[Observer], asked:
         if news := lookout.look(post):
             for observer in observers:
                 observer.warned(news)
+
+
+def _lookout(job: TrainingJob, group: Group) -> Lookout:
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    head = (host, int(port)) if group.address else None
+    return Lookout(job.name, group.fewest, group.unit, partial(_room, group), head)
 
 
 def _mailbox() -> Any:
