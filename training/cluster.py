@@ -106,7 +106,7 @@ class _Driver:
     def train(self, group: Group, asked: workers.Alone) -> Outcome:
         delivery = deliver(self.job, self.storage) if self.storage else leave(self.job)
         mailbox = _mailbox()
-        lookout = Lookout(self.job.name, group.fewest, group.unit, partial(_room, group))
+        lookout = _lookout(self.job, group)
         fit = _Fit(self.job, group, mailbox, delivery, self.storage)
         fit.start()
         try:
@@ -159,6 +159,12 @@ class _Driver:
 
     def warn(self, message: str) -> None:
         self.hear("warned", (message,))
+
+
+def _lookout(job: TrainingJob, group: Group) -> Lookout:
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    head = (host, int(port)) if group.address else None
+    return Lookout(job.name, group.fewest, group.unit, partial(_room, group), head)
 
 
 def _mailbox() -> Any:

@@ -133,7 +133,7 @@ class Training:
         onwards = [(number(found[1]), line.at) for line in self.said if (found := ONWARDS.search(line.text))]
         state, at = [one for one in onwards if one[1] > fault][-1]
         again = [(update, when) for update, when in self.steps() if when <= fault and update > state]
-        (_, first), *_ = self.steps(since=at)
+        first = min((when for _, when in self.steps(since=at)), default=at)
         if not again:
             return Setback(0, 0.0, first - fault)
         return Setback(again[-1][0] - state, fault - again[0][1], first - fault)

@@ -125,7 +125,7 @@ class Host:
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def ray(self, head: "Host | None" = None, cpus: int = 1, **environment: str) -> None:
+    def ray(self, head: "Host | None" = None, cpus: int = 1, *more: str, **environment: str) -> None:
         """Start a Ray node: the head, or one that joins a head."""
         where = (
             ["--head", f"--port={PORT}", "--include-dashboard=false"]
@@ -135,7 +135,7 @@ class Host:
         self.ray_command(
             "start", *where, f"--node-ip-address={self.address}", f"--num-cpus={cpus}",
             f"--object-store-memory={OBJECT_STORE}", f"--temp-dir={self.folder}", "--disable-usage-stats",
-            **environment,
+            *more, **environment,
         )  # fmt: skip
 
     def ray_command(self, *command: str, **environment: str) -> None:

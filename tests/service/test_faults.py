@@ -172,11 +172,12 @@ def test_a_corrupt_version_keeps_the_one_before(running):
             assert value(running.url, 'interlinear_swaps_total{model="mt",outcome="failed"}') > 0
             load.goes_on()
     finally:
-        weights.write_bytes(whole)
         running.registered.promote(1)
+        until(lambda: running.model()["status"] == "current")
+        weights.write_bytes(whole)
     assert not load.broken and not load.refused
     assert load.versions.keys() == {"1"}
-    until(lambda: running.model()["status"] == "current")
+    assert running.model()["version"] == "1"
 
 
 def test_a_full_disk_keeps_the_version_before(running):

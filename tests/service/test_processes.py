@@ -36,8 +36,8 @@ def until(true: Callable[[], bool]) -> None:
     soon(true, SECONDS)
 
 
-def processes() -> list[multiprocessing.Process]:
-    return [child for child in multiprocessing.active_children() if child.name == "engine cpu"]
+def processes(device: str = "cpu") -> list[multiprocessing.Process]:
+    return [child for child in multiprocessing.active_children() if child.name == f"engine {device}"]
 
 
 def up(address: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Workers who share a batch unevenly, what `--workers` may say, and when the driver loses patience; all without Ray."""
 
 import random
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,22 @@ def test_a_wait_for_nodes_is_said_once(clock: list[float]) -> None:
     assert look.look(waits) is None
     clock[0] += 11
     assert look.look(waits) is None  # there is room: they are about to begin
+
+
+def test_a_head_that_is_lost_and_comes_back_is_said(clock: list[float]) -> None:
+    runs = Post([], "RunningState")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        head = server.getsockname()
+        look = Lookout("run", 1, "CPU", dict, head)
+        clock[0] += 6
+        assert look.look(runs) is None
+    clock[0] += 6
+    assert f"head at 127.0.0.1:{head[1]} does not answer" in (look.look(runs) or "")
+    clock[0] += 6
+    assert look.look(runs) is None
+    with socket.create_server(head):
+        clock[0] += 6
+        assert (look.look(runs) or "").endswith("is back.")
 
 
 def test_failures_count_until_the_training_comes_further() -> None:
