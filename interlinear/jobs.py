@@ -1,6 +1,5 @@
 """Trainings that were handed to a Ray cluster: the verbs `jobs list`, `jobs logs`, `jobs stop` and `jobs resume`."""
 
-import asyncio
 import json
 import re
 import sys
@@ -132,6 +131,8 @@ def watch(cluster: "Cluster", job: "Job") -> int:
 
     Ctrl-C leaves it: the job goes on.
     """
+    import asyncio
+
     shown = LiveLine()
 
     async def lines() -> str:
