@@ -180,5 +180,5 @@ def test_many_callers_get_what_offline_search_finds(client, bundles):
 
 def counters(client: httpx.Client) -> dict[str, float]:
     lines = client.get("/metrics").text.splitlines()
-    values = (line.partition('_total{model="de-en"} ') for line in lines)
+    values = (line.partition('_total{engine="cpu",model="de-en"} ') for line in lines)
     return {name.removeprefix("interlinear_"): float(value) for name, _, value in values if value}
