@@ -59,7 +59,8 @@ from ray.exceptions import RayError  # noqa: E402
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
 POST = 0.25  # seconds between two letters, and between two looks into the mailbox
-RESIZE = 30.0  # seconds between two looks whether there is room for more workers, or only for fewer
+# Seconds between two looks whether there is room for more workers, or only for fewer.
+RESIZE = float(os.environ.get("INTERLINEAR_RESIZE_SECONDS") or 30)
 OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
 
 
@@ -386,9 +387,10 @@ def connected(group: Group) -> Iterator[None]:
                     _temp_dir=scratch,
                 )
         except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-            raise TrainingError(
-                where, f"no cluster: {last_line(error)}", "train with --no-ray, or look at Ray"
-            ) from error
+            remedy = "train with --no-ray, or look at Ray"
+            if group.address:
+                remedy = "see that the token (RAY_AUTH_TOKEN_PATH) and the versions of Ray and Python are the cluster's"
+            raise TrainingError(where, f"no cluster: {last_line(error)}", remedy) from error
         # Ray would print what it thinks of a dead worker to stdout, which is for results.
         ray._private.worker._worker_logs_enabled = False
         _check_resources(group, where)

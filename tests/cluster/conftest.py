@@ -126,7 +126,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table of docs/reliability.md, as this run has measured it."""
     if ROWS:
         terminalreporter.write_line("")
-        terminalreporter.write_line("| fault | what happened | updates lost | seconds to recover | final weights |")
+        terminalreporter.write_line(
+            "| fault | what happened | updates done again | seconds to recover | final weights |"
+        )
         terminalreporter.write_line("|---|---|---|---|---|")
         for row in ROWS:
             terminalreporter.write_line(row)

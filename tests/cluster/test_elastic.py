@@ -15,7 +15,7 @@ from tests.cluster.hosts import Hosts
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 # Dropout's random numbers depend on the rank; without it any number of workers computes the same, but for rounding.
-SAME = (*LONG, "model.dropout=0", "training.epochs=8")
+SAME = (*LONG, "model.dropout=0", "training.epochs=20")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def alone(hosts: Hosts) -> Path:
 
 def test_a_group_grows_with_the_cluster_and_shrinks_with_it(cluster: Cluster, alone: Path) -> None:
     cluster.has(1)
-    with cluster.train("elastic", "--workers", "1:3", settings=SAME) as training:
+    with cluster.train("elastic", "--workers", "1:3", settings=SAME, INTERLINEAR_RESIZE_SECONDS="5") as training:
         training.until_states(1)
         began = time.monotonic()
         cluster.has(2)
