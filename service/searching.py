@@ -20,6 +20,8 @@ from seq2seq.looks import Explanation
 from seq2seq.model import Model
 from service.logs import place_of
 
+SHARE = 4  # once all slots were taken, texts enter when one in so many of them is free,
+HELD_STEPS = 8  # or after so many steps
 TELL_STEPS = 64  # steps of a search of which nothing is told but that they were made
 
 
@@ -140,9 +142,12 @@ class Table:
     bundle: Bundle[Model]
     slots: int
     width: int
+    patience: int = HELD_STEPS
     waiting: deque[Text] = field(default_factory=deque)
     searching: set[int] = field(default_factory=set)  # texts in slots
     followed: dict[int, int] = field(default_factory=dict)  # by text: how many words of it were told
+    full: bool = False  # whether somebody waited when texts last entered
+    held: int = 0  # steps for which those who wait have been kept waiting beside a free slot
     told: int = 0  # texts in slots, as was last told
     steps: int = 0
     texts: int = 0
@@ -167,6 +172,21 @@ class Table:
     def numbers(self) -> set[int]:
         """The texts that it has."""
         return {text.number for text in self.waiting} | self.searching
+
+    def admitted(self) -> list[Text]:
+        """Those who enter now.
+
+        To enter costs a batch of its own in the encoder, and all that the table holds is moved for it: where more
+        wait than there is room for, they enter together. Where there is room, nobody waits for others.
+        """
+        free = self.generation.free
+        if self.full and 0 < free < self.slots // SHARE and self.held < self.patience:
+            self.held += 1
+            return []
+        entering = [self.waiting.popleft() for _ in range(min(len(self.waiting), free))]
+        self.full, self.held = bool(self.waiting), 0
+        self.searching.update(text.number for text in entering)
+        return entering
 
     def cancel(self, numbers: frozenset[int]) -> None:
         """Those of these texts that it has leave it."""
@@ -277,8 +297,7 @@ class SearchThread:
     def _turn(self, table: Table) -> None:
         """Admit what fits, take one step, and tell what came of it."""
         generation = table.generation
-        if admitted := [table.waiting.popleft() for _ in range(min(len(table.waiting), generation.free))]:
-            table.searching.update(text.number for text in admitted)
+        if admitted := table.admitted():
             generation.admit([(text.number, text.row) for text in admitted])
             self.tell(Admitted(tuple(text.number for text in admitted)))
         answered: list[tuple[int, Answer]] = []
