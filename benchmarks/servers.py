@@ -110,7 +110,7 @@ class Server:
         if self.contestant.kind != "interlinear":
             read, room = json.loads(self.get("/positions"))
             return read, room
-        pattern = r'interlinear_stepped_positions_total\{kind="(\w+)",model="mt"\} (\S+)'
+        pattern = r'interlinear_stepped_positions_total\{engine="cpu",kind="(\w+)",model="mt"\} (\S+)'
         found = {kind: float(value) for kind, value in re.findall(pattern, self.get("/metrics"))}
         return found["text"], found["text"] + found["padding"]
 

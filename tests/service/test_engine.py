@@ -1,5 +1,6 @@
 """The engine under callers that hurry, leave, crowd, or come while it ends; and when the search itself breaks."""
 
+import asyncio
 import json
 import logging
 import socket
@@ -12,7 +13,11 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from seq2seq.generation import Request
+from seq2seq.search import SearchOptions
 from service.app import create_app
+from service.models import Served
+from service.problems import Problem
 from service.settings import ModelPlace
 from tests.service.conftest import sentences
 
@@ -99,14 +104,25 @@ def test_identical_texts_in_flight_are_searched_once(narrow):
     assert once["explanations"] == [once["explanations"][0]] * 50
 
 
-def test_what_repeats_a_text_in_flight_is_taken_though_the_queue_is_full(settings, serving):
-    with serving(settings.model_copy(update={"slots": 1, "queue_texts": 1})) as address, ThreadPoolExecutor(1) as other:
-        asking = other.submit(httpx.post, f"{address}/translate", json=LONG, timeout=60)
-        until(lambda: value(address, "interlinear_waiting_texts") > 90)
-        new = httpx.post(f"{address}/translate", json=LONG | {"q": [*MANY[1:], "Ein Kind."]})
-        assert new.status_code == 429
-        assert httpx.post(f"{address}/translate", json=LONG | {"q": MANY[-3:]}, timeout=60).status_code == 200
-        assert asking.result().status_code == 200
+def test_what_repeats_a_text_in_flight_is_taken_though_the_queue_is_full(settings):
+    app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 1}))
+    engine, (model, *_) = app.state.service.engine, app.state.service.models.served
+
+    async def ask() -> None:
+        def wanted(*texts: str) -> list[tuple[Served, Request]]:
+            return [(model, Request({"source": text}, SearchOptions())) for text in texts]
+
+        first = asyncio.create_task(engine.answers(wanted(*MANY)))
+        while not engine._waiting_texts:
+            await asyncio.sleep(0)
+        again = asyncio.create_task(engine.answers(wanted(*MANY[-3:])))
+        with pytest.raises(Problem, match="come again"):
+            await engine.answers(wanted(*MANY[-3:], "Ein Kind."))
+        assert await again == (await first)[-3:]
+
+    engine.start()
+    asyncio.run(ask())
+    engine.stop(10)
 
 
 def test_one_of_two_who_ask_the_same_may_go(narrow):

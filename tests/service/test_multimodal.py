@@ -109,10 +109,8 @@ def test_an_explanation_says_what_came_from_where(client):
 
 
 def test_callers_with_and_without_pictures_are_searched_together(client, address):
-    before = [
-        value(address, f'interlinear_{name}_total{{engine="cpu",model="pictures"}}')
-        for name in ("steps", "stepped_texts")
-    ]
+    names = [f'interlinear_{name}_total{{engine="cpu",model="pictures"}}' for name in ("steps", "stepped_texts")]
+    before = [value(address, name) for name in names]
 
     async def ask_all() -> list[str]:
         async with httpx.AsyncClient(base_url=client.base_url, timeout=60) as many:
@@ -121,10 +119,7 @@ def test_callers_with_and_without_pictures_are_searched_together(client, address
             return [answer.json()["translatedText"] for answer in answers]
 
     assert asyncio.run(ask_all()) == ["Der Ball.", "Der rote Ball.", "Der blaue Ball."] * 6
-    after = [
-        value(address, f'interlinear_{name}_total{{engine="cpu",model="pictures"}}')
-        for name in ("steps", "stepped_texts")
-    ]
+    after = [value(address, name) for name in names]
     steps, stepped = (now - then for now, then in zip(after, before, strict=True))
     assert stepped / steps > 1.5, "several at a step"
 

@@ -174,8 +174,9 @@ def test_many_callers_get_what_offline_search_finds(client, bundles):
     before = counters(client)
     assert asyncio.run(ask_all()) == [expected[i % 4] for i in range(60)]
     after = counters(client)
-    stepped, steps = (after[name] - before.get(name, 0) for name in ("stepped_texts", "steps"))
-    assert stepped / steps > 2, "texts that arrive together are searched together"
+    texts_stepped, steps = (after[name] - before.get(name, 0) for name in ("stepped_texts", "steps"))
+    occupancy = texts_stepped / steps
+    assert occupancy > 2, "texts that arrive together are searched together"
 
 
 def counters(client: httpx.Client) -> dict[str, float]:
