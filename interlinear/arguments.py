@@ -62,5 +62,15 @@ FontFile = Annotated[
         help="Set the words in this .ttf or .otf font; else in fonts that have their letters.",
     ),
 ]  # fmt: skip
+Register = Annotated[
+    str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
+]
+Experiment = Annotated[
+    str | None, typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name.")
+]
+ParentRun = Annotated[
+    str | None, typer.Option(metavar="RUN", show_default=False, help="The id of a run in MLflow to nest this one in.")
+]
+NoTracking = Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 InputFiles = typer.Argument(metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Else stdin.")

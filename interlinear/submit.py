@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from interlinear.arguments import RecipeName, Settings, Tracking, TrainingData
+from interlinear.arguments import (
+    Experiment,
+    NoTracking,
+    ParentRun,
+    RecipeName,
+    Register,
+    Settings,
+    StorageUri,
+    Tracking,
+    TrainingData,
+)
 from interlinear.jobs import Address, Wait, handed_over
 from interlinear.terminal import say
 from seq2seq.errors import CallError
@@ -26,28 +36,12 @@ def submit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")] = False,
     wait: Wait = False,
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URI",
-            envvar="INTERLINEAR_STORAGE",
-            show_default=False,
-            help="Where checkpoints and prepared data are kept, which every node sees.",
-        ),
-    ] = None,
-    register: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
-    ] = None,
+    storage: StorageUri = None,
+    register: Register = None,
     tracking: Tracking = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
-    ] = None,
-    parent: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", show_default=False, help="The id of a run in MLflow to nest this one in."),
-    ] = None,
-    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
+    experiment: Experiment = None,
+    parent: ParentRun = None,
+    no_tracking: NoTracking = False,
     data_root: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", show_default=False, help="Where corpora lie on the cluster, else its own."),

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.arguments import DataRoot, PreparedFolder, RecipeName, Settings, StorageUri, Tracking, TrainingData
+from interlinear.arguments import (
+    DataRoot,
+    Experiment,
+    NoTracking,
+    ParentRun,
+    PreparedFolder,
+    RecipeName,
+    Register,
+    Settings,
+    StorageUri,
+    Tracking,
+    TrainingData,
+)
 from interlinear.progress import ProgressLine
 from interlinear.terminal import say
 
@@ -31,19 +43,11 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")] = False,
     no_ray: Annotated[bool, typer.Option("--no-ray", help="Train in this process, without Ray.")] = False,
-    register: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
-    ] = None,
+    register: Register = None,
     tracking: Tracking = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name."),
-    ] = None,
-    parent: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", show_default=False, help="The id of a run in MLflow to nest this one in."),
-    ] = None,
-    no_tracking: Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")] = False,
+    experiment: Experiment = None,
+    parent: ParentRun = None,
+    no_tracking: NoTracking = False,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
     storage: StorageUri = None,
