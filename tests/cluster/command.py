@@ -21,7 +21,7 @@ STEP = re.compile(r"step ([\d,]+)/")
 ONWARDS = re.compile(r"going on after update ([\d,]+)")
 SAVED = 2.0  # seconds between two states
 LONG = (
-    "training.epochs=3", "training.patience=100", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}",
+    "training.epochs=6", "training.patience=100", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}",
 )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ class Training:
         self.until(lambda: len(self.steps()) > told, 60, "it goes on")
         time.sleep(0.5)
 
-    def ended(self, seconds: float = 240) -> int:
+    def ended(self, seconds: float = 600) -> int:
         """Wait for its end; returns the exit code."""
         try:
             code = self.process.wait(seconds)
@@ -122,7 +122,7 @@ class Training:
         self.reader.join(10)
         return code
 
-    def weights(self, seconds: float = 240) -> str:
+    def weights(self, seconds: float = 600) -> str:
         """The SHA-256 that it prints last; it has to succeed."""
         assert self.ended(seconds) == 0, self.text
         assert re.fullmatch("[0-9a-f]{64}", self.said[-1].text), self.text

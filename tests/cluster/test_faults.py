@@ -26,7 +26,7 @@ def busy(nodes: list[Host]) -> list[Host]:
 
 def settle(training: Training, whole: str, fault: float, name: str, happened: str) -> None:
     """The end of a disturbed training: the same weights, at most what was done since a state done again, and a row."""
-    weights = training.weights(600)
+    weights = training.weights()
     setback = training.setback(fault)
     note(name, happened, setback, weights == whole)
     assert weights == whole, training.text
@@ -78,7 +78,7 @@ def test_a_short_cut_of_the_network_is_not_noticed(cluster: Cluster, whole: str)
         nodes[1].link("down")
         time.sleep(5)
         nodes[1].link("up")
-        assert training.weights(600) == whole
+        assert training.weights() == whole
     assert "restart" not in training.text, training.text
     note("a node is cut off for 5 s", "TCP sends again; nobody notices", training.pause(fault), True)
 
@@ -93,7 +93,7 @@ def test_a_long_cut_of_the_network_is_sat_out_or_is_the_loss_of_a_node(cluster: 
         cut.link("down")
         time.sleep(30)
         cut.link("up")
-        assert training.weights(600) == whole
+        assert training.weights() == whole
     if "restart" in training.text:
         happened, setback = "Ray gives it up; the group starts again on another", training.setback(fault)
     else:
@@ -124,7 +124,7 @@ def test_a_hung_rank_is_named(cluster: Cluster, whole: str) -> None:
 def test_a_node_is_to_be_taken(cluster: Cluster, whole: str) -> None:
     nodes = cluster.has(3)
     looks = {"RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "1"}
-    with cluster.notices(seconds=5) as give, cluster.train("preempted", "--workers", "2", **looks) as training:
+    with cluster.notices(seconds=3) as give, cluster.train("preempted", "--workers", "2", **looks) as training:
         training.until_states()
         taken = busy(nodes)[-1]
         fault = time.monotonic()
@@ -132,7 +132,7 @@ def test_a_node_is_to_be_taken(cluster: Cluster, whole: str) -> None:
         training.until(lambda: "restart" in training.text, 240, "the group leaves the node")
         training.until(lambda: len(busy(nodes)) == 2, 60, "it is on two others")
         assert taken not in busy(nodes)
-        settle(training, whole, fault, "a node is to be taken, 5 s notice", "a state is saved; the group moves")
+        settle(training, whole, fault, "a node is to be taken, 3 s notice", "a state is saved; the group moves")
     taken.kill()
 
 

@@ -46,7 +46,7 @@ def test_with_redis_the_head_comes_back_and_nothing_is_lost(three: tuple[Host, H
         head.remove()
         head.start()
         head.ray(None, 0, password, **backed)
-        assert training.weights(600) == whole
+        assert training.weights() == whole
     assert "restart" not in training.text and "does not answer" in training.text, training.text
     note("the head is killed, Redis has its state", "the training does not notice", training.pause(fault), True)
 
@@ -70,6 +70,6 @@ def test_without_redis_the_same_command_goes_on_on_a_new_head(three: tuple[Host,
         node.ray(head)
     with Training(ours, "beheaded", "--workers", "2", "--resume", address=head.address) as resumed:
         resumed.said = [*training.said, *resumed.said]
-        assert resumed.weights(600) == whole
+        assert resumed.weights() == whole
         setback = resumed.setback(fault)
     note("the head is killed, without Redis", "a sentence; `--resume` on a new head goes on", setback, True)

@@ -1,6 +1,7 @@
 """Real Ray with real workers, on the toy corpus."""
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -100,7 +101,9 @@ def test_a_worker_dies_and_a_signal_comes_and_nothing_is_lost(tmp_path: Path):
 
     killed = Heard(kill_a_worker)
     outcome = train_on_ray(toy_job(tmp_path, "killed", settings=LONG), Group(2, 2), [killed])
-    assert killed.warnings == ["2 workers go on from the newest checkpoint (restart 1)."]
+    died, onwards = killed.warnings
+    assert re.fullmatch(r"killed: a worker failed: rank \d \(process \d+ on [\d.]+\) has died\.", died)
+    assert onwards == "2 workers go on from the newest checkpoint (restart 1)."
     assert outcome.weights_sha256 == whole.weights_sha256
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -122,7 +125,7 @@ def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
     with pytest.raises(TrainingError, match=r"a worker failed: .* Its traceback is in"):
         train_on_ray(replace(job, dev=replace(job.dev, references=())), Group(2, 2), [])
     assert "Traceback" in (job.run / "failure.txt").read_text()
-    with pytest.raises(TrainingError, match="2 workers need as many GPUs"):
+    with pytest.raises(TrainingError, match="2 workers need 2 GPUs, and the cluster has 0"):
         train_on_ray(toy_job(tmp_path, "gpu"), Group(2, 2, gpu=True), [])
     assert rays_processes() == []
 
