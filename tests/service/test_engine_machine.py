@@ -239,7 +239,7 @@ class Machine(RuleBasedStateMachine):
         assert not any(lane.tickets or lane.load for lane in self.engine.lanes)
         assert not any(known.flying for known in self.engine._known.values())
         for table in self.search.tables.values():
-            assert not (table.busy or table.followed or table.generation.live)
+            assert not (table.numbers or table.followed or table.generation.live)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(SECONDS)
         self.loop.close()
