@@ -40,7 +40,7 @@ OPTIONS = [
     SearchOptions(beam=3, n_best=3, length_penalty=0.6),
     SearchOptions(beam=2, max_length=4),
 ]
-SECONDS = 15
+SECONDS = 60  # that nothing takes, on a machine that does nothing else
 
 asked = st.lists(
     st.builds(
@@ -176,7 +176,7 @@ class Machine(RuleBasedStateMachine):
             if one.model is self.served and not one.future.done():
                 one.may.add("failed")
         number = self.engine._known[self.served].number
-        until(lambda: number in self.search.tables)
+        until(lambda: number in self.search.tables, SECONDS)
         table = self.search.tables[number]
         broken = table.generation
         broken.table.model = None  # as if a fault were in the model itself
@@ -184,7 +184,7 @@ class Machine(RuleBasedStateMachine):
         request = Request({"source": f"{TEXTS[0]} {self.version}"}, OPTIONS[1])
         met = self.run(self.engine.answers([(self.served, request)])).exception(SECONDS)
         assert met is None or isinstance(met, EngineError | Problem)
-        until(lambda: table.generation is not broken)
+        until(lambda: table.generation is not broken, SECONDS)
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
         last = self.engine._known[self.served].number
         self.old.clear()
         gc.collect()  # errors hold what they came from
-        until(lambda: set(self.search.tables) == {last})  # what nobody can ask for is let go
+        until(lambda: set(self.search.tables) == {last}, SECONDS)  # what nobody can ask for is let go
         self.engine.stop(SECONDS)
         assert not self.search.alive
         assert self.engine._waiting_texts == self.engine._waiting_tokens == 0
