@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from seq2seq.errors import CallError
+
 ModelName = Annotated[
     str,
     typer.Argument(
@@ -62,6 +64,14 @@ FontFile = Annotated[
         help="Set the words in this .ttf or .otf font; else in fonts that have their letters.",
     ),
 ]  # fmt: skip
+Workers = Annotated[
+    str, typer.Option(metavar="N|MIN:MAX", help="Processes that train together; a range: as there is room for.")
+]
+Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
+RunName = Annotated[
+    str | None, typer.Option("--run", metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")]
 Register = Annotated[
     str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
 ]
@@ -74,3 +84,12 @@ ParentRun = Annotated[
 NoTracking = Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 InputFiles = typer.Argument(metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Else stdin.")
+
+
+def number_range(option: str, text: str) -> tuple[int, int]:
+    """The fewest and the most that an option's `N` or `MIN:MAX` names. Raises CallError."""
+    fewest, colon, most = text.partition(":")
+    numbers = [fewest, most if colon else fewest]
+    if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
+        raise CallError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
+    return int(fewest), int(numbers[1])

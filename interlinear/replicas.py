@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from registry import names
 from registry.address import address as store_address
 from registry.address import database_of
-from seq2seq.errors import CallError, ServiceError
+from seq2seq.errors import ServiceError
 from service.settings import ModelPlace, Settings
 from training.cluster import Group, connected, last_line
 
@@ -93,15 +93,3 @@ def everywhere(settings: Settings) -> Settings:
         files["keys"] = settings.key_file.resolve()
     changes = {"models": tuple(map(located, settings.models)), "tracking": tracking, **files}
     return settings.model_copy(update=changes)
-
-
-def replica_range(text: str) -> tuple[int, int]:
-    """`N` or `MIN:MAX`. Raises CallError."""
-    least, colon, most = text.partition(":")
-    try:
-        fewest, highest = int(least), int(most if colon else least)
-    except ValueError:
-        fewest = highest = 0
-    if not 0 < fewest <= highest:
-        raise CallError(f"--replicas {text}", "is no number of replicas", "3, or 1:4 for one to four under load")
-    return fewest, highest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlinear.arguments import Tracking
+from interlinear.arguments import Tracking, number_range
 from seq2seq.errors import CallError, RegistryError, ServiceError
 
 if TYPE_CHECKING:
@@ -140,10 +140,10 @@ def serve(
     say = logging.getLogger("interlinear").info if as_json else terminal.say
     port = listening.getsockname()[1]
     if on_ray:
-        from interlinear.replicas import everywhere, replica_range, serve_on_ray  # isort: split
+        from interlinear.replicas import everywhere, serve_on_ray  # isort: split
         from service.on_ray import Deployment
 
-        fewest, most = replica_range(replicas or "1")
+        fewest, most = number_range("--replicas", replicas or "1")
         listening.close()  # the port is free; Ray's proxy takes it
         serve_on_ray(Deployment(settings=everywhere(settings), fewest=fewest, most=most), host, port, address, say)
         return

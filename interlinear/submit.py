@@ -8,14 +8,19 @@ import typer
 
 from interlinear.arguments import (
     Experiment,
+    Gpu,
     NoTracking,
     ParentRun,
     RecipeName,
     Register,
+    Resume,
+    RunName,
     Settings,
     StorageUri,
     Tracking,
     TrainingData,
+    Workers,
+    number_range,
 )
 from interlinear.jobs import Address, Wait, handed_over
 from interlinear.terminal import say
@@ -29,12 +34,10 @@ def submit(
     data: TrainingData,
     address: Address,
     settings: Settings = None,
-    workers: Annotated[str, typer.Option(metavar="N|MIN:MAX", help="Processes that train together.")] = "1",
-    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False,
-    run: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")] = False,
+    workers: Workers = "1",
+    gpu: Gpu = False,
+    run: RunName = None,
+    resume: Resume = False,
     wait: Wait = False,
     storage: StorageUri = None,
     register: Register = None,
@@ -74,7 +77,7 @@ def submit(
     from training.package import pack
     from training.submission import Cluster, call_for, check_resources
 
-    fewest = fewest_of(workers)
+    fewest, _ = number_range("--workers", workers)
     if no_tracking and (register or tracking or experiment or parent):
         raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
     if pack_data and data_root:
@@ -97,14 +100,6 @@ def submit(
     if package.files:
         say(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
     return handed_over(cluster, cluster.submit(call, package.files, environment), wait)
-
-
-def fewest_of(workers: str) -> int:
-    """The workers that a training begins with at least. Raises CallError."""
-    match = re.fullmatch(r"([1-9]\d*)(?::([1-9]\d*))?", workers)
-    if not match or (match[2] and int(match[2]) < int(match[1])):
-        raise CallError(f"--workers {workers}", "is no number of workers", "say N, or MIN:MAX")
-    return int(match[1])
 
 
 def handed_on(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:

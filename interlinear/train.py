@@ -10,15 +10,20 @@ import typer
 from interlinear.arguments import (
     DataRoot,
     Experiment,
+    Gpu,
     NoTracking,
     ParentRun,
     PreparedFolder,
     RecipeName,
     Register,
+    Resume,
+    RunName,
     Settings,
     StorageUri,
     Tracking,
     TrainingData,
+    Workers,
+    number_range,
 )
 from interlinear.progress import ProgressLine
 from interlinear.terminal import say
@@ -31,17 +36,13 @@ def train(
     recipe: RecipeName,
     data: TrainingData,
     settings: Settings = None,
-    workers: Annotated[
-        str, typer.Option(metavar="N|MIN:MAX", help="Processes that train together; a range: as there is room for.")
-    ] = "1",
-    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")] = False,
+    workers: Workers = "1",
+    gpu: Gpu = False,
     address: Annotated[
         str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
     ] = None,
-    run: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of that name.")] = False,
+    run: RunName = None,
+    resume: Resume = False,
     no_ray: Annotated[bool, typer.Option("--no-ray", help="Train in this process, without Ray.")] = False,
     register: Register = None,
     tracking: Tracking = None,
@@ -60,7 +61,7 @@ def train(
     from seq2seq.errors import CallError
     from training.running import job_for
 
-    fewest, most = range_of(workers)
+    fewest, most = number_range("--workers", workers)
     if no_ray and (most > 1 or address):
         raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
@@ -98,14 +99,3 @@ def train(
         say(f"registered as models:/{register}/{tracker.version}")
     print(outcome.weights_sha256)
     return 0
-
-
-def range_of(workers: str) -> tuple[int, int]:
-    """The fewest and the most workers that `N` or `MIN:MAX` names. Raises CallError."""
-    from seq2seq.errors import CallError
-
-    fewest, colon, most = workers.partition(":")
-    numbers = [fewest, most if colon else fewest]
-    if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
-        raise CallError("--workers", f"'{workers}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
-    return int(numbers[0]), int(numbers[1])

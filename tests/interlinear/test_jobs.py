@@ -105,9 +105,9 @@ def test_calls_that_are_wrong_are_seen_before_the_cluster(
 ):
     monkeypatch.delenv("NOT_SET", raising=False)
     for words, sentence in (
-        (["--workers", "0"], "--workers 0: is no number of workers. Say N, or MIN:MAX."),
-        (["--workers", "4:1"], "--workers 4:1: is no number of workers."),
-        (["--workers", "two"], "--workers two: is no number of workers."),
+        (["--workers", "0"], "--workers: '0' is neither a number from 1 on nor a range. Write N, or MIN:MAX."),
+        (["--workers", "4:1"], "'4:1' is neither a number"),
+        (["--workers", "two"], "'two' is neither a number"),
         (["--run", "a/b"], "'a/b' is no name for a run"),
         (["--env", "NOT_SET"], "--env NOT_SET: there is no such environment variable here"),
         (["--tracking", "sqlite:///mlflow.db"], "is a file, and the job would look for it on the cluster"),

@@ -114,8 +114,8 @@ def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):
     [
         (["--replicas", "2"], "is for a service on Ray"),
         (["--address", "auto"], "is for a service on Ray"),
-        (["--ray", "--replicas", "3:1"], "is no number of replicas"),
-        (["--ray", "--replicas", "many"], "is no number of replicas"),
+        (["--ray", "--replicas", "3:1"], "is neither a number"),
+        (["--ray", "--replicas", "many"], "is neither a number"),
         (["--ray", "--address", "nowhere"], "is not a Ray cluster's address"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import multiprocessing
 
-from interlinear.train import range_of
+from interlinear.arguments import number_range
 from seq2seq.errors import CallError, TrainingError
 from tests.training.toy import toy_job
 from training import lookout
@@ -79,10 +79,10 @@ def test_the_gradient_of_uneven_workers_is_that_of_the_whole_batch(tmp_path: Pat
 
 
 def test_workers_are_a_number_or_a_range() -> None:
-    assert [range_of(text) for text in ("1", "12", "1:4", "3:3")] == [(1, 1), (12, 12), (1, 4), (3, 3)]
+    assert [number_range("--workers", text) for text in ("1", "12", "1:4", "3:3")] == [(1, 1), (12, 12), (1, 4), (3, 3)]
     for text in ("", "0", "-1", "two", "4:1", "0:2", "1:", ":2", "1:2:3", "1.5", "²"):
         with pytest.raises(CallError, match="neither a number from 1 on nor a range"):
-            range_of(text)
+            number_range("--workers", text)
 
 
 def test_what_a_cluster_lacks_is_said_with_what_it_has() -> None:
