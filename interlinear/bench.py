@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 FASTEST = 5000.0  # requests a second, more than one core can send
 LATE_MS = 10.0  # milliseconds by which this generator may be late without being worth a word
-PICTURES = (".jpg", ".jpeg", ".png", ".webp")
 RECENT = 200  # answers that the progress line looks back on
 
 Rates = Annotated[
@@ -303,9 +302,11 @@ def check_given(wanted: "Wanted") -> None:
 
 def read_pictures(folder: Path) -> tuple[bytes, ...]:
     """The files of a folder that are pictures by their names, in their order. Raises DataError."""
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES)
+    from seq2seq.images import SUFFIXES
+
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     if not found:
-        raise DataError(str(folder), "there is no picture in it", f"give a folder with {', '.join(PICTURES)}")
+        raise DataError(str(folder), "there is no picture in it", f"give a folder with {', '.join(SUFFIXES)}")
     return tuple(path.read_bytes() for path in found)
 
 

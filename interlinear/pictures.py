@@ -71,6 +71,8 @@ def in_folder(folder: Path | None, names: Path | None) -> "Iterator[Picture | No
 
 def numbered(folder: Path) -> "Iterator[Picture | None]":
     """The pictures of lines 1, 2, ..."""
+    from seq2seq.images import SUFFIXES
+
     for number in count(1):
         paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
         yield next((from_file(path) for path in paths if path.is_file()), None)

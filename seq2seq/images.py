@@ -16,6 +16,7 @@ from seq2seq.errors import ImageError
 if TYPE_CHECKING:
     from PIL import Image
 
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")  # of files that hold what is decoded here
 MOST_BYTES = 10_000_000
 MOST_PIXELS = 25_000_000
 MOST_SCANS = 100  # of a progressive JPEG, which has about 10: each goes over all pixels, and may take four bytes

@@ -268,7 +268,6 @@ def _work(config: dict[str, Any]) -> Any:
             number = "1 worker goes" if colleagues.world == 1 else f"{colleagues.world} workers go"
             postman.tell("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
         job = replace(job, resume=job.resume or restarts > 0)
-        node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         if job.stored:
             job = receive(job, config["delivery"], node, postman.warn)
         else:

@@ -37,6 +37,7 @@ class Colleagues(workers.Group):
     def __init__(self, postman: Post) -> None:
         super().__init__()
         self.postman = postman
+        self.wish = 0  # the newest wish to save that has been heard
 
     def asked_to_stop(self) -> int:
         if self.rank == 0:
@@ -44,9 +45,12 @@ class Colleagues(workers.Group):
         return self.postman.wishes.signal
 
     def asked_to_save(self) -> bool:
-        new = self.postman.wishes.saves > self.postman.saved
-        self.postman.saved = self.postman.wishes.saves  # the next letter says so: by then it has been saved
+        new = self.postman.wishes.saves > self.wish
+        self.wish = self.postman.wishes.saves
         return new
+
+    def have_saved(self) -> None:
+        self.postman.saved = self.wish  # the next letter says so
 
     def sum_(self, tensor: Tensor) -> None:
         with self.together():

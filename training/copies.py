@@ -72,6 +72,11 @@ class Copies:
             parcels = [*self.waiting, *([self.in_hand] if self.in_hand else [])]
         return any(parcel.name == f"{self.above}/{path.stem}" for parcel in parcels)
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be put."""
+        return not self._wait(0)
+
     def finish(self, meanwhile: Callable[[], object]) -> None:
         """Wait until all is put, calling `meanwhile` now and then. Raises StorageError where that failed."""
         while not self._wait(LOOK):

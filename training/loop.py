@@ -175,6 +175,8 @@ class Training:
                 if workers.asked_to_save() or now - saved >= 60 * self.settings.save_minutes:
                     self.save()
                     saved = time.monotonic()
+                if not (self.copies and self.copies.busy):
+                    workers.have_saved()
         return 0
 
     def update(self, batches: Sequence[Batch], share: int, rate: float) -> tuple[float, Tensor]:

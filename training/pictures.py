@@ -12,16 +12,13 @@ import numpy as np
 
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, ImageError
-from seq2seq.images import MOST_BYTES, decode
+from seq2seq.images import MOST_BYTES, SUFFIXES, decode
 from training.dataset import Entry, ImageField, no_such_line, read_index, whole_index
 from training.features import Features, check_made_by, open_features
 from training.places import fingerprint
 
 Read = Callable[[int], np.ndarray | None]
 """Gives what belongs to a line, counted from 0; None where it has no picture."""
-
-
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
 class Place(NamedTuple):

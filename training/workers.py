@@ -26,6 +26,9 @@ class Workers(Protocol):
     def asked_to_save(self) -> bool:
         """Whether a state shall be saved now, once for each time that somebody wished it."""
 
+    def have_saved(self) -> None:
+        """Whatever state was asked for is where a new group would find it."""
+
 
 class Alone:
     """One process. `listen` turns SIGINT and SIGTERM into a wish that the loop sees between two updates."""
@@ -57,6 +60,9 @@ class Alone:
     def asked_to_save(self) -> bool:
         return False
 
+    def have_saved(self) -> None:
+        """Nobody asks."""
+
 
 class Group:
     """The default process group of torch.distributed, which is up (Ray Train or torchrun started it)."""
@@ -78,3 +84,6 @@ class Group:
 
     def asked_to_save(self) -> bool:
         return False
+
+    def have_saved(self) -> None:
+        """Nobody asks."""
