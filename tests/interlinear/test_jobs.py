@@ -59,9 +59,16 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def with_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_token(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The token in this process, which Ray would keep for every test that starts a cluster after this one."""
+    from ray._raylet import AuthenticationTokenLoader  # only now: Ray reads the settings of training.cluster first
+
+    loader = AuthenticationTokenLoader.instance()
+    loader.reset_cache()
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
+    yield
+    loader.reset_cache()
 
 
 def test_a_cluster_that_is_none_is_a_sentence(with_token: None, capsys: pytest.CaptureFixture[str]):
