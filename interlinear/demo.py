@@ -124,7 +124,7 @@ class Road:
                 return
         self.step("A translator, trained through Ray by two workers, kept in MLflow's registry")
         before = self.versions()
-        quick = ("--set", "training.epochs=5")  # of the twelve that the data set asks for
+        quick = ("--set", "training.epochs=5")  # of the eight that the data set asks for
         self.run("train", RECIPE, "--data", DATA, *quick, "--workers", "2", "--register", MODEL)
         (version,) = set(self.versions()).difference(before)
         if before:  # the first version is the champion by itself
