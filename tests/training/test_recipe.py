@@ -46,7 +46,6 @@ def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
         ("training.halve_from=3", "training.halve_from: has no effect with schedule: halve_on_plateau"),
         ("training.rho=0.9", "training.rho: has no effect with optimizer: adam"),
         ("training.weight_decay=0.1", "training.weight_decay: has no effect with optimizer: adam"),
-        ("training.schedule=inverse_square_root", "training.warmup: inverse_square_root needs one"),
         ("training.batch_sentences=32", "batch_tokens"),
         ("training.batch_tokens=null", "batch_tokens"),
         ("model.tie_embeddings=all", "needs joint_vocabulary"),
@@ -83,6 +82,11 @@ def test_what_has_no_meaning_in_a_second_stage_is_refused_by_name(settings: list
     with pytest.raises(RecipeError) as caught:
         load_recipe("rnnsearch", [*stage, *settings])
     assert says in str(caught.value)
+
+
+def test_a_schedule_that_falls_from_the_warm_ups_end_needs_one() -> None:
+    with pytest.raises(RecipeError, match=r"training\.warmup: inverse_square_root needs one"):
+        load_recipe("rnnsearch", ["training.schedule=inverse_square_root", "training.warmup=0"])
 
 
 def test_a_recipe_that_is_not_there_brings_the_nearest_to_mind() -> None:

@@ -14,8 +14,8 @@ from training.running import job_for
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 SETTINGS = (
     "sources.source.units=words", "target.units=words", "model.embedding=32", "model.hidden=32", "model.dropout=0.1",
-    "training.batch_tokens=300", "training.learning_rate=0.01", "training.epochs=3", "training.precision=fp32",
-    "training.label_smoothing=0", "training.average=2", "training.score=bleu",
+    "training.batch_tokens=300", "training.learning_rate=0.01", "training.warmup=0", "training.epochs=3",
+    "training.precision=fp32", "training.label_smoothing=0", "training.average=2", "training.score=bleu",
 )  # fmt: skip
 
 
