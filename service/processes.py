@@ -224,6 +224,9 @@ def run(pipe: "Connection[Event | Loaded, Order | Load | End]", device: str, thr
     telling = threading.Lock()
 
     def tell(said: Event | Loaded) -> None:
+        if isinstance(said, Lost):  # which is for the service to say, once this process has ended
+            log.error("the search has ended: %s", said.reason)
+            os._exit(1)
         try:
             with telling:
                 pipe.send(said)

@@ -270,12 +270,15 @@ class SearchThread:
     def _run(self) -> None:
         if self.threads:
             torch.set_num_threads(self.threads)
-        while self._obey():
-            for table in [table for table in self.tables.values() if table.busy]:
-                try:
-                    self._turn(table)
-                except Exception as error:
-                    self._failed(table, place_of(error))
+        try:
+            while self._obey():
+                for table in [table for table in self.tables.values() if table.busy]:
+                    try:
+                        self._turn(table)
+                    except Exception as error:
+                        self._failed(table, place_of(error))
+        except Exception as error:  # nobody should wait for a thread that has ended
+            self.tell(Lost(place_of(error)))
 
     def _obey(self) -> bool:
         """Do what was ordered meanwhile, and wait for an order where there is nothing to search; False at the end."""
