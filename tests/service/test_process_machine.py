@@ -139,4 +139,4 @@ def test_every_request_ends_once_and_equals_offline_search(bundles, caplog):
 @pytest.mark.timeout(3600)
 def test_so_does_each_of_many(bundles, caplog):
     caplog.set_level(logging.CRITICAL)
-    run(bundles, examples=40, steps=20)
+    run(bundles, examples=20, steps=20)
