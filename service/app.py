@@ -17,6 +17,7 @@ from service.dependencies import TIMEOUT_HEADER, Service
 from service.detection import Detector
 from service.engine import Engine
 from service.gate import Gate
+from service.links import describe_links
 from service.metrics import Metrics
 from service.middleware import BodyLimit, Envelope
 from service.pictures import BASE64_LONGER, Pictures
@@ -106,6 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
             schemas = description.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(details.pop("$defs", {}), ProblemDetails=details)
             describe_keys(description, settings)
+            describe_links(description, catalogue.models)
             app.openapi_schema = description
         return app.openapi_schema
 

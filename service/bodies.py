@@ -113,9 +113,11 @@ def validated(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
 
 
 def parse_json(content: bytes) -> dict[str, Any]:
-    """JSON as RFC 8259 has it: UTF-8, no NaN, no key twice. Raises Problem."""
+    """JSON as RFC 8259 has it: UTF-8, no NaN, no key twice; and no more keys than a form has fields. Raises Problem."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(pairs) > MOST_FIELDS:  # each that is not known would be looked for, and told of
+            raise Problem(400, f"the body has an object of more than {MOST_FIELDS} fields")
         parsed = dict(pairs)
         if len(parsed) < len(pairs):
             names = [name for name, _ in pairs]

@@ -276,7 +276,8 @@ class Engine:
                 case Stepped():
                     self._stepped(lane, event)
                 case Failed():
-                    log.error("a search with %s failed: %s", lane.models[event.model].name, event.place)
+                    model = lane.models.get(event.model)
+                    log.error("a search with %s failed: %s", model.name if model else "a model let go", event.place)
                     self._settle(self._done(lane, event.numbers), lambda: EngineError(event.place))
                 case Lost():
                     self.metrics.rejected.labels("engine").inc(self._fail(lane, list(lane.tickets), LOST))

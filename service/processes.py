@@ -1,7 +1,8 @@
 """A search in a process of its own: one for each GPU, or for as many CPU devices as were asked for.
 
 The process runs the same `SearchThread` as the service's own would. Orders go to it, and events come back, as plain
-dataclasses over a pipe that only these two have; that ends with either of them, and then so does the other.
+dataclasses over a pipe that only these two have; that ends with either of them, and then so does the other. A process
+that lives and does nothing is found by asking its search, between steps, whether it goes on.
 """
 
 import atexit
@@ -28,12 +29,22 @@ from seq2seq.looks import Explanation
 from seq2seq.model import Model
 from service import logs
 from service.logs import Style, place_of
-from service.searching import Event, Failed, Lost, LostError, Order, SearchThread
+from service.searching import Event, Failed, Lost, LostError, Order, Ping, Pong, SearchThread
 
 log = logging.getLogger("interlinear.service")
 
 SWITCH_SECONDS = 0.0005
 ENDING = 2.0  # seconds that a process has to end, once its search has
+PINGS = 4  # within the patience with a process
+TICKS = 10  # in which it is counted
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds without an answer of the search after which its process is taken for hung."""
+
+    searching: float
+    loading: float  # while the process starts or loads a model: what is compiled or warmed may hold up the device
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,16 @@ class End:
 
 
 class SearchProcess:
-    """A Searcher in a process of its own; when that ends unasked, the last event is `Lost`."""
+    """A Searcher in a process of its own; when that ends unasked, or hangs and is killed, the last event is `Lost`."""
 
-    def __init__(self, device: str, threads: int | None, style: Style, tell: Callable[[Event], None]) -> None:
+    def __init__(
+        self, device: str, threads: int | None, style: Style, patience: Patience, tell: Callable[[Event], None]
+    ) -> None:
         """`tell` is called with every event, in a thread of this process; `threads` are for the mathematics."""
         self._tell = tell
+        self._patience = patience
+        self._answered = threading.Event()  # since it was last asked whether it goes on
+        self._silent = 0  # ticks
         self._ending = False
         self._over = threading.Event()
         self._orders: queue.SimpleQueue[Order | Load | End] = queue.SimpleQueue()
@@ -79,6 +95,7 @@ class SearchProcess:
         self._writer = threading.Thread(target=self._write, name=f"to {device}", daemon=True)
         self._writer.start()
         threading.Thread(target=self._read, name=f"from {device}", daemon=True).start()
+        threading.Thread(target=self._watch, name=f"watches {device}", daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -130,31 +147,64 @@ class SearchProcess:
         """In a thread, until the process ends, whatever it ends of."""
         try:
             while True:
-                said = self._pipe.recv()
-                if isinstance(said, Loaded):
-                    self._loaded(said)
-                else:
-                    self._tell(said)
+                match self._pipe.recv():
+                    case Loaded() as said:
+                        self._loaded(said)
+                    case Pong():
+                        self._answered.set()
+                    case said if self.alive:  # of one that is lost nothing more is wanted
+                        self._tell(said)
         except (EOFError, OSError):
             pass
         finally:
             self._process.kill()
             self._process.join()
             atexit.unregister(self._process.kill)
-            with self._loading:
-                self._over.set()
-                unanswered = list(self._loads.values())
-            for future in unanswered:
-                future.set_exception(self._lost())
+            self._gone(f"exit code {self._process.exitcode}")
             self.send(End())
             self._writer.join()
             self._pipe.close()
-            if not self._ending:
-                self._tell(Lost(f"exit code {self._process.exitcode}"))
+
+    def _watch(self) -> None:
+        """In a thread: ask the search again and again whether it goes on, and kill the process when it is silent.
+
+        The reader will see the process end; who waits for it is told at once, for a device's driver may keep a process
+        that was killed for long.
+        """
+        tick, starting = self._patience.searching / TICKS, True
+        while not self._over.wait(self._patience.searching / PINGS):
+            self._answered.clear()
+            self._silent = 0
+            self.send(Ping())
+            while not self._answered.wait(tick):
+                with self._loading:
+                    self._silent += 1  # not by the clock: what stops this process as well is nobody's silence
+                    allowed = self._patience.loading if starting or self._loads else self._patience.searching
+                if self._silent * tick >= allowed:
+                    self._process.kill()
+                    self._gone(f"it was silent for {allowed:g} s, and killed")
+                    return
+            starting = False
+
+    def _gone(self, reason: str) -> None:
+        """Whoever waits for something is told that it will not come, once."""
+        with self._loading:
+            if not self.alive:
+                return
+            self._over.set()
+            unanswered = list(self._loads.values())
+        self._answered.set()  # the watch is over
+        for future in unanswered:
+            future.set_exception(self._lost())
+        if not self._ending:
+            self._tell(Lost(reason))
 
     def _loaded(self, said: Loaded) -> None:
         with self._loading:
+            if not self.alive:
+                return
             future = self._loads.pop(said.model)
+            self._silent = 0  # until now it was allowed more
         if isinstance(said.outcome, InterlinearError):
             future.set_exception(said.outcome)
         else:
@@ -174,6 +224,9 @@ def run(pipe: "Connection[Event | Loaded, Order | Load | End]", device: str, thr
     telling = threading.Lock()
 
     def tell(said: Event | Loaded) -> None:
+        if isinstance(said, Lost):  # which is for the service to say, once this process has ended
+            log.error("the search has ended: %s", said.reason)
+            os._exit(1)
         try:
             with telling:
                 pipe.send(said)

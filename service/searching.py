@@ -63,7 +63,12 @@ class Unload:
     model: int
 
 
-Order = Put | Follow | Cancel | Unload
+@dataclass(frozen=True)
+class Ping:
+    """Say that the search goes on."""
+
+
+Order = Put | Follow | Cancel | Unload | Ping
 
 
 @dataclass(frozen=True)
@@ -98,13 +103,18 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class Pong:
+    """The search goes on: whoever was asked has come between two steps."""
+
+
+@dataclass(frozen=True)
 class Lost:
     """Whoever searched has ended, and all that it had was lost."""
 
     reason: str
 
 
-Event = Admitted | Stepped | Failed | Lost
+Event = Admitted | Stepped | Failed | Pong | Lost
 
 
 class LostError(ServiceError):
@@ -260,12 +270,15 @@ class SearchThread:
     def _run(self) -> None:
         if self.threads:
             torch.set_num_threads(self.threads)
-        while self._obey():
-            for table in [table for table in self.tables.values() if table.busy]:
-                try:
-                    self._turn(table)
-                except Exception as error:
-                    self._failed(table, place_of(error))
+        try:
+            while self._obey():
+                for table in [table for table in self.tables.values() if table.busy]:
+                    try:
+                        self._turn(table)
+                    except Exception as error:
+                        self._failed(table, place_of(error))
+        except Exception as error:  # nobody should wait for a thread that has ended
+            self.tell(Lost(place_of(error)))
 
     def _obey(self) -> bool:
         """Do what was ordered meanwhile, and wait for an order where there is nothing to search; False at the end."""
@@ -293,6 +306,8 @@ class SearchThread:
                         table.cancel(order.numbers)
                 case Unload():
                     self.tables.pop(order.model, None)
+                case Ping():
+                    self.tell(Pong())
 
     def _turn(self, table: Table) -> None:
         """Admit what fits, take one step, and tell what came of it."""

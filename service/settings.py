@@ -41,6 +41,11 @@ class Settings(BaseSettings):
     device: str = Field("cpu", description="where to search: `cpu`, or one or more with commas: a process for each")
     threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
 
+    hang_seconds: float = Field(
+        30, ge=1, description="silence of a device's process after which it is killed and started again"
+    )
+    load_seconds: float = Field(600, ge=1, description="the same while it starts, or loads and warms a model")
+
     slots: int = Field(32, ge=1, le=1024, description="texts that one model searches at a time")
     beam: int = Field(5, ge=1, le=64, description="the widest beam that a request may ask for")
 

@@ -125,6 +125,7 @@ BODIES = {
     "a number of 100,000 digits": (b'{"beam_size": ' + b"9" * 100_000 + b"}", JSON, "too long"),
     "deep": (b'{"q": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", JSON, "nested too deep"),
     "a key twice": (b'{"q": "a", "q": "b"}', JSON, "q is given twice"),
+    "80,000 keys, the last one twice": (b'{"q": "a"' + b"".join(b', "%x": 0' % i for i in range(80_000)) + b', "1387f": 0}', JSON, "more than 1000 fields"),
     "an empty form": (b"", FORM, "q is missing"),
     "a form without values": (b"q", FORM, "the form is malformed"),
     "a form that is not UTF-8": (b"q=%ff&source=de&target=en", FORM, "not UTF-8"),

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-CONFIGURED = Path(__file__).with_name("schemathesis.toml")
-PHASES = "examples,coverage,fuzzing,stateful"
+CONFIGURED = Path(__file__).parents[2] / "schemathesis.toml"  # which schemathesis finds by itself in this folder
+PHASES = ["Examples", "Coverage", "Fuzzing", "Stateful"]
 
 
 def run(address: str, folder: Path, *options: str) -> int:
     """How many requests were sent; all that was answered must be as it was said to be."""
     command = Path(sys.executable).with_name("schemathesis")
-    arguments = ["run", f"{address}/openapi.json", "--checks", "all", "--phases", PHASES, *options]
+    arguments = ["run", f"{address}/openapi.json", "--checks", "all", "--phases", ",".join(PHASES).lower(), *options]
     ran = subprocess.run(
         [command, "--no-color", "--config-file", CONFIGURED, *arguments, "--generation-database", "none"],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert all(f"✅ {phase}\n" in ran.stdout for phase in PHASES), ran.stdout
     (sent,) = re.findall(r"([\d,]+) generated", ran.stdout)
     return int(sent.replace(",", ""))
 

@@ -1,6 +1,7 @@
 """The engine under callers that hurry, leave, crowd, or come while it ends; and when the search itself breaks."""
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -13,11 +14,13 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from seq2seq.bundle import load
 from seq2seq.generation import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.models import Served
 from service.problems import Problem
+from service.searching import Put, Text
 from service.settings import ModelPlace
 from tests.service.conftest import sentences
 
@@ -152,6 +155,49 @@ def test_a_search_that_breaks_is_500_once_without_the_text_in_the_log(settings, 
         assert "Hund" not in caplog.text + answer.text
         assert "Error at " in caplog.text
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+
+
+def test_a_search_that_ends_fails_what_it_had_and_is_started_again(settings, caplog):
+    app = create_app(settings.model_copy(update={"slots": 1}))
+    answers = []
+    with TestClient(app) as client:
+        engine = app.state.service.engine
+        (lane,) = engine.lanes
+        asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
+        asking.start()
+        until(lambda: engine._waiting_texts > 0)
+        lane.searcher.tables.clear()  # as if a fault were in what is done with orders
+        lane.send(Put((Text(10**9, 10**9, None, False),)))
+        asking.join(30)
+        assert answers[0].status_code == 503
+        assert "is started again" in answers[0].json()["detail"]
+        until(lambda: client.get("/health/ready").status_code == 200)
+        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+        assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 1}]
+    assert "engine cpu has ended (KeyError at " in caplog.text
+
+
+def test_a_search_may_break_with_a_model_that_nobody_has_any_more(settings, bundles, caplog):
+    app = create_app(settings)
+    with TestClient(app) as client:
+        engine = app.state.service.engine
+        (lane,) = engine.lanes
+        model = Served("gone", "1", (), load(bundles.de_en), slots=2, width=5)
+        engine.add(model)
+        number, reading = engine._known[model].number, engine._known[model].reading
+        row = reading.encode(Request({"source": DOG["q"]}, SearchOptions()))
+        until(lambda: number in lane.searcher.tables)
+        table = lane.searcher.tables[number]
+        broken = table.generation
+        broken.table.model = None
+        with engine._lock:  # what is told waits until the model is gone
+            lane.send(Put((Text(10**9, number, row, False),)))
+            until(lambda: table.generation is not broken)
+            del model
+            gc.collect()
+        until(lambda: "a search with a model let go failed" in caplog.text)
+        assert client.post("/translate", json=DOG).status_code == 200
+        assert client.get("/health/ready").json()["engines"][0]["restarts"] == 0
 
 
 def test_what_was_accepted_is_finished_when_the_service_ends(settings):

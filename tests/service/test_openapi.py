@@ -1,6 +1,7 @@
 """The API's description is true: limits are in it, and what it says goes wrong is what does."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,50 @@ def test_the_forms_example_is_answered(client, description, route):
         fields = {name: str(value) for name, value in content[media]["example"].items()}
         posted = {"data": fields} if "url" in media else {"files": {name: (None, v) for name, v in fields.items()}}
         assert client.post(route, **posted).status_code == 200
+
+
+def read_out(expression: str, answer: Any) -> Any:
+    """What OpenAPI's expression means in an answer, alone or in braces within a text."""
+    if "{" in expression:
+        return re.sub(r"\{(.*?)\}", lambda found: str(read_out(found[1], answer)), expression)
+    if not expression.startswith("$response.body#/"):
+        return expression
+    for name in expression.partition("#/")[2].split("/"):
+        answer = answer[int(name) if isinstance(answer, list) else name]
+    return answer
+
+
+LINKS = [
+    *(("/models", task) for task in ("translation", "multimodal", "post-edit", "summarization")),
+    ("/languages", "translation"),
+    ("/frontend/settings", "translation"),
+]
+
+
+@pytest.mark.parametrize(("start", "task"), LINKS)
+def test_a_link_leads_to_an_answer(client, description, start, task):
+    link = description["paths"][start]["get"]["responses"]["200"]["links"][task]
+    (path,) = [
+        path
+        for path, methods in description["paths"].items()
+        if methods.get("post", {}).get("operationId") == link["operationId"]
+    ]
+    found = client.get(start).json()
+    body = {name: read_out(expression, found) for name, expression in link["requestBody"].items()}
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200
+    if "model" in body:
+        assert body["model"] == "{name}@{version}".format(**answer.json()["model"])
+
+
+def test_there_are_no_other_links(description):
+    found = [
+        (path, name)
+        for path, methods in description["paths"].items()
+        for operation in methods.values()
+        for name in operation["responses"]["200"].get("links", {})
+    ]
+    assert sorted(found) == sorted(LINKS)
 
 
 def test_a_picture_is_declared_as_a_file_and_as_base64(description):

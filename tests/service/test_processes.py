@@ -1,7 +1,9 @@
-"""Engines in processes of their own: they answer as the thread does, and when one is killed every request ends."""
+"""Engines in processes of their own: they answer as the thread does, and when one ends or hangs every request ends."""
 
 import json
 import multiprocessing
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from seq2seq.bundle import load
+from service.processes import Patience, SearchProcess
+from service.searching import Event, Lost, LostError
 from service.settings import Settings
 from tests.service.test_engine import DOG, LONG, MANY, quiet, value
 from tests.service.test_engine import until as soon
@@ -20,6 +25,8 @@ from tests.service.test_streaming import EVENTS, read
 pytestmark = pytest.mark.timeout(300)
 
 SECONDS = 200  # a process takes some to start, on a busy machine many
+HANG = 5  # seconds of silence after which a process hangs
+ENGINE = 'rejected_total{reason="engine"}'
 BOTH = ["cpu.1", "cpu.2"]
 REQUESTS = [
     ("/translate", LONG | {"explain": True, "alternatives": 2}),
@@ -62,7 +69,7 @@ def leaves(answer: Any) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def apart(settings, serving) -> Iterator[str]:
     """A service whose engines are two processes on the CPU, of few slots."""
-    with serving(settings.model_copy(update={"device": "cpu,cpu", "slots": 8})) as address:
+    with serving(settings.model_copy(update={"device": "cpu,cpu", "slots": 8, "hang_seconds": HANG})) as address:
         yield address
     assert not processes(), "they end with the service"
 
@@ -113,13 +120,19 @@ def test_a_caller_who_goes_and_one_whose_time_is_over_free_the_slots(apart):
     assert value(apart, "interlinear_texts_total") < before + 200
 
 
-def test_one_that_is_killed_under_load_loses_only_its_own_and_is_started_again(apart):
+@pytest.mark.parametrize(
+    ("how", "seconds", "said"),
+    [(signal.SIGKILL, 0, "exit code -9"), (signal.SIGSTOP, HANG, f"silent for {HANG} s, and killed")],
+    ids=["killed", "hung"],
+)
+def test_one_that_ends_or_hangs_under_load_loses_only_its_own_and_is_started_again(apart, caplog, how, seconds, said):
     expected = httpx.post(f"{apart}/translate", json=LONG, timeout=60).json()["translatedText"]
     until(lambda: up(apart) == BOTH)
+    refused, restarts = (value(apart, f"interlinear_{name}") for name in (ENGINE, "engine_restarts_total"))
     ends: list[tuple[int, float]] = []
 
     def ask(caller: int) -> None:
-        with httpx.Client(base_url=apart, timeout=60) as client:
+        with httpx.Client(base_url=apart, timeout=120) as client:
             for i in range(20):
                 own = (7 * caller + i) % 90
                 asked = time.monotonic()
@@ -135,17 +148,27 @@ def test_one_that_is_killed_under_load_loses_only_its_own_and_is_started_again(a
         asking = [callers.submit(ask, caller) for caller in range(6)]
         until(lambda: len(ends) > 12)
         until(lambda: value(apart, "interlinear_searching_texts") > 8)
-        processes()[0].kill()
+        os.kill(processes()[0].pid, how)
     for one in asking:
         one.result()
     assert len(ends) == 6 * 20
     assert {status for status, _ in ends} <= {200, 503}
-    assert max(seconds for _, seconds in ends) < 30, "nobody is left hanging"
-    assert value(apart, 'interlinear_rejected_total{reason="engine"}') == sum(status == 503 for status, _ in ends)
+    assert max(took for _, took in ends) < 30 + seconds, "nobody is left hanging"
+    assert value(apart, f"interlinear_{ENGINE}") - refused == sum(status == 503 for status, _ in ends)
     until(lambda: up(apart) == BOTH)
-    assert value(apart, "interlinear_engine_restarts_total") == 1
+    assert value(apart, "interlinear_engine_restarts_total") == restarts + 1
+    assert said in caplog.text
     assert httpx.post(f"{apart}/translate", json=LONG, timeout=60).json()["translatedText"] == expected
     until(lambda: quiet(apart))
+
+
+def test_one_that_hangs_with_nothing_to_do_is_replaced_before_somebody_comes(apart):
+    until(lambda: up(apart) == BOTH)
+    first = processes()[0]
+    os.kill(first.pid, signal.SIGSTOP)
+    until(lambda: not first.is_alive())
+    until(lambda: up(apart) == BOTH)
+    assert httpx.post(f"{apart}/translate", json=LONG, timeout=60).status_code == 200
 
 
 def test_when_all_are_killed_it_says_so_until_they_are_back(apart):
@@ -161,6 +184,28 @@ def test_when_all_are_killed_it_says_so_until_they_are_back(apart):
     assert {tuple(model["engines"]) for model in httpx.get(f"{apart}/models").json()} == {()}
     until(lambda: up(apart) == BOTH)
     assert httpx.post(f"{apart}/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+
+
+def test_a_start_may_take_longer_than_a_step(bundles):
+    told: list[Event] = []
+    process = SearchProcess("cpu", 1, "text", Patience(searching=0.3, loading=SECONDS), told.append)
+    began = time.monotonic()
+    assert process.load(0, load(bundles.de_en, "meta"), slots=2, width=5).matrices
+    assert time.monotonic() - began > 0.3
+    assert process.alive
+    process.end(SECONDS)
+    assert not told
+
+
+def test_one_that_hangs_while_it_starts_is_lost_too(bundles):
+    told: list[Event] = []
+    process = SearchProcess("cpu", 1, "text", Patience(searching=0.5, loading=1), told.append)
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(LostError, match="its process has ended"):
+        process.load(0, load(bundles.de_en, "meta"), slots=2, width=5)
+    until(lambda: bool(told))
+    assert told == [Lost("it was silent for 1 s, and killed")]
+    process.end(SECONDS)
 
 
 def test_devices_are_named_one_by_one_or_by_their_numbers():

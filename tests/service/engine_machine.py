@@ -1,0 +1,233 @@
+"""A machine that asks an engine in any order of events: every request ends exactly once, as it must, and equals offline
+search. What may befall the engine itself is its children's.
+"""
+
+import asyncio
+import gc
+import threading
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from seq2seq.bundle import Bundle
+from seq2seq.generation import Answer, Generation, Request
+from seq2seq.model import Model
+from seq2seq.search import SearchOptions
+from service.engine import Engine, EngineError
+from service.models import Served
+from service.problems import Problem
+from tests.service.conftest import sentences
+from tests.service.test_engine import until
+
+TEXTS = list(dict.fromkeys(german for german, _ in sentences()))[:12]
+OPTIONS = [
+    SearchOptions(),
+    SearchOptions(beam=1),
+    SearchOptions(beam=3, n_best=3, length_penalty=0.6),
+    SearchOptions(beam=2, max_length=4),
+]
+LIMITS = {"queue_texts": 12, "queue_tokens": 600}
+SECONDS = 60  # within which everything happens, also on a busy machine
+
+asked = st.lists(
+    st.builds(
+        Request,
+        st.sampled_from(TEXTS).map(lambda text: {"source": text}),
+        st.sampled_from(OPTIONS),
+        explain=st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@dataclass
+class Listener:
+    """What a follower was told."""
+
+    prefixes: dict[int, list[list[int]]] = field(default_factory=dict)
+    answers: dict[int, Answer] = field(default_factory=dict)
+    begun: int = 0
+
+    def accepted(self) -> None:
+        self.begun += 1
+
+    def written(self, index: int, ids: list[int]) -> None:
+        assert index not in self.answers
+        self.prefixes.setdefault(index, []).append(ids)
+
+    def answered(self, index: int, answer: Answer) -> None:
+        assert index not in self.answers
+        self.answers[index] = answer
+
+
+@dataclass
+class Asked:
+    """A request on its way, and what may become of it."""
+
+    requests: list[Request]
+    model: Served
+    future: "Future[list[Answer]]"
+    listener: Listener | None
+    may: set[str]
+    ends: Counter[str] = field(default_factory=Counter)
+
+
+class Machine(RuleBasedStateMachine):
+    two: list[Bundle[Model]]  # versions take turns
+    engine: Engine
+    served: Served
+    slots: int
+
+    def begin(self, slots: int) -> None:
+        """A new loop for requests, and as yet no model."""
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.version, self.slots = 0, slots
+        self.asked: list[Asked] = []
+        self.old: list[Served] = []
+
+    def made(self) -> Served:
+        self.version += 1
+        bundle = self.two[self.version % len(self.two)]
+        return Served("m", str(self.version), (), bundle, slots=self.slots, width=5)
+
+    def bring(self, new: Served) -> None:
+        """Have the engine load a version."""
+        self.engine.add(new)
+
+    def usual(self) -> set[str]:
+        """How a request may end that nobody disturbs."""
+        return {"answered", "busy"}
+
+    def equal(self, found: Answer, expected: Answer) -> None:
+        """Fail where an answer is not offline search's."""
+        raise NotImplementedError
+
+    @rule(requests=asked, listens=st.booleans(), late=st.booleans())
+    def ask(self, requests: list[Request], listens: bool, late: bool) -> None:
+        """Also with a version that was chosen before a swap."""
+        model = self.old[-1] if late and self.old else self.served
+        listener = Listener() if listens else None
+        self.submit(model, requests, listener, self.usual())
+
+    @rule(requests=asked, seconds=st.sampled_from([0.0, 0.001, 0.01, 0.05]))
+    def ask_in_a_hurry(self, requests: list[Request], seconds: float) -> None:
+        self.submit(self.served, requests, None, self.usual() | {"late"}, seconds)
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def ask_again(self, data: st.DataObject) -> None:
+        """What was asked before, whatever became of that; most often while it is on its way."""
+        one = data.draw(st.sampled_from(self.asked[-3:]))
+        self.submit(self.served, one.requests, None, self.usual())
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def change_ones_mind(self, data: st.DataObject) -> None:
+        """Cancelled, and when that has been seen, asked again."""
+        one = data.draw(st.sampled_from(self.asked[-3:]))
+        one.may.add("cancelled")
+        one.future.cancel()
+        time.sleep(0.005)
+        self.submit(self.served, one.requests, None, self.usual())
+
+    def submit(
+        self, model: Served, requests: list[Request], listener: Listener | None, may: set[str], seconds: float = SECONDS
+    ) -> None:
+        async def answers() -> list[Answer]:
+            async with asyncio.timeout(seconds):
+                return await self.engine.answers([(model, request) for request in requests], listener)
+
+        one = Asked(requests, model, self.run(answers()), listener, may)
+        one.future.add_done_callback(lambda _: one.ends.update(["end"]))
+        self.asked.append(one)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> "Future[Any]":
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        one = data.draw(st.sampled_from(self.asked))
+        one.may.add("cancelled")
+        one.future.cancel()
+
+    @rule()
+    def swap(self) -> None:
+        new, old = self.made(), self.served
+        self.bring(new)
+        self.served = new
+        self.old.append(old)
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def wait(self, data: st.DataObject) -> None:
+        self.check(data.draw(st.sampled_from(self.asked)))
+
+    def check(self, one: Asked) -> None:
+        try:
+            answers = one.future.result(SECONDS)
+        except (CancelledError, asyncio.CancelledError):
+            end = "cancelled"
+        except TimeoutError:
+            assert one.future.done(), "a request never ended"
+            end = "late"
+        except EngineError:
+            end = "failed"
+        except Problem as problem:
+            end = {429: "busy", 503: "lost"}[problem.status]
+        else:
+            end = "answered"
+            expected = [offline(one.model.bundle, request) for request in one.requests]
+            for found, answer in zip(answers, expected, strict=True):
+                self.equal(found, answer)
+        assert end in one.may
+        assert one.ends["end"] == 1
+        if one.listener and end == "answered":
+            self.run(asyncio.sleep(0)).result(SECONDS)
+            assert one.listener.begun == 1
+            assert one.listener.answers == dict(enumerate(answers))
+            for index, prefixes in one.listener.prefixes.items():
+                final = answers[index].candidates[0].ids
+                assert all(final[: len(ids)] == ids for ids in prefixes)
+                assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})
+
+    def end(self) -> None:
+        """Everything has ended, and nothing is left of it but the model that is served."""
+        for one in self.asked:
+            self.check(one)
+        for one in self.asked:
+            vars(one).clear()  # hypothesis keeps what was drawn, which should not keep a model
+        self.old.clear()
+        gc.collect()  # errors hold what they came from
+        until(lambda: list(self.engine._known) == [self.served], SECONDS)
+        assert self.engine._waiting_texts == self.engine._waiting_tokens == 0
+        assert not any(lane.tickets or lane.load for lane in self.engine.lanes)
+        assert not any(known.flying for known in self.engine._known.values())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(SECONDS)
+        self.loop.close()
+
+
+KNOWN: dict[tuple[Path, torch.dtype, str, SearchOptions, bool], Answer] = {}
+
+
+def offline(bundle: Bundle[Model], request: Request) -> Answer:
+    """What offline search answers to a text alone."""
+    text, dtype = request.texts["source"], next(bundle.model.parameters()).dtype
+    key = bundle.folder, dtype, text, request.options, request.explain
+    if key not in KNOWN:
+        (answer,) = Generation(bundle, width=5).answers([Request({"source": text}, request.options, request.explain)])
+        assert isinstance(answer, Answer)
+        KNOWN[key] = answer
+    return KNOWN[key]

@@ -1,0 +1,142 @@
+"""Engines in processes against any order of events, the death and the hang of any of them among it.
+
+In float32, as processes load models: another batch may round otherwise, and where two answers are within that of each
+other either is right.
+"""
+
+import logging
+import os
+import signal
+import threading
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+
+from seq2seq.bundle import load
+from seq2seq.generation import Answer
+from service.engine import Engine
+from service.lanes import Lane
+from service.metrics import Metrics
+from service.models import Served
+from service.searching import LostError
+from service.settings import Settings
+from tests.service.conftest import Bundles
+from tests.service.engine_machine import LIMITS, Machine
+from tests.service.test_engine import until
+from tests.service.test_processes import SECONDS, leaves, processes
+
+HANG = 4  # seconds of silence after which a process hangs
+TIE = 1e-5  # between scores
+
+
+class InProcesses(Machine):
+    """The engine is one for all examples: its processes take seconds to start."""
+
+    losses = 0
+
+    @initialize(slots=st.integers(1, 4))
+    def start(self, slots: int) -> None:
+        self.begin(slots)
+        self.served = self.made()
+        self.bring(self.served)
+
+    def bring(self, new: Served) -> None:
+        until(lambda: any(lane.up for lane in self.engine.lanes), SECONDS)
+        super().bring(new)
+
+    def usual(self) -> set[str]:
+        return super().usual() | (set() if any(lane.able for lane in self.engine.lanes) else {"lost"})
+
+    def equal(self, found: Answer, expected: Answer) -> None:
+        for one, other in zip(found.candidates, expected.candidates, strict=True):
+            assert one.ids == other.ids or one.score == pytest.approx(other.score, abs=TIE)
+        if found.candidates[0].ids == expected.candidates[0].ids:
+            assert found.candidates[0].text == expected.candidates[0].text
+            looks = (list(leaves(one.explanation and one.explanation.model_dump())) for one in (found, expected))
+            for one, other in zip(*looks, strict=True):
+                assert one == (pytest.approx(other, abs=2e-4) if isinstance(other, float) else other)
+
+    @rule(which=st.integers(0, 1), how=st.sampled_from([signal.SIGKILL, signal.SIGSTOP]))
+    def lose(self, which: int, how: signal.Signals) -> None:
+        """A process is killed, or stopped, and what it had is lost."""
+        lane = self.whole(which)
+        self.strike(lane, how)
+
+    @rule(which=st.integers(0, 1))
+    def lose_one_that_loads(self, which: int) -> None:
+        """Where no other is up, no version can be loaded, and the old one stays."""
+        lane = self.whole(which)
+        new, failed = self.made(), []
+
+        def load_it() -> None:
+            try:
+                self.engine.add(new)
+            except LostError as error:
+                failed.append(error)
+
+        loading = threading.Thread(target=load_it)
+        loading.start()
+        self.strike(lane, signal.SIGKILL)
+        loading.join(SECONDS)
+        assert not loading.is_alive()
+        if not failed:
+            self.old.append(self.served)
+            self.served = new
+
+    def whole(self, which: int) -> Lane:
+        """A lane, once it is up."""
+        lane = list(self.engine.lanes)[which]
+        until(lambda: lane.able, SECONDS)
+        return lane
+
+    def strike(self, lane: Lane, how: signal.Signals) -> None:
+        searcher = lane.searcher
+        for one in self.asked:
+            if not one.future.done():
+                one.may.add("lost")
+        type(self).losses += 1
+        os.kill(searcher.pid, how)
+        until(lambda: lane.searcher is not searcher or not lane.up, SECONDS)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "served"):
+            return
+        self.end()
+        last = self.engine._known[self.served].number
+        for lane in self.engine.lanes:  # what nobody can ask for is let go, and is not loaded again
+            until(lambda lane=lane: not lane.up or set(lane.models) == {last}, SECONDS)
+        del self.served
+
+
+def run(bundles: Bundles, examples: int, steps: int) -> None:
+    InProcesses.two = [load(bundles.de_en), load(bundles.en_de)]
+    InProcesses.losses = 0
+    metrics = Metrics()
+    InProcesses.engine = Engine([], Settings(device="cpu,cpu", threads=1, hang_seconds=HANG, **LIMITS), metrics)
+    InProcesses.engine.start()
+    limits = settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    try:
+        run_state_machine_as_test(InProcesses, settings=limits)
+        lanes = list(InProcesses.engine.lanes)
+        until(lambda: all(lane.able for lane in lanes), SECONDS)
+        assert sum(lane.restarts for lane in lanes) == InProcesses.losses
+    finally:
+        InProcesses.engine.stop(SECONDS)
+    assert not processes()
+
+
+@pytest.mark.timeout(300)
+def test_every_request_ends_once_and_equals_offline_search(bundles, caplog):
+    caplog.set_level(logging.CRITICAL)  # the log has every loss
+    run(bundles, examples=2, steps=10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_so_does_each_of_many(bundles, caplog):
+    caplog.set_level(logging.CRITICAL)
+    run(bundles, examples=20, steps=20)
