@@ -112,9 +112,10 @@ class Store:
         Raises CallError for an address of no known kind, RegistryError when nothing answers there.
         """
         self.uri = address(tracking)
-        self.artifacts = reach(self.uri, create)
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
+        with self.errors():
+            self.artifacts = reach(self.uri, create)
         # MLflow's own patience is four minutes; the user's settings stay.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")

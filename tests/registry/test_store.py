@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -173,6 +174,21 @@ def test_files_that_are_no_store(tmp_path: Path):
         with pytest.raises(CallError, match="not a tracking store's address"):
             Store(uri)
     assert time.monotonic() - began < 5
+
+
+def test_a_store_whose_making_was_killed_is_made_again(tmp_path: Path):
+    file, draft = tmp_path / "mlflow.db", tmp_path / ".mlflow.db.draft/mlflow.db"
+    program = f"from registry.store import Store; Store('sqlite:///{file}', create=True)"
+    maker = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    deadline = time.monotonic() + 60
+    while not (draft.exists() and draft.stat().st_size > 200_000):  # some of the tables
+        assert maker.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    maker.kill()
+    maker.wait()
+    assert not file.stat().st_size, "it was killed too late to show anything"
+    assert Store(f"sqlite:///{file}", create=True).list_models() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
 
 @pytest.mark.slow
