@@ -13,11 +13,12 @@ import httpx
 import mlflow
 import pandas as pd
 import pytest
+from mlflow.entities import LoggedModelStatus
 from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from registry.names import fetch
+from registry.names import fetch, parse
 from registry.store import Store
 from seq2seq.errors import CallError, RegistryError
 from seq2seq.generation import Generation, Request
@@ -70,6 +71,21 @@ def mlflow_at(store: Store) -> Iterator[None]:
         yield
     finally:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+
+
+def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[..., Path], store: Store):
+    experiment = store.experiment("cut off")
+    run_id = store.client.create_run(experiment).info.run_id
+    bundle = make_bundle()
+    logged = store.log_model(bundle, run_id)
+    kept = store.find(parse(f"runs:/{run_id}/model"))
+    assert kept.folder is not None
+    (kept.folder / "MLmodel").unlink()
+    store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.PENDING)
+    assert store.log_model(bundle, run_id) == logged
+    (made,) = store.client.search_logged_models([experiment])
+    assert made.status == LoggedModelStatus.READY and (kept.folder / "MLmodel").is_file()
+    assert [output.model_id for output in store.client.get_run(run_id).outputs.model_outputs] == [logged.model_id]
 
 
 def test_logging_a_model_leaves_mlflow_s_own_store_what_it_was(
