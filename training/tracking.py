@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from registry.address import user
 from registry.curves import (
+    BY_EPOCH,
     DEV_BLEU,
     DEV_PERPLEXITY,
     DEV_ROUGE,
@@ -119,6 +120,9 @@ class Tracker:
         if resumed:
             self.curves = read_curves(self.store, resumed)
         self.sender = Sender(self.store, self.run_id, self.say, job.run)
+        for point in self.sender.waiting:  # of a process that was killed
+            if point.key.startswith(BY_EPOCH):
+                self.curves.setdefault(point.key, {})[point.step] = point.value
         self.machine = Machine(self.sender, resumed=bool(resumed))
         self.sender.start()
         self.machine.start()

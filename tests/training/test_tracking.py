@@ -149,11 +149,13 @@ def test_what_a_killed_process_had_not_handed_over_the_next_one_does(
     killed.started(toy_job(tmp_path), START)
     for update in (1, 2):
         killed.step(a_step(update))
+    killed.sender.add(2, {"dev/bleu": 7.0})
     with (tmp_path / "runs/toy" / UNSENT).open("a") as file:
         file.write('\n{"key": "train/lo')  # what it was writing
     with Tracker(uri) as tracker:
         tracker.started(toy_job(tmp_path, resume=True), START)
         tracker.step(a_step(3))
+        assert tracker.curves == {"dev/bleu": {2: 7.0}}  # what is drawn has it too
     (run,) = runs(uri)
     history = mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, "train/loss")
     assert sorted(point.step for point in history) == [1, 2, 3]
