@@ -1,8 +1,10 @@
 """Where a store is: its address, whether it answers, and who asks it."""
 
+import fcntl
 import getpass
 import os
 import re
+import shutil
 import socket
 import sqlite3
 from contextlib import closing, suppress
@@ -98,5 +100,26 @@ def _check_sqlite(database: Path, uri: str, create: bool) -> None:
             sqlite3.connect(database if create else f"{database.resolve().as_uri()}?mode=ro", uri=not create)
         ) as file:
             file.execute("select count(*) from sqlite_master")
-    except sqlite3.Error as error:
+        if not database.stat().st_size:
+            _make_sqlite(database)
+    except (sqlite3.Error, OSError) as error:
         raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
+
+
+def _make_sqlite(database: Path) -> None:
+    """Have MLflow make its tables in a file that gets its name when they are all there: it makes them one by one, for
+    seconds, and can neither use nor mend what a kill has left of them."""
+    from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    folder = database.with_name(f".{database.name}.draft")  # with SQLite's own files, of which a kill leaves some too
+    with database.open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the system opens it when this process ends, however it does
+        if database.stat().st_size:  # made by another process, which was waited for
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        draft = f"sqlite:///{folder / database.name}"
+        SqlAlchemyStore(draft, DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()  # type: ignore[no-untyped-call]
+        (folder / database.name).replace(database)
+        folder.rmdir()

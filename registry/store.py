@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 
 import mlflow
 import requests
-from mlflow.entities import LoggedModel, LoggedModelStatus, Run
+from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
@@ -112,9 +112,10 @@ class Store:
         Raises CallError for an address of no known kind, RegistryError when nothing answers there.
         """
         self.uri = address(tracking)
-        self.artifacts = reach(self.uri, create)
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
+        with self.errors():
+            self.artifacts = reach(self.uri, create)
         # MLflow's own patience is four minutes; the user's settings stay.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -164,7 +165,7 @@ class Store:
         """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle.
 
         `tags`: more of them than the bundle's card has; a version that is registered of it has them too.
-        What an interrupted try has left is removed, and a bundle that the run has already is not logged again.
+        What an interrupted try has left is made whole, and a bundle that the run has already is not logged again.
         """
         from seq2seq.bundle import read_card, read_readme  # with torch behind it, which a list of models does not need
 
@@ -174,32 +175,42 @@ class Store:
             named = bundle.resolve()
             if named.name != "bundle":
                 named = shutil.copytree(named, Path(temporary, "bundle"))
-            run = self.client.get_run(run_id)
+            run, made = self.client.get_run(run_id), None
             for earlier in self._logged(run):
-                if earlier.status != LoggedModelStatus.READY:
+                if earlier.tags.get("weights_sha256") == card.weights_sha256:
+                    if earlier.status == LoggedModelStatus.READY:
+                        return Logged(earlier.model_id, run_id, read_readme(bundle))
+                    made = earlier
+                elif earlier.status != LoggedModelStatus.READY:
                     self.client.delete_logged_model(earlier.model_id)
-                elif earlier.tags.get("weights_sha256") == card.weights_sha256:
-                    return Logged(earlier.model_id, run_id, read_readme(bundle))
-            # Made here, because MLflow would put the model of a run that is not the active one among another's.
-            made = self.client.create_logged_model(
+            made = made or self.client.create_logged_model(
                 run.info.experiment_id,
                 LOGGED_AS,
                 source_run_id=run_id,
                 tags=tags_of(card) | dict(tags or {}),
                 params=run.data.params,
             )
+            files = Path(temporary, "model")
             with _current(self.uri):
-                Model.log(
-                    artifact_path=None,
-                    flavor=mlflow.pyfunc,
-                    run_id=run_id,
-                    model_id=made.model_id,
+                mlflow.pyfunc.save_model(
+                    files,
+                    mlflow_model=Model(
+                        made.artifact_location, run_id, model_uuid=made.model_id, model_id=made.model_id
+                    ),
                     python_model=str(Path(__file__).with_name("pyfunc.py")),
                     artifacts={"bundle": str(named)},
                     signature=signature(card),
                     input_example=example(card),
                     pip_requirements=requirements(),
                 )
+            for compiled in list(files.rglob("__pycache__")):
+                shutil.rmtree(compiled)
+            # What MLflow's `Model.log` does, in an order in which it can be cut off: there a run has a model among its
+            # outputs before the model has its files.
+            self.client.log_model_artifacts(made.model_id, str(files))
+            if made.model_id not in {output.model_id for output in (run.outputs and run.outputs.model_outputs) or []}:
+                self.client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
+            self.client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
         return Logged(made.model_id, run_id, read_readme(bundle))
 
     def register(self, logged: Logged, name: str) -> str:

@@ -1,5 +1,5 @@
-"""An S3 server on loopback, a process of its own, behind a relay: another one that can be ended and started again, so
-that the server is away for a while and has lost nothing."""
+"""An S3 server on an address of this machine, a process of its own, behind a relay: another one that can be ended and
+started again, so that the server is away for a while and has lost nothing."""
 
 import os
 import signal
@@ -32,19 +32,20 @@ def pump(one, other):
         except OSError:
             pass
 
-door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+door = socket.create_server((sys.argv[1], int(sys.argv[2])))
 while True:
     caller, _ = door.accept()
-    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[3])))
     for ends in ((caller, server), (server, caller)):
         threading.Thread(target=pump, args=ends, daemon=True).start()
 """
 
 
 class S3Server:
-    """moto's server with a bucket named `bucket`."""
+    """moto's server with a bucket named `bucket`, reached at an address of this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self.address = address
         self.inner, self.port = _free_port(), _free_port()
         self.server = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.inner)],
@@ -57,12 +58,12 @@ class S3Server:
         self.start()
 
     def uri(self, prefix: str, bucket: str = "bucket") -> str:
-        return f"s3://{bucket}/{prefix}?endpoint_override=127.0.0.1:{self.port}&scheme=http"
+        return f"s3://{bucket}/{prefix}?endpoint_override={self.address}:{self.port}&scheme=http"
 
     def start(self) -> None:
         """Let it be reached."""
-        self.relay = subprocess.Popen([sys.executable, "-c", RELAY, str(self.port), str(self.inner)])
-        _wait_for(self.port)
+        self.relay = subprocess.Popen([sys.executable, "-c", RELAY, self.address, str(self.port), str(self.inner)])
+        _wait_for(self.port, self.address)
 
     def stop(self) -> None:
         """Cut off every connection; new ones are refused."""
@@ -79,11 +80,11 @@ class S3Server:
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
+def s3_server(address: str = "127.0.0.1") -> Iterator[S3Server]:
     """A server, with credentials for it in this process's environment and in those of its children."""
     before = {name: os.environ.get(name) for name in CREDENTIALS}
     os.environ.update(CREDENTIALS)
-    server = S3Server()
+    server = S3Server(address)
     try:
         yield server
     finally:
@@ -100,11 +101,11 @@ def _free_port() -> int:
         return int(any_port.getsockname()[1])
 
 
-def _wait_for(port: int) -> None:
+def _wait_for(port: int, address: str = "127.0.0.1") -> None:
     deadline = time.monotonic() + 30
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection((address, port), timeout=1).close()
             return
         except OSError:
             if time.monotonic() > deadline:

@@ -47,8 +47,10 @@ def writable(path: Path, dtype: np.dtype | type[np.generic], size: int) -> np.nd
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, and wait until it is on the disk."""
-    with path.open("wb") as file:
+    """Write a file, which has its name when all of it is on the disk."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    draft.replace(path)

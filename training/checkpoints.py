@@ -79,15 +79,21 @@ class Checkpoints:
             name += "-done"
         draft, final = self.folder / f".{name}", self.folder / name
         with saving(draft):
-            shutil.rmtree(draft, ignore_errors=True)
+            self.clear()
             draft.mkdir(parents=True)
             save_file(state.tensors, draft / "tensors.safetensors")
-            content = {"sha256": checksum(draft / "tensors.safetensors"), "progress": state.progress.model_dump()}
+            sha256 = checksum(draft / "tensors.safetensors")
+            content = {"sha256": sha256, "progress": state.progress.model_dump()}
             (draft / "progress.json").write_text(json.dumps(content), encoding="utf-8")
             for path in draft.iterdir():
                 sync(path)
-            shutil.rmtree(final, ignore_errors=True)  # the same update, after a resume: the same content
-            draft.rename(final)
+            if has_tensors(final, sha256):  # of the same update, before the epoch was judged
+                (draft / "progress.json").replace(final / "progress.json")
+                shutil.rmtree(draft)
+                sync(final)
+            else:
+                shutil.rmtree(final, ignore_errors=True)  # damaged, or made with other rounding
+                draft.rename(final)
             sync(self.folder)
         if self.copies:
             self.copies.put_state(final)
@@ -95,6 +101,13 @@ class Checkpoints:
             if not self.is_needed(old):
                 shutil.rmtree(old)
         self.drop_weights({epoch for folder in self.states() for epoch in self.epochs_of(folder)})
+
+    def clear(self) -> None:
+        """Remove what a process that was killed has left half-written."""
+        for draft in self.folder.glob(".state-*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        for draft in self.folder.glob(".epoch-*.safetensors"):
+            draft.unlink(missing_ok=True)
 
     def newest(self, warn: Any = None) -> TrainingState | None:
         """The newest state that is whole, or None. `warn` is told of every newer one that is damaged."""
@@ -168,6 +181,13 @@ class Checkpoints:
         with suppress(OSError):
             return kept_epochs((folder / "progress.json").read_bytes())
         return []
+
+
+def has_tensors(state: Path, sha256: str) -> bool:
+    """Whether a state is there whose tensors are these."""
+    with suppress(OSError):
+        return checksum(state / "tensors.safetensors") == sha256
+    return False
 
 
 @contextmanager

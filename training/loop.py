@@ -1,6 +1,7 @@
 """The training loop. It knows nothing of Ray or MLflow: workers and observers are given to it."""
 
 import math
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -334,7 +335,7 @@ class Training:
             score, chosen = averaged, kept
         elif len(kept) > 1:
             self.use([kept[0].epoch], judge=False)
-        self.progress.done = True
+        saved, self.progress.done = self.progress.done, True  # patience's end was saved with the last epoch
         outcome = Outcome(
             self.job.run,
             self.progress.epoch - 1,
@@ -350,10 +351,13 @@ class Training:
             scores |= {"dev_rouge_l": score.rouge} if score.rouge else {}
             card = self.card().model_copy(update={"metrics": scores})
             with saving(self.job.run / "bundle"):
+                for left in self.job.run.glob(".bundle-*"):  # by a process that was killed while it wrote one
+                    shutil.rmtree(left, ignore_errors=True)
                 write_bundle(self.job.run / "bundle", self.model, self.prepared.tokenizers, card)
             if self.copies:
                 self.copies.put_bundle(self.job.run / "bundle")
-        self.save()
+        if not saved:
+            self.save()
         self.settle()
         self.tell("finished", outcome)
         return outcome

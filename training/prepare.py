@@ -10,11 +10,11 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -180,20 +180,17 @@ def prepare(
 
 @contextmanager
 def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
-    """The folder to work in. Where the work `resumes`, it has one name, is kept, and only one process works there."""
+    """The folder to work in, alone. Where the work `resumes`, it has one name, and is kept."""
     folder = final.with_name(f".{final.name}.{'parts' if resumes else uuid4().hex[:8]}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not resumes:
-            yield folder
-            return
-        with (folder / LOCK).open("w") as lock:  # the system opens it when this process ends, however it does
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with (folder / LOCK).open("w") as lock:
+            if not _taken(lock):
                 raise DataError(
                     str(final), "is being prepared by another process", "wait for it, or prepare in another folder"
-                ) from None
+                )
+            if not resumes:
+                _clear(final, folder)
             yield folder
     except OSError as error:
         raise DataError(
@@ -204,6 +201,24 @@ def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
     finally:
         if not resumes:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _taken(lock: IO[str]) -> bool:
+    """Lock a file, if no other process has it; the system opens it when this process ends, however it does."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _clear(final: Path, ours: Path) -> None:
+    """Remove what processes have left that were killed."""
+    for left in final.parent.iterdir():
+        if left.name.startswith(f".{final.name}.") and not left.name.endswith(".parts") and left != ours:
+            with suppress(OSError), (left / LOCK).open("r+") as lock:
+                if _taken(lock):
+                    shutil.rmtree(left)
 
 
 def _form(name: str, size: int | None, pictures: Mapping[str, Mapping[str, Pictures]]) -> Form:

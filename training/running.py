@@ -7,6 +7,7 @@ from pathlib import Path
 
 from seq2seq.bundle import checksum, read_card
 from seq2seq.errors import CallError, DataError, TrainingError
+from training.arrays import write_whole
 from training.dataset import Dataset, open_dataset, read_rows
 from training.features import check_made_by
 from training.prepare import prepare, text_config
@@ -92,7 +93,7 @@ def job_for(
     start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
     folder.mkdir(parents=True, exist_ok=True)
     stored = claim(storage, folder, beginning(recipe, ready.folder), resume) if storage else None
-    (folder / "recipe.yaml").write_text(recipe.as_yaml(), encoding="utf-8")
+    write_whole(folder / "recipe.yaml", recipe.as_yaml().encode())
     return TrainingJob(
         recipe=recipe,
         recipe_name=Path(recipe_name).stem,

@@ -1,11 +1,18 @@
-"""Metrics on their way to MLflow: handed over beside the training, and kept for a store that is away."""
+"""Metrics on their way to MLflow: handed over beside the training, and kept for a store that is away.
 
+What MLflow has not taken stands in a file of the run's folder too, so that a process which is killed with it leaves it
+to the one that goes on. A point that is offered twice MLflow takes once: it is known by its key, step, value and time.
+"""
+
+import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 from mlflow.entities import Metric, RunTag
@@ -16,6 +23,7 @@ from seq2seq.errors import RegistryAwayError, RegistryError
 
 T = TypeVar("T")
 
+UNSENT = ".unsent.jsonl"  # in a run's folder
 SEND_SECONDS = 2.0  # between two batches of metrics
 RETRY_SECONDS = 15.0  # after one that MLflow did not take
 KEPT = 1_000_000  # points that are kept for a store that is away: a day and more of them; then the oldest go
@@ -35,10 +43,12 @@ class Scored:
 class Sender(threading.Thread):
     """Hands metrics to MLflow beside the training, in batches; keeps what is not taken, and offers it again."""
 
-    def __init__(self, store: Store, run_id: str, say: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, run_id: str, say: Callable[[str], None], run: Path) -> None:
+        """`run`: the run's folder."""
         super().__init__(daemon=True)
         self.store, self.run_id, self.say = store, run_id, say
-        self.waiting: deque[Metric] = deque()
+        self.unsent = run / UNSENT
+        self.waiting = deque(left_in(self.unsent))
         self.lost = 0
         self.lock = threading.Lock()
         self.ending = threading.Event()
@@ -47,10 +57,10 @@ class Sender(threading.Thread):
     def add(self, step: int, values: dict[str, float], of: Scored | None = None) -> None:
         """Metrics of a step; returns at once."""
         now = int(time.time() * 1000)
+        points = [Metric(key, value, now, step, **(asdict(of) if of else {})) for key, value in values.items()]
         with self.lock:
-            self.waiting += [
-                Metric(key, value, now, step, **(asdict(of) if of else {})) for key, value in values.items()
-            ]
+            self.waiting += points
+            self.keep(points)
             while len(self.waiting) > KEPT:
                 self.waiting.popleft()
                 self.lost += 1
@@ -76,6 +86,13 @@ class Sender(threading.Thread):
             with self.lock:
                 while self.waiting and id(self.waiting[0]) in taken:
                     self.waiting.popleft()
+                if not self.waiting:
+                    self.unsent.unlink(missing_ok=True)
+
+    def keep(self, points: Sequence[Metric]) -> None:
+        """Write them down. Each line begins with its end, so that one which a kill has cut off spoils no other."""
+        with suppress(OSError), self.unsent.open("a", encoding="utf-8") as file:  # of a full disk the checkpoints speak
+            file.writelines(f"\n{json.dumps(point.to_dictionary())}" for point in points)
 
     def next(self) -> list[Metric]:
         """The oldest that wait."""
@@ -97,9 +114,18 @@ class Sender(threading.Thread):
         try:
             patiently(rest, patience, self.say)
         except RegistryError as error:
-            self.say(f"MLflow did not take {len(self.waiting)} points of the curves: {error}")
+            kept = "they are kept, and --resume offers them again"
+            self.say(f"MLflow did not take {len(self.waiting)} points of the curves ({kept}): {error}")
         if self.lost:
             self.say(f"MLflow was away for so long that the oldest {self.lost} points of the curves are lost.")
+
+
+def left_in(unsent: Path) -> Iterator[Metric]:
+    """The points that an earlier process has left."""
+    with suppress(OSError):
+        for line in unsent.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError):
+                yield Metric.from_dictionary(json.loads(line))
 
 
 class Machine(SystemMetricsMonitor):

@@ -15,11 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Param, Run
 from pydantic import ValidationError
 
 from registry.address import user
 from registry.curves import (
+    BY_EPOCH,
     DEV_BLEU,
     DEV_PERPLEXITY,
     DEV_ROUGE,
@@ -42,6 +43,7 @@ from seq2seq.figures.grid import Languages
 from seq2seq.figures.matrices import attention_matrix
 from seq2seq.generation import Answer, Generation
 from seq2seq.model import Model
+from training.arrays import write_whole
 from training.prepared import Prepared
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 from training.sending import Machine, Scored, Sender, patiently
@@ -86,7 +88,7 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.run_id:
+        if self.machine is None:
             return
         if isinstance(error, Exception):
             self.status = "FAILED"
@@ -106,14 +108,21 @@ class Tracker:
             return
         self.job = job
         resumed = self._earlier(job) if job.resume else None
-        self.run_id = resumed or self._new(job, start)
+        self.run_id = resumed or self._new(job)
+        # At once: who goes on after a kill finds the run by it.
+        record = RunRecord(tracking=self.store.shown, run_id=self.run_id)
+        write_whole(job.run / RECORD, f"{record.model_dump_json()}\n".encode())
         with self.store.errors():
-            experiment = self.store.client.get_run(self.run_id).info.experiment_id
-        self.say(f"{job.name} is recorded at {self.store.page(experiment, self.run_id)}")
+            run = self.store.client.get_run(self.run_id)
+            if not is_described(run):
+                self._describe(run, job, start)
+        self.say(f"{job.name} is recorded at {self.store.page(run.info.experiment_id, self.run_id)}")
         if resumed:
             self.curves = read_curves(self.store, resumed)
-        (job.run / RECORD).write_text(RunRecord(tracking=self.store.shown, run_id=self.run_id).model_dump_json() + "\n")
-        self.sender = Sender(self.store, self.run_id, self.say)
+        self.sender = Sender(self.store, self.run_id, self.say, job.run)
+        for point in self.sender.waiting:  # of a process that was killed
+            if point.key.startswith(BY_EPOCH):
+                self.curves.setdefault(point.key, {})[point.step] = point.value
         self.machine = Machine(self.sender, resumed=bool(resumed))
         self.sender.start()
         self.machine.start()
@@ -196,19 +205,33 @@ class Tracker:
             return None
         return record.run_id
 
-    def _new(self, job: TrainingJob, start: Started) -> str:
+    def _new(self, job: TrainingJob) -> str:
         with self.store.errors():
             experiment = self.store.experiment(self.experiment or job.dataset)
+            if job.resume and (cut_off := self._cut_off(experiment, job)):
+                return cut_off
             tags = _tags(job)
             if parent := self.parent or self._started_from(job):
                 tags["mlflow.parentRunId"] = parent
-            run_id = str(self.store.client.create_run(experiment, tags=tags, run_name=job.name).info.run_id)
-            params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
-            params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
-            self.store.client.log_batch(run_id, params=[Param(key, value[:6000]) for key, value in params.items()])
-            self.store.client.log_text(run_id, job.recipe.as_yaml(), "recipe.yaml")
-            self.store.client.log_inputs(run_id, datasets=_inputs(job))
-        return run_id
+            return str(self.store.client.create_run(experiment, tags=tags, run_name=job.name).info.run_id)
+
+    def _cut_off(self, experiment: str, job: TrainingJob) -> str | None:
+        """The run of an earlier process that was killed before it could note its id: of this name and folder, open, and
+        not described yet."""
+        named = f"attributes.run_name = '{job.name}' and attributes.status = 'RUNNING'"
+        for run in self.store.client.search_runs([experiment], named):
+            if run.data.tags.get("run_folder") == str(job.run) and not is_described(run):
+                return str(run.info.run_id)
+        return None
+
+    def _describe(self, run: Run, job: TrainingJob, start: Started) -> None:
+        """What is trained, on what. The data comes last: a run that has it has all of this."""
+        params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
+        params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
+        new = [Param(key, value[:6000]) for key, value in params.items() if key not in run.data.params]
+        self.store.client.log_batch(run.info.run_id, params=new)
+        self.store.client.log_text(run.info.run_id, job.recipe.as_yaml(), "recipe.yaml")
+        self.store.client.log_inputs(run.info.run_id, datasets=_inputs(job))
 
     def _started_from(self, job: TrainingJob) -> str | None:
         """The run that trained what this one starts from; None where this store does not know it."""
@@ -246,6 +269,11 @@ class Tracker:
         if not isinstance(answer, Answer) or not answer.explanation or not answer.explanation.target:
             return None
         return attention_matrix(answer.explanation, folder / "attention.png", languages=Languages.of(card))
+
+
+def is_described(run: Run) -> bool:
+    """Whether a run says what is trained on what."""
+    return bool(run.inputs and run.inputs.dataset_inputs)
 
 
 def flattened(settings: dict[str, Any], above: str = "") -> dict[str, str]:

@@ -16,6 +16,8 @@ import psutil
 
 from tests.cluster.hosts import PORT, Host, wait_until
 from tests.training.toy import SETTINGS
+from training.copies import whole_states
+from training.storage import Storage
 
 STEP = re.compile(r"step ([\d,]+)/")
 ONWARDS = re.compile(r"going on after update ([\d,]+)")
@@ -34,7 +36,7 @@ class Said:
 
 
 class Training:
-    """The command, in a process of the host. Its run is kept in the folder that the hosts share."""
+    """The command, in a process of the host. Its run is kept in the folder that the hosts share, or on a storage."""
 
     def __init__(
         self,
@@ -43,13 +45,16 @@ class Training:
         *more: str,
         settings: tuple[str, ...] = LONG,
         address: str | None = None,
+        storage: Storage | None = None,
         **environment: str,
     ) -> None:
         given = [word for setting in (*SETTINGS, *settings) for word in ("--set", setting)]
         if address:
             given += ["--address", f"{address}:{PORT}"]
+        if storage:
+            given += ["--storage", storage.uri]
         ours, theirs = os.openpty()
-        self.folder = host.folder.parent / "runs" / run
+        self.folder, self.storage = host.seen(host.folder.parent / "runs" / run), storage
         self.said: list[Said] = []
         self.process = host.run(
             sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-tracking",
@@ -106,11 +111,17 @@ class Training:
             raise AssertionError(f"{error}\n{self.text}") from None
         assert what(), f"it ended ({self.process.returncode}) before {why}\n{self.text}"
 
+    def states(self) -> list[str]:
+        """The names of the states to go on from, oldest first."""
+        if self.storage:
+            return whole_states(self.storage, f"runs/{self.folder.name}/checkpoints")
+        return sorted(path.name for path in self.folder.glob("checkpoints/state-*"))
+
     def until_states(self, states: int = 2) -> None:
         """Wait until there are states to go on from, and updates after the newest."""
-        self.until(lambda: len(list(self.folder.glob("checkpoints/state-*"))) >= states, 120, "states are saved")
+        self.until(lambda: len(self.states()) >= states, 300, "states are saved")
         told = len(self.steps())
-        self.until(lambda: len(self.steps()) > told, 60, "it goes on")
+        self.until(lambda: len(self.steps()) > told, 120, "it goes on")
         time.sleep(0.5)
 
     def ended(self, seconds: float = 600) -> int:

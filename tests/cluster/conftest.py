@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.cluster.command import Setback, Training
-from tests.cluster.hosts import PORT, Host, Hosts, missing, network, wait_until
+from tests.cluster.command import SAVED, Setback, Training
+from tests.cluster.hosts import OUTSIDE, PORT, Host, Hosts, missing, network, wait_until
+from tests.s3 import S3Server, s3_server
 from tests.training.toy import write_corpus
 
 ROWS: list[str] = []
+WORKER = "ray::RayTrainWorker"
+SLACK = 5.0  # seconds that telling and saving may take beyond what they are meant to
 
 # Ray's command `drain-node` does the same, but takes seconds to begin.
 NOTICE = """
@@ -36,12 +39,28 @@ def note(fault: str, happened: str, setback: Setback, equal: bool | None) -> Non
     ROWS.append(f"| {fault} | {happened} | {setback.updates} | {setback.seconds:.0f} | {weights} |")
 
 
+def busy(nodes: list[Host]) -> list[Host]:
+    """The nodes that workers run on."""
+    return [node for node in nodes if node.processes(WORKER)]
+
+
+def settle(training: Training, whole: str, fault: float, name: str, happened: str) -> None:
+    """The end of a disturbed training: the same weights, at most what was done since a state done again, and a row."""
+    weights = training.weights()
+    setback = training.setback(fault)
+    note(name, happened, setback, weights == whole)
+    assert weights == whole, training.text
+    assert setback.worth <= SAVED + SLACK, training.text
+
+
 @dataclass
 class Cluster:
-    """A head without a CPU for workers, where the command runs, and nodes with one CPU each."""
+    """A head without a CPU for workers, where the command runs, and nodes with one CPU each; its hosts share the
+    machine's disk, or each has one of its own."""
 
     hosts: Hosts
     head: Host
+    own_disks: bool = False
     nodes: list[Host] = field(default_factory=list)
 
     def train(self, run: str, *more: str, **settings: object) -> Training:
@@ -50,7 +69,7 @@ class Cluster:
     def has(self, number: int) -> list[Host]:
         """See to it that so many nodes run, and no more, and that Ray knows; returns them."""
         while len(self.nodes) < number:
-            self.nodes.append(self.hosts.add())
+            self.nodes.append(self.hosts.add(self.own_disks))
         for node in self.nodes[number:]:
             node.kill()
         for node in self.nodes[:number]:
@@ -109,6 +128,22 @@ def cluster(hosts: Hosts) -> Cluster:
     head = hosts.add()
     head.ray(cpus=0)
     return Cluster(hosts, head)
+
+
+@pytest.fixture(scope="session")
+def s3(hosts: Hosts) -> Iterator[S3Server]:
+    """A storage that the hosts reach, with credentials for it at all that start later."""
+    with s3_server(OUTSIDE) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def apart(hosts: Hosts, s3: S3Server) -> Cluster:
+    """Hosts that have no disk in common. The corpus lies at the head, where the command runs."""
+    head = hosts.add(own_disk=True)
+    write_corpus(head.seen(hosts.folder), 2400)
+    head.ray(cpus=0)
+    return Cluster(hosts, head, own_disks=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,9 @@
 """Hosts on one machine: each has a network namespace with an interface on one bridge and numbers its own processes; it
 may run a Ray node.
 
+The hosts share the machine's disk, but for those with a disk of their own: there the folder in which all is written is
+another one, empty and in memory, that no other host has.
+
 Everything of a host is below its first process, which ends with this one: whatever happens to the tests, the kernel
 ends the rest. Namespaces and bridge that a killed run has left are cleared, by name, before the next one begins.
 """
@@ -22,6 +25,7 @@ import psutil
 
 NETWORK = "198.18.7"  # of the range that RFC 2544 keeps for tests
 BRIDGE = "il-bridge"
+OUTSIDE = f"{NETWORK}.254"  # where the hosts reach what runs on the machine itself
 PORT = 6379
 OBJECT_STORE = 80_000_000  # bytes
 PROJECT = Path(__file__).parents[2]
@@ -56,11 +60,12 @@ def wait_until(what: Callable[[], object], seconds: float, why: str) -> None:
 
 @dataclass
 class Host:
-    """One of the hosts. `folder` has its Ray node's files; its disk is otherwise the machine's."""
+    """One of the hosts. `folder` has its Ray node's files; with a disk of its own, that is beside its token."""
 
     number: int
     folder: Path
     token: Path
+    own_disk: bool = False
     first: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -79,7 +84,6 @@ class Host:
         call("ip", "-n", self.name, "link", "set", "lo", "up")
         call("ip", "-n", self.name, "address", "add", f"{self.address}/24", "dev", "eth0")
         call("ip", "-n", self.name, "link", "set", "eth0", "up")
-        self.folder.mkdir(exist_ok=True)
         self.first = subprocess.Popen(
             [
                 "setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.name,
@@ -88,6 +92,21 @@ class Host:
             stderr=subprocess.DEVNULL,  # unshare's, of a signal mask
         )  # fmt: skip
         wait_until(lambda: psutil.Process(self.first.pid).children(), 10, f"{self.name} starts")
+        if self.own_disk:
+            there = f"--target={self.inner}", "--mount"
+            call("nsenter", *there, "mount", "-t", "tmpfs", "-o", "size=1g", self.name, str(self.folder.parent))
+            shutil.copy2(self.token, self.seen(self.token))
+        self.seen(self.folder).mkdir(exist_ok=True)
+
+    @property
+    def inner(self) -> int:
+        """The first process inside."""
+        (first,) = psutil.Process(self.first.pid).children()
+        return int(first.pid)
+
+    def seen(self, path: Path) -> Path:
+        """A path of the host's, as one here."""
+        return Path(f"/proc/{self.inner}/root{path}") if self.own_disk else path
 
     def kill(self) -> None:
         """As if its power went: every process ends at once, and nobody is told."""
@@ -109,7 +128,6 @@ class Host:
 
     def run(self, *command: str, output: int | IO[bytes] = subprocess.PIPE, **more: str) -> "subprocess.Popen[bytes]":
         """Start a command there; its two outputs go to one place."""
-        (first,) = psutil.Process(self.first.pid).children()
         environment = {
             **os.environ,
             "PYTHONPATH": str(PROJECT),
@@ -117,9 +135,11 @@ class Host:
             "GLOO_SOCKET_IFNAME": "eth0",
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
+            "INTERLINEAR_CACHE": str(self.folder.parent / "cache"),
             **more,
         }
-        enter = ["nsenter", f"--target={first.pid}", "--net", "--pid", "--mount", f"--wd={self.folder.parent}"]
+        enter = ["nsenter", f"--target={self.inner}", "--net", "--pid", "--mount"]
+        enter += ["env", f"--chdir={self.folder.parent}"]  # where that is the host's own, only what is inside sees it
         return subprocess.Popen(
             [*enter, *command], env=environment,
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
@@ -163,9 +183,10 @@ class Hosts:
     folder: Path
     hosts: list[Host] = field(default_factory=list)
 
-    def add(self) -> Host:
+    def add(self, own_disk: bool = False) -> Host:
         """One more host."""
-        host = Host(len(self.hosts) + 1, self.folder / f"h{len(self.hosts) + 1}", self.folder / "token")
+        number = len(self.hosts) + 1
+        host = Host(number, self.folder / f"h{number}", self.folder / "token", own_disk)
         self.hosts.append(host)
         host.start()
         return host
@@ -189,6 +210,7 @@ def network() -> Iterator[Hosts]:
         try:
             call("ip", "link", "add", BRIDGE, "type", "bridge")
             call("ip", "link", "set", BRIDGE, "up")
+            call("ip", "address", "add", f"{OUTSIDE}/24", "dev", BRIDGE)
             yield hosts
         finally:
             for host in hosts.hosts:

@@ -1,16 +1,18 @@
 """`--workers 1:3`: a group grows with the cluster and shrinks with it, over the batches that one worker would have."""
 
-import re
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
 import seq2seq
+from seq2seq.bundle import Bundle
+from seq2seq.model import Model
 from tests.cluster.command import LONG, Training
 from tests.cluster.conftest import Cluster, note
 from tests.cluster.hosts import Hosts
+from tests.s3 import S3Server
+from training.storage import Storage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
@@ -19,20 +21,23 @@ SAME = (*LONG, "model.dropout=0", "training.epochs=20")
 
 
 @pytest.fixture(scope="module")
-def alone(hosts: Hosts) -> Path:
-    """The run of one worker whom nobody joined."""
+def alone(hosts: Hosts) -> tuple[str, Bundle[Model]]:
+    """The last state and the bundle of one worker whom nobody joined."""
     host = hosts.add()
     try:
         with Training(host, "alone", "--no-ray", settings=SAME) as training:
             training.weights(900)
-            return training.folder
+            return training.states()[-1], seq2seq.load(training.folder / "bundle")
     finally:
         host.kill()
 
 
-def test_a_group_grows_with_the_cluster_and_shrinks_with_it(cluster: Cluster, alone: Path) -> None:
+def grow_and_shrink(cluster: Cluster, alone: tuple[str, Bundle[Model]], storage: Storage | None = None) -> None:
+    """A node joins one with a worker, and is lost again; the updates are those of one worker."""
     cluster.has(1)
-    with cluster.train("elastic", "--workers", "1:3", settings=SAME, INTERLINEAR_RESIZE_SECONDS="5") as training:
+    kept = ", `--storage`" if storage else ""
+    settings = {"settings": SAME, "storage": storage, "INTERLINEAR_RESIZE_SECONDS": "5"}
+    with cluster.train("elastic", "--workers", "1:3", **settings) as training:
         training.until_states(1)
         began = time.monotonic()
         cluster.has(2)
@@ -40,20 +45,25 @@ def test_a_group_grows_with_the_cluster_and_shrinks_with_it(cluster: Cluster, al
         told = len(training.steps())
         training.until(lambda: len(training.steps()) > told + 2, 120, "it goes on")
         grown = training.setback(began)
-        note("a node joins (`--workers 1:3`)", "a state is saved; the group grows", grown, None)
+        note(f"a node joins (`--workers 1:3`{kept})", "a state is saved; the group grows", grown, None)
         fault = time.monotonic()
         cluster.nodes[1].kill()
         training.until(lambda: "1 worker goes on" in training.text, 240, "it shrinks")
         training.weights(900)
-        note("a node is killed (`--workers 1:3`)", "the group shrinks", training.setback(fault), None)
+        note(f"a node is killed (`--workers 1:3`{kept})", "the group shrinks", training.setback(fault), None)
+        done, bundle = training.states()[-1], seq2seq.load(training.folder / "bundle")
     assert grown.updates <= 3, "a state is saved before the group grows"
-    assert updates(training) == updates(training, alone)
-    ours, theirs = (seq2seq.load(folder / "bundle").model for folder in (training.folder, alone))
-    for (name, one), (_, two) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+    assert done.endswith("-done") and done == alone[0]
+    for (name, one), (_, two) in zip(bundle.model.named_parameters(), alone[1].model.named_parameters(), strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=5e-3, msg=lambda said, name=name: f"{name}: {said}")
 
 
-def updates(training: Training, folder: Path | None = None) -> int:
-    """After how many the training ended."""
-    (done,) = ((folder or training.folder) / "checkpoints").glob("state-*-done")
-    return int(re.findall(r"\d+", done.name)[0])
+def test_a_group_grows_with_the_cluster_and_shrinks_with_it(cluster: Cluster, alone: tuple[str, Bundle[Model]]) -> None:
+    grow_and_shrink(cluster, alone)
+
+
+def test_so_does_one_whose_state_is_on_a_storage(
+    apart: Cluster, alone: tuple[str, Bundle[Model]], s3: S3Server
+) -> None:
+    """No node has the files of another: who joins, and who is left, gets the state from there."""
+    grow_and_shrink(apart, alone, Storage(s3.uri("elastic")))

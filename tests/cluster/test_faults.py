@@ -9,28 +9,11 @@ import time
 
 import pytest
 
-from tests.cluster.command import SAVED, Training
-from tests.cluster.conftest import Cluster, note
-from tests.cluster.hosts import Host, wait_until
+from tests.cluster.command import SAVED
+from tests.cluster.conftest import SLACK, WORKER, Cluster, busy, note, settle
+from tests.cluster.hosts import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
-
-WORKER = "ray::RayTrainWorker"
-SLACK = 5.0  # seconds that telling and saving may take beyond what they are meant to
-
-
-def busy(nodes: list[Host]) -> list[Host]:
-    """The nodes that workers run on."""
-    return [node for node in nodes if node.processes(WORKER)]
-
-
-def settle(training: Training, whole: str, fault: float, name: str, happened: str) -> None:
-    """The end of a disturbed training: the same weights, at most what was done since a state done again, and a row."""
-    weights = training.weights()
-    setback = training.setback(fault)
-    note(name, happened, setback, weights == whole)
-    assert weights == whole, training.text
-    assert setback.worth <= SAVED + SLACK, training.text
 
 
 def test_a_worker_is_killed(cluster: Cluster, whole: str) -> None:

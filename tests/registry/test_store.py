@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +13,12 @@ import httpx
 import mlflow
 import pandas as pd
 import pytest
+from mlflow.entities import LoggedModelStatus
 from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from registry.names import fetch
+from registry.names import fetch, parse
 from registry.store import Store
 from seq2seq.errors import CallError, RegistryError
 from seq2seq.generation import Generation, Request
@@ -69,6 +71,21 @@ def mlflow_at(store: Store) -> Iterator[None]:
         yield
     finally:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+
+
+def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[..., Path], store: Store):
+    experiment = store.experiment("cut off")
+    run_id = store.client.create_run(experiment).info.run_id
+    bundle = make_bundle()
+    logged = store.log_model(bundle, run_id)
+    kept = store.find(parse(f"runs:/{run_id}/model"))
+    assert kept.folder is not None
+    (kept.folder / "MLmodel").unlink()
+    store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.PENDING)
+    assert store.log_model(bundle, run_id) == logged
+    (made,) = store.client.search_logged_models([experiment])
+    assert made.status == LoggedModelStatus.READY and (kept.folder / "MLmodel").is_file()
+    assert [output.model_id for output in store.client.get_run(run_id).outputs.model_outputs] == [logged.model_id]
 
 
 def test_logging_a_model_leaves_mlflow_s_own_store_what_it_was(
@@ -173,6 +190,21 @@ def test_files_that_are_no_store(tmp_path: Path):
         with pytest.raises(CallError, match="not a tracking store's address"):
             Store(uri)
     assert time.monotonic() - began < 5
+
+
+def test_a_store_whose_making_was_killed_is_made_again(tmp_path: Path):
+    file, draft = tmp_path / "mlflow.db", tmp_path / ".mlflow.db.draft/mlflow.db"
+    program = f"from registry.store import Store; Store('sqlite:///{file}', create=True)"
+    maker = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    deadline = time.monotonic() + 60
+    while not (draft.exists() and draft.stat().st_size > 200_000):  # some of the tables
+        assert maker.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    maker.kill()
+    maker.wait()
+    assert not file.stat().st_size, "it was killed too late to show anything"
+    assert Store(f"sqlite:///{file}", create=True).list_models() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
 
 @pytest.mark.slow

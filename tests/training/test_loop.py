@@ -18,6 +18,7 @@ import seq2seq
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Generation, Request
 from tests.training.toy import SETTINGS, toy_job, write_corpus
+from training.checkpoints import Checkpoints, TrainingState
 from training.loop import train
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 from training.workers import Alone, Group
@@ -132,6 +133,36 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     outcome = train(toy_job(tmp_path, resume=True), observers=[notes])
     assert len(notes.warnings) == 1 and str(damaged[1]) in notes.warnings[0]
     assert outcome.weights_sha256 == expected
+
+
+def test_what_a_killed_process_has_half_written_is_cleared(tmp_path: Path) -> None:
+    job = toy_job(tmp_path)
+    train(job, Impatient(2))
+    (job.run / "checkpoints/.state-000000001").mkdir()
+    (job.run / "checkpoints/.epoch-0001.safetensors").touch()
+    (job.run / ".bundle-x1y2").mkdir()
+    train(toy_job(tmp_path, resume=True))
+    assert not [path for path in job.run.rglob(".*") if path.name != ".lock"]
+
+
+def test_a_state_of_the_same_update_takes_the_place_of_one_without_a_moment_between(tmp_path: Path) -> None:
+    """An epoch's last update is saved before the epoch is judged, and after: of both, one is always there."""
+    job = toy_job(tmp_path, settings=["training.keep_last=1"])
+    train(job, Impatient(2))
+    checkpoints = Checkpoints(job.run, keep=1)
+    state = checkpoints.newest()
+    assert state is not None
+    (folder,) = checkpoints.states()
+    before = folder.stat().st_ino
+    later = state.progress.model_copy(update={"epoch": 2, "position": 0})
+    checkpoints.save(TrainingState(later, state.tensors))
+    assert checkpoints.states() == [folder] and folder.stat().st_ino == before
+    after = checkpoints.newest()
+    assert after is not None and after.progress == later
+    (folder / "tensors.safetensors").unlink()  # whose tensors are mapped, so that it cannot be written over
+    (folder / "tensors.safetensors").write_bytes(b"damaged")
+    checkpoints.save(TrainingState(later, state.tensors))
+    assert checkpoints.newest() is not None
 
 
 def test_another_recipe_or_other_data_is_not_resumed(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Prepared data: what is in it, that it is made once, and that nothing half made is left."""
 
 import errno
+import fcntl
 import gzip
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import training.threads
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.text import TextConfig
 from training.dataset import Dataset, open_dataset
-from training.prepare import prepare, text_config
+from training.prepare import LOCK, prepare, text_config
 from training.prepared import Prepared
 from training.roads import Sample
 
@@ -355,6 +357,20 @@ if __name__ == "__main__":
 
 
 # What a data set says of its text
+
+
+def test_what_a_killed_process_has_left_is_removed_and_what_another_one_works_on_is_not(tmp_path):
+    dataset, folder = corpus(tmp_path, PAIRS), tmp_path / "prepared"
+    ready = prepared(dataset, folder)
+    dead, alive = (folder / f".{ready.folder.name}.{name}" for name in ("deadbeef", "a11ce000"))
+    shutil.rmtree(ready.folder)
+    for left in (dead, alive):
+        left.mkdir()
+        (left / LOCK).touch()
+    with (alive / LOCK).open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        prepared(dataset, folder)
+    assert sorted(path.name for path in folder.iterdir()) == [alive.name, ready.folder.name]
 
 
 def test_text_settings_come_from_the_description(tmp_path):

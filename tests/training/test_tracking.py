@@ -16,6 +16,7 @@ from seq2seq.errors import CallError, RegistryError, TrainingError
 from tests.training.toy import toy_job, write_corpus
 from training.loop import train
 from training.reports import EpochReport, Outcome, Started, StepReport
+from training.sending import UNSENT
 from training.tracking import Tracker
 from training.workers import Alone
 
@@ -140,6 +141,41 @@ def test_a_training_that_is_resumed_goes_on_in_its_run(tmp_path: Path, uri: str)
     assert sorted(str(run.info.run_name) for run in runs(uri)) == ["toy", "toy-2"]
 
 
+def test_what_a_killed_process_had_not_handed_over_the_next_one_does(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("training.sending.SEND_SECONDS", 3600.0)
+    killed = Tracker(uri)  # never ended
+    killed.started(toy_job(tmp_path), START)
+    for update in (1, 2):
+        killed.step(a_step(update))
+    killed.sender.add(2, {"dev/bleu": 7.0})
+    with (tmp_path / "runs/toy" / UNSENT).open("a") as file:
+        file.write('\n{"key": "train/lo')  # what it was writing
+    with Tracker(uri) as tracker:
+        tracker.started(toy_job(tmp_path, resume=True), START)
+        tracker.step(a_step(3))
+        assert tracker.curves == {"dev/bleu": {2: 7.0}}  # what is drawn has it too
+    (run,) = runs(uri)
+    history = mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, "train/loss")
+    assert sorted(point.step for point in history) == [1, 2, 3]
+    assert not (tmp_path / "runs/toy" / UNSENT).exists()
+    killed.machine.finish()
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_run_whose_process_was_killed_while_it_was_opened_is_found(tmp_path: Path, uri: str, noted: bool):
+    job = toy_job(tmp_path)
+    run_id = Tracker(uri)._new(job)
+    if noted:
+        (job.run / "mlflow.json").write_text(json.dumps({"tracking": uri, "run_id": run_id}))
+    with Tracker(uri) as tracker:
+        train(toy_job(tmp_path, resume=True), None, [tracker])
+    (run,) = runs(uri)
+    assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
+    assert run.data.params["model.hidden"] == "32" and len(run.inputs.dataset_inputs) == 2
+
+
 def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, uri: str):
     write_corpus(tmp_path)
     sources = (tmp_path / "dev.source").read_text(encoding="utf-8").splitlines()
@@ -206,7 +242,7 @@ def test_a_store_that_never_comes_back_is_told_at_the_end(tmp_path: Path, uri: s
         with pytest.raises(RegistryError, match=r"the training is done, its bundle is .* but MLflow did not take it"):
             tracker.finished(outcome)
     assert [said_now.split(":")[0] for said_now in said][-2:] == [
-        "MLflow did not take 8 points of the curves",
+        "MLflow did not take 8 points of the curves (they are kept, and --resume offers them again)",
         "the run stays open in MLflow",
     ]
 
