@@ -373,7 +373,7 @@ def connected(group: Group) -> Iterator[None]:
     try:
         try:
             if group.address:
-                _check_address(group.address)
+                check_address(group.address)
                 ray.init(address=group.address, log_to_driver=False, logging_level=logging.ERROR)
             else:
                 ray.init(
@@ -400,7 +400,8 @@ def connected(group: Group) -> Iterator[None]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
+    """Raises CallError for what is no cluster's address, TrainingError where nothing answers."""
     # Ray looks for a cluster that is not there for three minutes, and then ends the process.
     if address == "auto":
         return
