@@ -49,7 +49,6 @@ from training.sending import Machine, Scored, Sender, patiently, run_tags
 
 PATIENCE = 300.0  # seconds that a store may be away when the training has ended
 PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
-BEGUN = "pairs"  # a run's parameter, which it has when its training has begun
 PICTURED_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
 
 
@@ -114,12 +113,12 @@ class Tracker:
         One in which a training has begun stays as it is until that goes on.
         """
         found = self._earlier(plan) if plan.resume else None
-        self.begun = found is not None and BEGUN in found.data.params
+        self.begun = found is not None and is_described(found)
         run = found or self._new(plan)
         self.run_id = str(run.info.run_id)
-        self.say(f"{plan.name} is recorded at {self.store.page(run.info.experiment_id, self.run_id)}")
         record = RunRecord(tracking=self.store.shown, run_id=self.run_id)
         (plan.run / RECORD).write_text(record.model_dump_json() + "\n")
+        self.say(f"{plan.name} is recorded at {self.store.page(run.info.experiment_id, self.run_id)}")
         if not self.begun:
             with self.store.errors():
                 self.store.client.update_run(self.run_id, status="RUNNING")
@@ -139,7 +138,7 @@ class Tracker:
             with self.store.errors():
                 self.store.client.update_run(self.run_id, status="RUNNING")
         else:
-            self._begin(job, start)
+            self._describe(job, start)
         self.sender.start()
         self.machine.start()
 
@@ -230,16 +229,16 @@ class Tracker:
             experiment = self.store.experiment(self.experiment or plan.dataset)
             return self.store.client.create_run(experiment, tags=tags, run_name=plan.name)
 
-    def _begin(self, job: TrainingJob, start: Started) -> None:
-        """What a run says that trains: with which settings, on which data, from which model."""
+    def _describe(self, job: TrainingJob, start: Started) -> None:
+        """From what is trained, how, on what. The data comes last: a run that has it has all of this."""
         params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
-        params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), BEGUN: str(start.pairs)}
+        params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
         parent = self.parent or self._started_from(job)
         with self.store.errors():
             if parent:
                 self.store.client.set_tag(self.run_id, PARENT, parent)
-            self.store.client.log_inputs(self.run_id, datasets=_inputs(job))
             self.store.client.log_batch(self.run_id, params=[Param(key, value[:6000]) for key, value in params.items()])
+            self.store.client.log_inputs(self.run_id, datasets=_inputs(job))
 
     def _started_from(self, job: TrainingJob) -> str | None:
         """The run that trained what this one starts from; None where this store does not know it."""
@@ -277,6 +276,11 @@ class Tracker:
         if not isinstance(answer, Answer) or not answer.explanation or not answer.explanation.target:
             return None
         return attention_matrix(answer.explanation, folder / "attention.png", languages=Languages.of(card))
+
+
+def is_described(run: Run) -> bool:
+    """Whether a run says what is trained on what, and so whether its training has begun."""
+    return bool(run.inputs and run.inputs.dataset_inputs)
 
 
 def flattened(settings: dict[str, Any], above: str = "") -> dict[str, str]:
