@@ -130,15 +130,15 @@ class Tracker:
             return
         if not self.run_id:
             self.planned(job)
-        self.job = job
-        self.sender = Sender(self.store, self.run_id, self.say)
-        self.machine = Machine(self.sender, resumed=self.begun)
         if self.begun:
             self.curves = read_curves(self.store, self.run_id)
             with self.store.errors():
                 self.store.client.update_run(self.run_id, status="RUNNING")
         else:
             self._describe(job, start)
+        self.job = job
+        self.sender = Sender(self.store, self.run_id, self.say)
+        self.machine = Machine(self.sender, resumed=self.begun)
         self.sender.start()
         self.machine.start()
 
