@@ -1,4 +1,4 @@
-"""The road through a stack that is up: submit trainings to its Ray cluster, promote, translate over HTTP, be watched."""
+"""The road through a stack that is up: submit trainings to its Ray cluster, promote, translate by HTTP, be watched."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def _train(seed: int) -> str:
 
 
 def _from_here(*words: str, **secrets: str) -> subprocess.CompletedProcess[str]:
-    """A command of ours on this machine, for the cluster at its published port, with nothing but that of its secrets."""
+    """A command of ours on this machine, for the cluster at its published port, with these of its secrets alone."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MLFLOW_"))}
     environment |= {"RAY_API_SERVER_ADDRESS": _address("ray-head", 8265), "PYTHONPATH": str(ROOT), **secrets}
     command = [sys.executable, "-m", "interlinear", *words]

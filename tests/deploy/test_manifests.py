@@ -149,7 +149,10 @@ def test_trainings_are_asked_for_in_words_that_the_command_has():
         assert given["storage"].startswith(MOUNTED) and given["register"] == "de-en"
         services.append(given["address"])
     (cluster,) = [document for _, document in DOCUMENTS if document["kind"] == "RayCluster"]
-    assert services == [f"http://{cluster['metadata']['name']}-head-svc:8265", "auto"]  # as KubeRay names a head's service
+    assert services == [
+        f"http://{cluster['metadata']['name']}-head-svc:8265",
+        "auto",
+    ]  # as KubeRay names a head's service
     assert f"--folder={MOUNTED}" in submitter["command"] and "--wait" in submitter["command"]
     token = {one["name"]: one for one in submitter["env"]}["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
     assert token["name"] == cluster["spec"]["authOptions"]["secretName"] and token["key"] == "auth_token"
