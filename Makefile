@@ -39,7 +39,7 @@ cluster-test: .venv/.dev  ## several hosts in network namespaces: workers, nodes
 stack-up: .venv/.dev  ## the stack of docker-compose.yml as processes, without Docker (root; docs/deploy-compose.md)
 	@$(BIN)/python -m deploy.local up
 
-stack-test: .venv/.dev  ## train, register, promote and translate through the stack that is up
+stack-test: .venv/.dev  ## submit trainings, promote and translate through the stack that is up
 	@$(BIN)/python -m deploy.local test
 
 stack-down: .venv/.dev  ## end the stack, and remove what it kept

@@ -24,6 +24,7 @@ from interlinear.judging import (
 )
 from interlinear.pictures import ImageFolder, ImageNames
 from interlinear.searching import Asked, BeamSize, LengthPenalty, MaxLength
+from interlinear.terminal import say
 from interlinear.testsets import (
     MT,
     UNEDITED,
@@ -71,6 +72,9 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", show_default=False, help="Keep the translations there.")
     ] = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="Log the scores to MLflow, nested in the run that trained the model.")
+    ] = False,
     as_json: Json = False,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -88,6 +92,8 @@ def evaluate(
         raise CallError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
     if shuffle_images and no_images:
         raise CallError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
+    if log and (is_outputs(model) or ("," in model and not Path(model).exists())):
+        raise CallError("--log", f"{model} is not a model that one run has trained", "leave it out")
     if is_outputs(model):
         given: dict[str, object] = {"--by": by, "--beam-size": beam_size, "--length-penalty": length_penalty}
         given |= {"--max-length": max_length, "--output": output}
@@ -96,6 +102,11 @@ def evaluate(
             if value is not None:
                 what = "the machine translations" if model == UNEDITED else "a file with outputs"
                 raise CallError(name, f"{model} is {what}: nothing is searched for", "leave it out")
+    training = None
+    if log:
+        from registry.evaluations import trained
+
+        training = trained(model, tracking)
     system = open_system(model, tracking, device, beam_size)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images)
     test_set = place.read(system, alignments and system.generation is not None)
@@ -117,6 +128,16 @@ def evaluate(
     if wrong is not None:
         shuffled = system.outputs(wrong, options, by, "with other pictures")
         seen = {metric.name: awareness(metric, outputs, shuffled, answers) for metric in chosen}
+    if training:
+        from registry.evaluations import Evaluation, log_evaluation
+
+        asked = {"by": by, "no_images": no_images or None, "shuffled_by": (seed or 1) if shuffle_images else None}
+        settings = {key: str(value) for key, value in asked.items() if value is not None}
+        settings |= {f"search.{key}": str(value) for key, value in options or () if value is not None}
+        values = by_name(scores, before, seen)
+        signatures = {name: score.signature for name, score in scores.items()}
+        evaluation = Evaluation(test_set.name, split, test_set.sha256, test_set.rows, values, signatures, settings)
+        say(f"the scores are logged at {log_evaluation(training, evaluation)}")
     if as_json:
         found: dict[str, object] = as_records(scores)
         if before:
@@ -134,6 +155,18 @@ def evaluate(
         print(f"{name.upper()} {shown(score)}{beside}\n{score.signature}")
         if wrong is not None:
             print(f"{seen[name]}, seed {seed or 1}, {wrong.illustrated} of {wrong.rows} lines have a picture")
+
+
+def by_name(
+    scores: "Mapping[str, Score]", unedited: "Mapping[str, Score]", shuffled: Mapping[str, Awareness]
+) -> dict[str, float]:
+    """All that was scored: the model, the machine translations that it edited, and it with wrong pictures."""
+    return (
+        {name: score.score for name, score in scores.items()}
+        | {f"{UNEDITED}/{name}": score.score for name, score in unedited.items()}
+        | {f"shuffled/{name}": one.score for name, one in shuffled.items()}
+        | {f"awareness/{name}": one.awareness for name, one in shuffled.items()}
+    )
 
 
 def as_records(scores: "Mapping[str, Score]") -> dict[str, object]:

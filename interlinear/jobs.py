@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +33,8 @@ Wait = Annotated[bool, typer.Option("--wait", help="Stay until it has ended, and
 COLUMNS = ("NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY")
 WEIGHTS = re.compile("[0-9a-f]{64}")  # the last line of a training
 STEP = re.compile(r"epoch \d+  step ")  # a line that the next one of its kind takes the place of
+RECORDED = re.compile(r"interlinear: \S+ is recorded at ")  # the first line of a training: where MLflow has its run
+OPENS = 60.0  # seconds that a job's run is waited for
 NOT_FOUND = 127  # the shell's exit code for a command that is not there
 
 
@@ -115,21 +118,57 @@ def resume(name: Name, address: Address, wait: Wait = False) -> int:
     return handed_over(cluster, cluster.resume(name), wait)
 
 
-def handed_over(cluster: "Cluster", job: "Job", wait: bool) -> int:
-    """Say what a submitted job is called and what one may do now; with `wait`, stay with it. Returns an exit code."""
+def handed_over(cluster: "Cluster", job: "Job", wait: bool, notes: Sequence[str] = ()) -> int:
+    """Say where MLflow has a submitted job's run, what it is called and what one may do now; with `wait`, stay with it.
+
+    Returns an exit code: that of a job which ends before its run is open, too.
+    """
+    try:
+        recorded = None if "--no-tracking" in job.call.options else recorded_at(cluster, job)
+    except (KeyboardInterrupt, SystemExit) as left:
+        return left_alone(cluster, job, left)
+    if recorded:
+        print(recorded, file=sys.stderr, flush=True)
     say(f"{job.id} is submitted to {cluster.address}.")
-    if wait:
-        return watch(cluster, job)
+    for note in notes:
+        say(note)
+    if wait or (not recorded and cluster.newest(job.id).ended):
+        return watch(cluster, job, recorded)
     say(f"follow it: interlinear jobs logs {job.name} --follow --address {cluster.address}")
     say(f"stop it: interlinear jobs stop {job.name} --address {cluster.address}")
     print(job.id)
     return DONE
 
 
-def watch(cluster: "Cluster", job: "Job") -> int:
+def recorded_at(cluster: "Cluster", job: "Job") -> str | None:
+    """The line in which a job says where its run is; None where it has ended without one, or has not begun in time."""
+    import asyncio
+
+    from seq2seq.errors import TrainingError
+
+    shown = LiveLine()
+
+    async def first() -> str | None:
+        async with asyncio.timeout(OPENS):
+            async for line in cluster.follow(job):
+                if RECORDED.match(line):
+                    return line
+        return None
+
+    if shown.live:
+        shown.show(f"{job.id} is submitted; its run is being opened")
+    try:
+        return asyncio.run(first())
+    except (TimeoutError, TrainingError):  # the job is there, and may be followed later
+        return None
+    finally:
+        shown.clear()
+
+
+def watch(cluster: "Cluster", job: "Job", said: str | None = None) -> int:
     """A job's lines on stderr until it has ended, its last one, the weights' SHA-256, on stdout. Returns its exit code.
 
-    Ctrl-C leaves it: the job goes on.
+    `said` is a line that has been shown. Ctrl-C leaves the job: it goes on.
     """
     import asyncio
 
@@ -140,6 +179,8 @@ def watch(cluster: "Cluster", job: "Job") -> int:
         async for line in cluster.follow(job):
             if WEIGHTS.fullmatch(line):
                 weights = line
+            elif line == said:
+                continue
             elif shown.live and STEP.match(line):
                 shown.show(line)
             else:
@@ -151,14 +192,19 @@ def watch(cluster: "Cluster", job: "Job") -> int:
         ended = cluster.newest(job.id)
     except (KeyboardInterrupt, SystemExit) as left:
         shown.clear()
-        say(f"{job.id} goes on. Stop it: interlinear jobs stop {job.name} --address {cluster.address}")
-        say(f"see it again: interlinear jobs logs {job.name} --follow --address {cluster.address}")
-        return INTERRUPTED if isinstance(left, KeyboardInterrupt) else TERMINATED
+        return left_alone(cluster, job, left)
     finally:
         shown.clear()
     if weights and ended.state == "SUCCEEDED":
         print(weights)
     return exit_code(ended, cluster.address)
+
+
+def left_alone(cluster: "Cluster", job: "Job", left: BaseException) -> int:
+    """Say how to come back to a job that is not waited for any longer. Returns the exit code of that."""
+    say(f"{job.id} goes on. Stop it: interlinear jobs stop {job.name} --address {cluster.address}")
+    say(f"see it again: interlinear jobs logs {job.name} --follow --address {cluster.address}")
+    return INTERRUPTED if isinstance(left, KeyboardInterrupt) else TERMINATED
 
 
 def exit_code(job: "Job", address: str) -> int:

@@ -23,7 +23,6 @@ from interlinear.arguments import (
     number_range,
 )
 from interlinear.jobs import Address, Wait, handed_over
-from interlinear.terminal import say
 from seq2seq.errors import CallError
 
 OPEN = re.compile(r"(sqlite|file):|[^:]*$")  # a store's address that means a file of this machine
@@ -71,8 +70,8 @@ def submit(
 ) -> int:
     """Train on a Ray cluster, as a job of its own: `train`, run by the cluster.
 
-    Only a recipe and a data set's description of one's own go along. The job's first line of its own is its address in
-    MLflow. Without --wait it prints the job's name and ends.
+    Only a recipe and a data set's description of one's own go along. The first line is where MLflow has its run.
+    Without --wait it prints the job's name then, and ends.
     """
     from training.package import pack
     from training.submission import Cluster, call_for, check_resources
@@ -95,11 +94,10 @@ def submit(
     cluster = Cluster(address)
     if not may_grow:
         check_resources(cluster.resources(), fewest, gpu, cluster.address)
-    if cluster.differs:
-        say(cluster.differs)
+    notes = [cluster.differs] if cluster.differs else []
     if package.files:
-        say(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
-    return handed_over(cluster, cluster.submit(call, package.files, environment), wait)
+        notes.append(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
+    return handed_over(cluster, cluster.submit(call, package.files, environment), wait, notes)
 
 
 def handed_on(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What models are judged on: a split of a data set, or a source file and its references."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -91,6 +92,14 @@ class TestSet:
         if not self.pictures:
             raise CallError("--shuffle-images", f"{self.name} has no pictures that the model reads", "leave it out")
         return replace(self, pictures={name: shuffled(own, seed) for name, own in self.pictures.items()})
+
+    @property
+    def sha256(self) -> str:
+        """The fingerprint of its texts and references (hex)."""
+        digest = hashlib.sha256()
+        for column in (*self.texts.values(), *self.references):
+            digest.update("".join(f"{line}\n" for line in column).encode())
+        return digest.hexdigest()
 
     def unedited(self) -> tuple[str, ...]:
         """The machine translations that are to be edited. Raises CallError where there are none."""

@@ -58,6 +58,7 @@ def train(
 
     The last line printed is the SHA-256 of the final weights.
     """
+    from seq2seq.devices import check_device
     from seq2seq.errors import CallError
     from training.running import job_for
 
@@ -73,7 +74,7 @@ def train(
             from training.tracking import Tracker
 
             tracker = stack.enter_context(Tracker(tracking, register, experiment, say, parent))
-            observers.insert(0, tracker)  # so that the run's address comes first
+            observers.insert(0, tracker)
         place = None
         if storage:
             from training.storage import Storage
@@ -81,7 +82,14 @@ def train(
 
             place = Storage(storage, say)
             observers.append(Records(place))
-        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking, place)
+        if no_ray and gpu:
+            check_device("cuda")
+        if address:
+            from training.cluster import check_address
+
+            check_address(address)
+        planned = tracker.planned if tracker else None
+        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking, place, planned)
         if no_ray:
             from training.loop import train as train_here
             from training.workers import Alone

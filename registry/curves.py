@@ -20,6 +20,7 @@ DEV_ROUGE = "dev/rouge-l"
 EPOCH_SECONDS = "epoch/seconds"  # of training in all
 BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
 SEED = "training.seed"
+PARENT = "mlflow.parentRunId"  # the tag by which MLflow nests a run in another
 FAMILY = "family"  # the tag of a run that others are nested in: its name
 
 Curves = dict[str, dict[int, float]]  # by name, the value at each update

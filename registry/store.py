@@ -176,7 +176,7 @@ class Store:
             if named.name != "bundle":
                 named = shutil.copytree(named, Path(temporary, "bundle"))
             run, made = self.client.get_run(run_id), None
-            for earlier in self._logged(run):
+            for earlier in self.logged(run):
                 if earlier.tags.get("weights_sha256") == card.weights_sha256:
                     if earlier.status == LoggedModelStatus.READY:
                         return Logged(earlier.model_id, run_id, read_readme(bundle))
@@ -345,7 +345,7 @@ class Store:
     def _versions(self, name: str) -> Iterator[ModelVersion]:
         return (version for version in _pages(self.client.search_model_versions) if version.name == name)
 
-    def _logged(self, run: Run, name: str = LOGGED_AS) -> list[LoggedModel]:
+    def logged(self, run: Run, name: str = LOGGED_AS) -> list[LoggedModel]:
         """What a run has logged under a name, oldest first; an interrupted try is among it."""
         found = self.client.search_logged_models(
             [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'", max_results=50
@@ -360,7 +360,7 @@ class Store:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
                 raise UnknownModelError(self.shown, f"there is no run {name.run_id!r}") from None
-            ready = [model for model in self._logged(run, name.model) if model.status == LoggedModelStatus.READY]
+            ready = [model for model in self.logged(run, name.model) if model.status == LoggedModelStatus.READY]
             if ready:
                 return self._kept(None, None, ready[-1].artifact_location)
             return self._kept(None, None, f"{run.info.artifact_uri}/{name.model}")

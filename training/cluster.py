@@ -15,8 +15,6 @@ import signal
 import socket
 import tempfile
 import threading
-import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,21 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from seq2seq.errors import CallError, InterlinearError, TrainingError
-from seq2seq.heap import keep_freed_memory
-from training import loop, workers
-from training.colleagues import Colleagues, LostColleagueError
-from training.delivery import TOKEN, Delivery, deliver, find, leave, receive
+from seq2seq.errors import CallError, TrainingError
+from training import workers
+from training.colleagues import PATIENCE
+from training.delivery import TOKEN, Delivery, deliver, leave
 from training.lookout import Lookout, lacking
-from training.mailbox import Mailbox, Wishes
-from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.mailbox import POST, Mailbox
+from training.reports import Observer, Outcome, TrainingJob
 from training.storage import Storage
-
-# Seconds that a worker waits for its colleagues; then the group starts again. Longer than any of them saves or searches
-# while others wait, longer than a network is cut that is worth waiting for.
-PATIENCE = float(os.environ.get("INTERLINEAR_COLLECTIVE_SECONDS") or 300)
 
 # Ray reads these when it is imported, in this process and in those that it starts. What the user has set stays.
 SETTINGS = {
@@ -58,7 +49,8 @@ import ray  # noqa: E402
 from ray.exceptions import RayError  # noqa: E402
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
-POST = 0.25  # seconds between two letters, and between two looks into the mailbox
+from training.ray_worker import work  # noqa: E402
+
 # Seconds between two looks whether there is room for more workers, or only for fewer.
 RESIZE = float(os.environ.get("INTERLINEAR_RESIZE_SECONDS") or 30)
 OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
@@ -210,7 +202,7 @@ class _Fit(threading.Thread):
             records = str(folder)
             shutil.rmtree(folder / "ray", ignore_errors=True)
         return TorchTrainer(
-            _work,
+            work,
             train_loop_config={
                 "job": replace(job, run=folder, prepared=job.prepared.resolve()),
                 "delivery": self.delivery,
@@ -247,121 +239,6 @@ class _Fit(threading.Thread):
         ) from self.error
 
 
-def _work(config: dict[str, Any]) -> Any:
-    """One worker's training, from the newest checkpoint where it is not the first of its rank."""
-    import ray.train.torch
-
-    job, postman = config["job"], Postman(config["mailbox"])
-    context = ray.train.get_context()
-    share = (os.cpu_count() or 1) // context.get_local_world_size()
-    torch.set_num_threads(int(config["threads"] or max(1, share)))
-    keep_freed_memory()
-    colleagues = Colleagues(postman)
-    observers: list[Observer] = [EpochsToRay()]
-    if colleagues.rank == 0:
-        observers.append(News(postman))
-    node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-    begun = postman.ask("start", colleagues.rank, f"process {os.getpid()} on {node}")
-    try:
-        restarts = max(colleagues.gather(begun)) - 1  # one of a new rank begins for the first time, and goes on too
-        if restarts and colleagues.rank == 0:
-            number = "1 worker goes" if colleagues.world == 1 else f"{colleagues.world} workers go"
-            postman.tell("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
-        job = replace(job, resume=job.resume or restarts > 0)
-        if job.stored:
-            job = receive(job, config["delivery"], node, postman.warn)
-        else:
-            find(job, config["delivery"], node)
-        outcome = loop.train(job, colleagues, observers, str(ray.train.torch.get_device()))
-        if job.stored and outcome.bundle and context.get_local_rank() == 0:
-            shutil.rmtree(job.run, ignore_errors=True)  # all of it is on the storage
-        return outcome
-    except (LostColleagueError, RuntimeError, OSError, RayError):
-        raise  # a colleague that died, a network that failed: Ray starts the group again
-    except InterlinearError as error:
-        postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
-        raise
-    except Exception as error:
-        postman.tell("crashed", repr(error), traceback.format_exc())
-        raise
-    finally:
-        postman.finish()
-
-
-class Postman:
-    """A worker's end of the mailbox: gathers news, and posts them without waiting for an answer."""
-
-    def __init__(self, mailbox: Any) -> None:
-        self.mailbox = mailbox
-        self.news: list[tuple[str, tuple[object, ...]]] = []
-        self.answer: Any = None
-        self.posted = 0.0
-        self.wishes = Wishes()
-        self.saved = 0  # the newest wish to save that has been met
-
-    def tell(self, event: str, *values: object) -> None:
-        self.news.append((event, values))
-
-    def warn(self, message: str) -> None:
-        self.tell("warned", message)
-        self.go()
-
-    def go(self) -> None:
-        """Post what there is, unless the last letter is a moment old or still under way."""
-        if time.monotonic() - self.posted < POST or (self.answer and not ray.wait([self.answer], timeout=0)[0]):
-            return
-        if self.answer:
-            self.wishes = ray.get(self.answer)
-        self.answer = self.mailbox.post.remote(self.letter(), self.saved)
-        self.posted = time.monotonic()
-
-    def ask(self, what: str, *values: object) -> Any:
-        """Call the mailbox, and wait for its answer."""
-        return ray.get(getattr(self.mailbox, what).remote(*values), timeout=PATIENCE)
-
-    def finish(self) -> None:
-        """Post what there is and wait until it has arrived."""
-        ray.get(self.mailbox.post.remote(self.letter()))
-
-    def letter(self) -> bytes:
-        letter, self.news = pickle.dumps(self.news), []
-        return letter
-
-
-class News:
-    """Rank 0's observer: what it hears goes to those of the driver."""
-
-    def __init__(self, postman: Postman) -> None:
-        self.started = partial(postman.tell, "started")
-        self.step = partial(postman.tell, "step")
-        self.epoch = partial(postman.tell, "epoch")
-        self.warned = partial(postman.tell, "warned")
-        self.finished = partial(postman.tell, "finished")
-
-
-class EpochsToRay:
-    """Every rank's observer: Ray Train hears of every epoch, for its own pages. `report` waits for all ranks."""
-
-    def started(self, job: TrainingJob, start: Started) -> None: ...
-
-    def step(self, report: StepReport) -> None: ...
-
-    def epoch(self, report: EpochReport) -> None:
-        ray.train.report(
-            {
-                "epoch": report.epoch,
-                "update": report.update,
-                "train_loss": report.train_loss,
-                "dev_perplexity": report.dev_perplexity,
-                "dev_bleu": report.dev_bleu.score,
-            }
-        )
-
-    def warned(self, message: str) -> None: ...
-
-    def finished(self, outcome: Outcome) -> None: ...
-
-
 @contextmanager
 def connected(group: Group) -> Iterator[None]:
     """A connection to the cluster at the address, or a cluster of this process's own, which ends with it."""
@@ -373,7 +250,7 @@ def connected(group: Group) -> Iterator[None]:
     try:
         try:
             if group.address:
-                _check_address(group.address)
+                check_address(group.address)
                 ray.init(address=group.address, log_to_driver=False, logging_level=logging.ERROR)
             else:
                 ray.init(
@@ -400,7 +277,8 @@ def connected(group: Group) -> Iterator[None]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
+    """Raises CallError for what is no cluster's address, TrainingError where nothing answers."""
     # Ray looks for a cluster that is not there for three minutes, and then ends the process.
     if address == "auto":
         return

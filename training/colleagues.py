@@ -1,5 +1,6 @@
 """Ray's workers among themselves: their sums, and who of them is missing when one does not come about."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,9 @@ from seq2seq.errors import TrainingError
 from training import workers
 from training.mailbox import Wishes
 
+# Seconds that a worker waits for its colleagues; then the group starts again. Longer than any of them saves or searches
+# while others wait, longer than a network is cut that is worth waiting for.
+PATIENCE = float(os.environ.get("INTERLINEAR_COLLECTIVE_SECONDS") or 300)
 GRACE = 3.0  # seconds within which all whom a colleague has failed say so
 
 

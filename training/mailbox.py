@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+POST = 0.25  # seconds between two letters, and between two looks into the mailbox
+
 
 @dataclass(frozen=True)
 class Wishes:

@@ -45,9 +45,9 @@ class RunOnStorage:
     owner: str
 
 
-@dataclass(frozen=True)
-class TrainingJob:
-    """One training: everything that a worker needs to know. Picklable."""
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """What is known of a training before its data is ready."""
 
     recipe: Recipe
     recipe_name: str
@@ -55,18 +55,24 @@ class TrainingJob:
     licence: str
     task: str
     languages: dict[str, str]
-    prepared: Path
     run: Path
-    dev: DevSet
     resume: bool = False
-    init_from: Path | None = None  # the bundle whose weights it starts from
     git_commit: str | None = None
     networks: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
-    stored: RunOnStorage | None = None
 
     @property
     def name(self) -> str:
         return self.run.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob(TrainingPlan):
+    """One training: everything that a worker needs to know. Picklable."""
+
+    prepared: Path
+    dev: DevSet
+    init_from: Path | None = None  # the bundle whose weights it starts from
+    stored: RunOnStorage | None = None
 
 
 @dataclass(frozen=True)

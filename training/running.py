@@ -1,32 +1,32 @@
 """A training from its names: recipe, data set and settings to a job; and the folder that a run lives in."""
 
 import re
+import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from seq2seq.bundle import checksum, read_card
 from seq2seq.errors import CallError, DataError, TrainingError
 from training.arrays import write_whole
-from training.dataset import Dataset, open_dataset, read_rows
+from training.dataset import Dataset, locate, open_dataset, read_rows
 from training.features import check_made_by
 from training.prepare import prepare, text_config
 from training.prepared import Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe
-from training.reports import DevSet, TrainingJob
+from training.reports import DevSet, TrainingJob, TrainingPlan
 from training.resuming import beginning
 from training.roads import Road
 from training.storage import Storage
-from training.stored_runs import claim
+from training.stored_runs import bring_records, claim
 
 
 def prepare_for(
     recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True, road: Road | None = None
 ) -> Prepared:
     """The data in ids, as the recipe's text settings want it; made once, then found. `road`: where, if not here."""
-    for split in ("train", "dev"):
-        if not dataset.has(split):
-            raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
+    check_fits(recipe, dataset)
     configs = {
         name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
         for name, settings in recipe.texts.items()
@@ -44,6 +44,18 @@ def prepare_for(
         images={name: image.pixels for name, image in recipe.images.items()},
         road=road,
     )
+
+
+def check_fits(recipe: Recipe, dataset: Dataset) -> None:
+    """Raises DataError where a data set's description names no split, text or pictures that the recipe trains on."""
+    for split in ("train", "dev"):
+        if not dataset.has(split):
+            raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
+        texts, images = dataset.fields(split), dataset.images(split)
+        for wanted, there, kind in (((*recipe.texts, "target"), texts, "text"), (recipe.images, images, "pictures")):
+            for name in wanted:
+                if name not in there:
+                    raise dataset.no_field(split, name, there, kind)
 
 
 def networks(recipe: Recipe) -> dict[str, Path]:
@@ -77,39 +89,58 @@ def job_for(
     resume: bool = False,
     tracking: str | None = None,
     storage: Storage | None = None,
+    planned: Callable[[TrainingPlan], None] | None = None,
 ) -> TrainingJob:
     """Everything that a training needs, its data prepared where that is missing.
 
     With a storage, the run's name is one that is free there too, and a run that is there can be resumed here.
+    `planned` hears of the training when nothing is wrong with what was asked for, before anything long is done.
     """
     if storage:
         storage.check()
-    dataset = open_dataset(data, data_root)
-    recipe = load_recipe(recipe_name, settings, dataset.defaults)
-    weights = networks(recipe)
+    described = locate(data, data_root)
+    recipe = load_recipe(recipe_name, settings, described.defaults)
+    check_fits(recipe, described)
     there = storage.names("runs") if storage else []
-    folder = run_folder(runs, run or f"{Path(recipe_name).stem}-{dataset.name}", resume, there)
-    ready = prepare_for(recipe, dataset, prepared)
-    start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
-    folder.mkdir(parents=True, exist_ok=True)
-    stored = claim(storage, folder, beginning(recipe, ready.folder), resume) if storage else None
-    write_whole(folder / "recipe.yaml", recipe.as_yaml().encode())
-    return TrainingJob(
+    plan = TrainingPlan(
         recipe=recipe,
         recipe_name=Path(recipe_name).stem,
-        dataset=dataset.name,
-        licence=dataset.licence,
-        task=dataset.task,
-        languages={name: code for name, code in dataset.languages.items() if name in {*recipe.texts, "target"}},
-        prepared=ready.folder.resolve(),
-        run=folder.resolve(),
-        dev=dev_set(recipe, dataset),
+        dataset=described.name,
+        licence=described.licence,
+        task=described.task,
+        languages={name: code for name, code in described.languages.items() if name in {*recipe.texts, "target"}},
+        run=run_folder(runs, run or f"{Path(recipe_name).stem}-{described.name}", resume, there).resolve(),
         resume=resume,
-        init_from=start,
         git_commit=git_commit(),
-        networks=weights,
-        stored=stored,
+        networks=networks(recipe),
     )
+    with opened(plan.run):
+        if storage and resume:
+            bring_records(storage, plan.run)
+        if planned:
+            planned(plan)
+        dataset = open_dataset(data, data_root)
+        ready = prepare_for(recipe, dataset, prepared)
+        start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
+        stored = claim(storage, plan.run, beginning(recipe, ready.folder), resume) if storage else None
+        write_whole(plan.run / "recipe.yaml", recipe.as_yaml().encode())
+        return TrainingJob(
+            **vars(plan), prepared=ready.folder.resolve(), dev=dev_set(recipe, dataset), init_from=start, stored=stored
+        )
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[None]:
+    """A run's folder, while its training is made ready. One that fails by then leaves no new folder; one that is
+    interrupted does, so that it can be resumed in the same run of MLflow."""
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except Exception:
+        if new:
+            shutil.rmtree(folder)
+        raise
 
 
 def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> Path:

@@ -107,9 +107,7 @@ class Sender(threading.Thread):
         def rest() -> None:
             self.send()
             with self.store.errors():
-                self.store.client.log_batch(
-                    self.run_id, tags=[RunTag(key, value[:5000]) for key, value in tags.items()]
-                )
+                self.store.client.log_batch(self.run_id, tags=run_tags(tags))
 
         try:
             patiently(rest, patience, self.say)
@@ -118,6 +116,11 @@ class Sender(threading.Thread):
             self.say(f"MLflow did not take {len(self.waiting)} points of the curves ({kept}): {error}")
         if self.lost:
             self.say(f"MLflow was away for so long that the oldest {self.lost} points of the curves are lost.")
+
+
+def run_tags(tags: dict[str, str]) -> list[RunTag]:
+    """Tags, none longer than MLflow takes."""
+    return [RunTag(key, value[:5000]) for key, value in tags.items()]
 
 
 def left_in(unsent: Path) -> Iterator[Metric]:

@@ -16,16 +16,13 @@ from training.storage import Storage
 def claim(storage: Storage, folder: Path, now: Progress, resume: bool) -> RunOnStorage:
     """Make the run of this folder's name ours: whoever wrote it until now stops at its next checkpoint.
 
-    A run that goes on gets what the storage has and the folder lacks of its records (recipe, MLflow's run), and the
-    storage the newest checkpoint where only the folder has it. Raises TrainingError, and leaves the run to whom it
-    belongs, where it was begun with another recipe or on other data than `now`.
+    Of a run that goes on the storage gets the newest checkpoint, where only the folder has it. Raises TrainingError,
+    and leaves the run to whom it belongs, where it was begun with another recipe or on other data than `now`.
     """
     checkpoints = Checkpoints(folder, keep=1)
     newer = _newer(storage, folder, checkpoints, now) if resume else None
     owner = f"{socket.gethostname()} {uuid4().hex[:12]}"
     storage.write(f"runs/{folder.name}/owner.json", json.dumps({"owner": owner}).encode())
-    if resume:
-        _bring_records(storage, folder)
     if newer:
         for path in map(checkpoints.weights_path, checkpoints.epochs_of(newer)):
             if path.is_file():
@@ -49,10 +46,10 @@ def _newer(storage: Storage, folder: Path, checkpoints: Checkpoints, now: Progre
     return state
 
 
-def _bring_records(storage: Storage, folder: Path) -> None:
+def bring_records(storage: Storage, folder: Path) -> None:
+    """What the storage has and the folder lacks of a run's records: its recipe, and which run it is in MLflow."""
     records = f"runs/{folder.name}/records"
     if manifest := storage.manifest(records):
-        folder.mkdir(parents=True, exist_ok=True)
         for name in manifest.files:
             if not (folder / name).exists():
                 storage.get_file(records, name, folder / name)

@@ -25,6 +25,7 @@ from registry.curves import (
     DEV_PERPLEXITY,
     DEV_ROUGE,
     EPOCH_SECONDS,
+    PARENT,
     RECORD,
     TRAIN_LOSS,
     Curves,
@@ -45,8 +46,8 @@ from seq2seq.generation import Answer, Generation
 from seq2seq.model import Model
 from training.arrays import write_whole
 from training.prepared import Prepared
-from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
-from training.sending import Machine, Scored, Sender, patiently
+from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob, TrainingPlan
+from training.sending import Machine, Scored, Sender, patiently, run_tags
 
 PATIENCE = 300.0  # seconds that a store may be away when the training has ended
 PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
@@ -77,6 +78,7 @@ class Tracker:
         self.job: TrainingJob | None = None
         self.tags: dict[str, str] = {}
         self.run_id = ""
+        self.begun = False  # whether an earlier process has trained in this run
         self.machine: Any = None
         self.version: str | None = None
         self.status = "KILLED"
@@ -88,42 +90,60 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.machine is None:
+        if not self.run_id:
             return
         if isinstance(error, Exception):
             self.status = "FAILED"
             self.tags["error"] = str(error)
-        self.machine.finish()
-        patience = PATIENCE if self.status == "FINISHED" else 0.0  # who is interrupted is not kept waiting
-        self.sender.close(self.tags, patience)
+        if self.job:
+            self.machine.finish()
+            patience = PATIENCE if self.status == "FINISHED" else 0.0  # who is interrupted is not kept waiting
+            self.sender.close(self.tags, patience)
+        elif self.begun:
+            return  # nothing was done in it: it is what it was
         try:
             with self.store.errors():
+                if not self.job:
+                    self.store.client.log_batch(self.run_id, tags=run_tags(self.tags))
                 self.store.client.set_terminated(self.run_id, self.status)
         except RegistryError as away:
             self.say(f"the run stays open in MLflow: {away}")
 
-    def started(self, job: TrainingJob, start: Started) -> None:
-        """Open the run, or the one that this training began in. (Workers that start again have one already.)"""
-        if self.run_id:
-            return
-        self.job = job
-        resumed = self._earlier(job) if job.resume else None
-        self.run_id = resumed or self._new(job)
-        # At once: who goes on after a kill finds the run by it.
+    def planned(self, plan: TrainingPlan) -> None:
+        """Open the run, or find the one that this training began in, and say where it is: before its data is ready.
+
+        One in which a training has begun stays as it is until that goes on.
+        """
+        found = self._earlier(plan) if plan.resume else None
+        self.begun = found is not None and is_described(found)
+        run = found or self._new(plan)
+        self.run_id = str(run.info.run_id)
         record = RunRecord(tracking=self.store.shown, run_id=self.run_id)
-        write_whole(job.run / RECORD, f"{record.model_dump_json()}\n".encode())
-        with self.store.errors():
-            run = self.store.client.get_run(self.run_id)
-            if not is_described(run):
-                self._describe(run, job, start)
-        self.say(f"{job.name} is recorded at {self.store.page(run.info.experiment_id, self.run_id)}")
-        if resumed:
-            self.curves = read_curves(self.store, resumed)
+        write_whole(plan.run / RECORD, f"{record.model_dump_json()}\n".encode())  # who goes on after a kill finds it so
+        self.say(f"{plan.name} is recorded at {self.store.page(run.info.experiment_id, self.run_id)}")
+        if not self.begun:
+            with self.store.errors():
+                self.store.client.update_run(self.run_id, status="RUNNING")
+                self.store.client.log_text(self.run_id, plan.recipe.as_yaml(), "recipe.yaml")
+
+    def started(self, job: TrainingJob, start: Started) -> None:
+        """The training begins in its run, or goes on in it. (Workers that start again have begun already.)"""
+        if self.job:
+            return
+        if not self.run_id:
+            self.planned(job)
+        if self.begun:
+            self.curves = read_curves(self.store, self.run_id)
+            with self.store.errors():
+                self.store.client.update_run(self.run_id, status="RUNNING")
+        else:
+            self._describe(job, start)
+        self.job = job
         self.sender = Sender(self.store, self.run_id, self.say, job.run)
         for point in self.sender.waiting:  # of a process that was killed
             if point.key.startswith(BY_EPOCH):
                 self.curves.setdefault(point.key, {})[point.step] = point.value
-        self.machine = Machine(self.sender, resumed=bool(resumed))
+        self.machine = Machine(self.sender, resumed=self.begun)
         self.sender.start()
         self.machine.start()
 
@@ -189,49 +209,54 @@ class Tracker:
             self.sender.add(outcome.updates, scores, of)
         self.status = "FINISHED"
 
-    def _earlier(self, job: TrainingJob) -> str | None:
-        """The run that this training began in, open again; None where there is no such run in this store."""
+    def _earlier(self, plan: TrainingPlan) -> Run | None:
+        """The run that this training began in; None where there is no such run in this store."""
         try:
-            record = RunRecord.model_validate_json((job.run / RECORD).read_bytes())
+            record = RunRecord.model_validate_json((plan.run / RECORD).read_bytes())
         except (OSError, ValidationError):
             return None
         if record.tracking != self.store.shown:
             return None
         try:
             with self.store.errors():
-                self.store.client.update_run(record.run_id, status="RUNNING")
-        except RegistryError as gone:
-            self.say(f"MLflow: a new run, since the one that this training began in cannot be opened ({gone.problem}).")
+                run = self.store.client.get_run(record.run_id)
+            gone = "" if run.info.lifecycle_stage == "active" else "it was deleted"
+        except RegistryError as error:
+            gone = error.problem
+        if gone:
+            self.say(f"MLflow: a new run, since the one that this training began in cannot be opened ({gone}).")
             return None
-        return record.run_id
+        return run
 
-    def _new(self, job: TrainingJob) -> str:
+    def _new(self, plan: TrainingPlan) -> Run:
+        tags = _tags(plan) | ({PARENT: self.parent} if self.parent else {})
         with self.store.errors():
-            experiment = self.store.experiment(self.experiment or job.dataset)
-            if job.resume and (cut_off := self._cut_off(experiment, job)):
+            experiment = self.store.experiment(self.experiment or plan.dataset)
+            if plan.resume and (cut_off := self._cut_off(experiment, plan)):
                 return cut_off
-            tags = _tags(job)
-            if parent := self.parent or self._started_from(job):
-                tags["mlflow.parentRunId"] = parent
-            return str(self.store.client.create_run(experiment, tags=tags, run_name=job.name).info.run_id)
+            return self.store.client.create_run(experiment, tags=tags, run_name=plan.name)
 
-    def _cut_off(self, experiment: str, job: TrainingJob) -> str | None:
+    def _cut_off(self, experiment: str, plan: TrainingPlan) -> Run | None:
         """The run of an earlier process that was killed before it could note its id: of this name and folder, open, and
         not described yet."""
-        named = f"attributes.run_name = '{job.name}' and attributes.status = 'RUNNING'"
+        named = f"attributes.run_name = '{plan.name}' and attributes.status = 'RUNNING'"
         for run in self.store.client.search_runs([experiment], named):
-            if run.data.tags.get("run_folder") == str(job.run) and not is_described(run):
-                return str(run.info.run_id)
+            if run.data.tags.get("run_folder") == str(plan.run) and not is_described(run):
+                return run
         return None
 
-    def _describe(self, run: Run, job: TrainingJob, start: Started) -> None:
-        """What is trained, on what. The data comes last: a run that has it has all of this."""
+    def _describe(self, job: TrainingJob, start: Started) -> None:
+        """From what is trained, how, on what. The data comes last: a run that has it has all of this."""
         params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
         params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
-        new = [Param(key, value[:6000]) for key, value in params.items() if key not in run.data.params]
-        self.store.client.log_batch(run.info.run_id, params=new)
-        self.store.client.log_text(run.info.run_id, job.recipe.as_yaml(), "recipe.yaml")
-        self.store.client.log_inputs(run.info.run_id, datasets=_inputs(job))
+        parent = self.parent or self._started_from(job)
+        with self.store.errors():
+            if parent:
+                self.store.client.set_tag(self.run_id, PARENT, parent)
+            there = self.store.client.get_run(self.run_id).data.params  # of a process that was killed here
+            new = [Param(key, value[:6000]) for key, value in params.items() if key not in there]
+            self.store.client.log_batch(self.run_id, params=new)
+            self.store.client.log_inputs(self.run_id, datasets=_inputs(job))
 
     def _started_from(self, job: TrainingJob) -> str | None:
         """The run that trained what this one starts from; None where this store does not know it."""
@@ -272,7 +297,7 @@ class Tracker:
 
 
 def is_described(run: Run) -> bool:
-    """Whether a run says what is trained on what."""
+    """Whether a run says what is trained on what, and so whether its training has begun."""
     return bool(run.inputs and run.inputs.dataset_inputs)
 
 
@@ -284,18 +309,18 @@ def flattened(settings: dict[str, Any], above: str = "") -> dict[str, str]:
     return flat
 
 
-def _tags(job: TrainingJob) -> dict[str, str]:
+def _tags(plan: TrainingPlan) -> dict[str, str]:
     tags = {
-        "task": job.task,
-        "languages": "-".join(dict.fromkeys(job.languages.values())),
-        "recipe": job.recipe_name,
-        "dataset": job.dataset,
-        "run_folder": str(job.run),
+        "task": plan.task,
+        "languages": "-".join(dict.fromkeys(plan.languages.values())),
+        "recipe": plan.recipe_name,
+        "dataset": plan.dataset,
+        "run_folder": str(plan.run),
         "mlflow.source.name": "interlinear train",
         "mlflow.source.type": "LOCAL",
     }
-    if job.git_commit:
-        tags |= {"git_commit": job.git_commit, "mlflow.source.git.commit": job.git_commit}
+    if plan.git_commit:
+        tags |= {"git_commit": plan.git_commit, "mlflow.source.git.commit": plan.git_commit}
     tags["mlflow.user"] = user()
     return tags
 

@@ -1,20 +1,31 @@
-"""The road through a stack that is up: train on its Ray cluster, register, promote, translate over HTTP, be watched."""
+"""The road through a stack that is up: submit trainings to its Ray cluster, promote, translate by HTTP, be watched."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote
 
 from deploy.local import running
+from deploy.local.sandbox import ROOT
 from seq2seq.errors import ServiceError
 
 _MODEL = "de-en"  # what docker-compose.yml serves unless INTERLINEAR_MODEL says otherwise
-_SMALL = ("training.epochs=1", "training.epoch_updates=40", "training.dev_sentences=20", "model.hidden=32")
+_FOLDER = "/srv/interlinear"  # where jobs run on the cluster: its volume `work`
+_STORAGE = f"{_FOLDER}/storage"
+_RECIPE = """
+about: small enough to be trained in a minute
+extends: rnnsearch_small
+model: {hidden: 32}
+training: {epochs: 1, epoch_updates: 40, dev_sentences: 20}
+"""
 _SENTENCE = "Der Hund sieht den alten Mann."
 _PATIENCE = 180.0  # seconds until the service has followed an alias, and Prometheus has looked
 
@@ -41,19 +52,39 @@ def run() -> None:
 def _refused_without_secrets() -> None:
     search = _address("mlflow", 5000) + "/api/2.0/mlflow/experiments/search"
     _expect(_status(search, b'{"max_results": 1}') == 401, "MLflow asks for a password")
-    _expect(_status(_address("ray-head", 8265) + "/api/jobs/") == 401, "Ray asks for its token")
+    stranger = _from_here("jobs", "list", RAY_AUTH_TOKEN="0" * 64)
+    _expect(stranger.returncode == 1 and "does not take this token" in stranger.stderr, "Ray asks for its token")
 
 
 def _train(seed: int) -> str:
-    """Train on the cluster's workers from its head; the version that was registered."""
-    settings = [word for setting in (*_SMALL, f"training.seed={seed}") for word in ("--set", setting)]
-    words = ("--data", "demo", "--address", "auto", "--register", _MODEL, "--run", f"stack-{seed}", *settings)
-    said = _interlinear("train", "rnnsearch_small", *words)
+    """Submit a recipe of our own from this machine, and wait for it; the version that was registered."""
+    run, workers = f"stack-{seed}", running.stack().services["ray-worker"].deploy.replicas
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = Path(folder, "mine.yaml")
+        recipe.write_text(_RECIPE, encoding="utf-8")
+        words = ["--run", run, "--set", f"training.seed={seed}", "--workers", str(workers), "--register", _MODEL]
+        words += ["--folder", _FOLDER, "--storage", _STORAGE, "--wait"]
+        token = str(running.PLACES.secrets / "ray_token")
+        done = _from_here("submit", str(recipe), "--data", "demo", *words, RAY_AUTH_TOKEN_PATH=token)
+    said = done.stderr
     found = re.search(rf"registered as models:/{_MODEL}/(\d+)", said)
-    if not found:
-        raise ServiceError("stack-test", "the training registered nothing", said[-500:])
+    if done.returncode or not found:
+        raise ServiceError("stack-test", f"the training ended with {done.returncode}", said[-1500:])
+    recorded = f"interlinear: {run} is recorded at http://mlflow:5000/#/experiments/"
+    _expect(said.startswith(recorded), "the first line is where MLflow has the run")
+    _expect(bool(re.fullmatch("[0-9a-f]{64}\n", done.stdout)), "the weights' fingerprint comes back")
+    stored = ("find", f"{_STORAGE}/runs/{run}/bundle", "-name", "model.safetensors")
+    _expect(bool(_output(running.inside("ray-worker", stored))), "its bundle is on the storage")
     _say(f"trained {found[0].removeprefix('registered as ')}")
     return found[1]
+
+
+def _from_here(*words: str, **secrets: str) -> subprocess.CompletedProcess[str]:
+    """A command of ours on this machine, for the cluster at its published port, with these of its secrets alone."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MLFLOW_"))}
+    environment |= {"RAY_API_SERVER_ADDRESS": _address("ray-head", 8265), "PYTHONPATH": str(ROOT), **secrets}
+    command = [sys.executable, "-m", "interlinear", *words]
+    return subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
 
 
 def _where_things_are(version: str) -> None:

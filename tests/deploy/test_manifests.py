@@ -1,5 +1,6 @@
 """deploy/kubernetes: by Kubernetes' own schemas, the pods inside of KubeRay's kinds too."""
 
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,13 +10,16 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from typer.main import get_command
 
+from interlinear.cli import app
 from service.settings import Settings
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUBERNETES = "1.33"
+MOUNTED = "/srv/interlinear"  # the volume that all of the cluster's pods see
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
-BESIDE = {"train.yaml", "ray-service.yaml"}  # applied when somebody says so
+BESIDE = {"submit.yaml", "train.yaml", "ray-service.yaml"}  # applied when somebody says so
 DOCUMENTS = [
     (path.name, document)
     for path in sorted(FOLDER.glob("*.yaml"))
@@ -44,7 +48,7 @@ def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     for file, document in DOCUMENTS:
         spec = document.get("spec", {})
         name = f"{file} {document['kind']}"
-        if document["kind"] in ("Deployment", "StatefulSet"):
+        if document["kind"] in ("Deployment", "StatefulSet", "Job"):
             yield name, spec["template"]
         elif document["kind"] == "RayCluster":
             yield from of_cluster(name, spec)
@@ -133,6 +137,27 @@ def test_policies_let_in_by_labels_that_pods_have():
     policies = [document for _, document in DOCUMENTS if document["kind"] == "NetworkPolicy"]
     chosen = {policy["spec"]["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/name") for policy in policies}
     assert chosen == {*labels, None}, "every pod has a policy, beside the one that shuts all"
+
+
+def test_trainings_are_asked_for_in_words_that_the_command_has():
+    verbs = get_command(app).commands
+    (job,) = [document for file, document in DOCUMENTS if document["kind"] == "RayJob"]
+    submitter, services = PODS["submit.yaml Job"]["spec"]["containers"][0], []
+    for command in (submitter["command"], shlex.split(job["spec"]["entrypoint"])):
+        assert command[0] == "interlinear"
+        given = verbs[command[1]].make_context(command[1], command[2:]).params
+        assert given["storage"].startswith(MOUNTED) and given["register"] == "de-en"
+        services.append(given["address"])
+    (cluster,) = [document for _, document in DOCUMENTS if document["kind"] == "RayCluster"]
+    assert services == [
+        f"http://{cluster['metadata']['name']}-head-svc:8265",
+        "auto",
+    ]  # as KubeRay names a head's service
+    assert f"--folder={MOUNTED}" in submitter["command"] and "--wait" in submitter["command"]
+    token = {one["name"]: one for one in submitter["env"]}["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
+    assert token["name"] == cluster["spec"]["authOptions"]["secretName"] and token["key"] == "auth_token"
+    (head,) = PODS["ray-cluster.yaml RayCluster head"]["spec"]["containers"]
+    assert {"name": "work", "mountPath": MOUNTED} in head["volumeMounts"]
 
 
 def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import mlflow
 import psutil
 import pytest
 import requests
@@ -248,10 +249,9 @@ def test_a_job_from_its_submission_to_its_end(head: Head, with_token: None, tmp_
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [head.weights("whole")]
     said = done.stderr.splitlines()
-    of_training = [
-        line for line in said if "whole" in line and "Running entrypoint" not in line and "submitted" not in line
-    ]
-    assert re.match(rf"interlinear: whole is recorded at sqlite:///{head.folder}/mlflow.db, run \w+$", of_training[0])
+    assert re.match(rf"interlinear: whole is recorded at sqlite:///{head.folder}/mlflow.db, run \w+$", said[0])
+    assert said[1] == f"interlinear: whole is submitted to {head.address}."
+    assert [line for line in said if "is recorded at" in line] == said[:1]
     assert [line for line in said if line.startswith("epoch 3  loss")]
     assert any(line == "interlinear: registered as models:/toy/1" for line in said)
     assert "data/train.source" in done.stderr and ".env" not in done.stderr
@@ -280,6 +280,19 @@ def test_a_job_from_its_submission_to_its_end(head: Head, with_token: None, tmp_
     assert failed.returncode == 1 and failed.stdout == ""
     assert "is not finite" in failed.stderr and "Traceback" not in failed.stderr
     assert state_of(head, "wild") == "FAILED"
+
+    # What ends before it has a run is shown whole, also to who does not wait; what cannot be prepared has one.
+    early = interlinear_in(tmp_path, *head.submit("early", "--resume"))
+    assert early.returncode == 1 and early.stdout == "" and "recorded" not in early.stderr
+    assert "there is no run of that name to resume" in early.stderr
+    (tmp_path / "dev.source").write_text("too few lines\n")
+    unequal = interlinear_in(tmp_path, *head.submit("unequal", "--wait"))
+    assert unequal.returncode == 1 and unequal.stderr.startswith("interlinear: unequal is recorded at sqlite:///")
+    client = mlflow.MlflowClient(f"sqlite:///{head.folder}/mlflow.db")
+    found = client.search_runs([client.get_experiment_by_name("toy").experiment_id])
+    ended = {run.info.run_name: (run.info.status, run.data.tags.get("error", "")) for run in found}
+    assert set(ended) == {"whole", "wild", "unequal"} and ended["unequal"][0] == "FAILED"
+    assert f"interlinear: {ended['unequal'][1]}" in unequal.stderr.splitlines()
 
 
 @pytest.mark.slow

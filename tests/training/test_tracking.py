@@ -12,10 +12,11 @@ from mlflow.entities import Run
 import seq2seq
 from registry.names import fetch
 from registry.store import Store
-from seq2seq.errors import CallError, RegistryError, TrainingError
-from tests.training.toy import toy_job, write_corpus
+from seq2seq.errors import CallError, DataError, InterlinearError, RegistryError, TrainingError
+from tests.training.toy import SETTINGS, toy_job, write_corpus
 from training.loop import train
-from training.reports import EpochReport, Outcome, Started, StepReport
+from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob, TrainingPlan
+from training.running import job_for
 from training.sending import UNSENT
 from training.tracking import Tracker
 from training.workers import Alone
@@ -166,7 +167,7 @@ def test_what_a_killed_process_had_not_handed_over_the_next_one_does(
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_run_whose_process_was_killed_while_it_was_opened_is_found(tmp_path: Path, uri: str, noted: bool):
     job = toy_job(tmp_path)
-    run_id = Tracker(uri)._new(job)
+    run_id = Tracker(uri)._new(job).info.run_id
     if noted:
         (job.run / "mlflow.json").write_text(json.dumps({"tracking": uri, "run_id": run_id}))
     with Tracker(uri) as tracker:
@@ -189,6 +190,98 @@ def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, uri: str):
     assert [file.path for file in files] == ["figures/learning_curve.png"]
     sentence = said[-1]
     assert len(said) == 2 and sentence.startswith("a picture is left out: ") and "U+50000" in sentence
+
+
+def toy_planned(folder: Path, tracker: Tracker, resume: bool = False, settings: tuple[str, ...] = ()) -> TrainingJob:
+    """The toy training as the verb `train` has it made ready."""
+    return job_for(
+        "rnnsearch", str(folder / "toy.yaml"), [*SETTINGS, *settings], prepared=folder / "prepared",
+        runs=folder / "runs", run="toy", resume=resume, planned=tracker.planned,
+    )  # fmt: skip
+
+
+def test_a_run_is_there_before_its_data_is_ready(tmp_path: Path, uri: str):
+    write_corpus(tmp_path)
+    said: list[str] = []
+
+    class Looking(Tracker):
+        def planned(self, plan: TrainingPlan) -> None:
+            super().planned(plan)
+            assert not (tmp_path / "prepared").exists()
+            (self.before,) = runs(uri)
+
+    with Looking(uri, say=said.append) as tracker:
+        job = toy_planned(tmp_path, tracker, settings=("training.epochs=1",))
+        assert said == [f"toy is recorded at {uri}, run {tracker.run_id}"]
+        train(job, None, [tracker])
+    before, (after,) = tracker.before, runs(uri)
+    assert (before.info.status, before.info.run_name, before.data.tags["recipe"]) == ("RUNNING", "toy", "rnnsearch")
+    assert before.info.run_id == after.info.run_id == tracker.run_id and after.info.status == "FINISHED"
+    assert after.data.params["pairs"] == "600" and len(after.inputs.dataset_inputs) == 2
+    assert [line for line in said if "recorded" in line] == said[:1]
+
+
+def test_preparation_that_fails_is_recorded_and_leaves_no_folder(tmp_path: Path, uri: str):
+    write_corpus(tmp_path)
+    (tmp_path / "dev.source").write_text("too few lines\n")
+    with pytest.raises(DataError) as raised, Tracker(uri, say=lambda _: None) as tracker:
+        toy_planned(tmp_path, tracker)
+    (run,) = runs(uri)
+    assert (run.info.status, run.data.tags["error"]) == ("FAILED", str(raised.value))
+    assert [file.path for file in mlflow.MlflowClient(uri).list_artifacts(run.info.run_id)] == ["recipe.yaml"]
+    assert not (tmp_path / "runs" / "toy").exists()
+
+
+def test_a_wrong_call_makes_no_run(tmp_path: Path, uri: str):
+    write_corpus(tmp_path)
+    lacking = tmp_path / "lacking.yaml"
+    lacking.write_text((tmp_path / "toy.yaml").read_text().replace("  dev: {source: dev.source, target", "  dev: {aim"))
+    for recipe, data, settings, resume in (
+        ("nothing_of_the_kind", "toy.yaml", (), False),
+        ("rnnsearch", "nowhere.yaml", (), False),
+        ("rnnsearch", "lacking.yaml", (), False),
+        ("multimodal_flat", "toy.yaml", (), False),
+        ("rnnsearch", "toy.yaml", ("model.hidden=none",), False),
+        ("rnnsearch", "toy.yaml", (), True),
+    ):
+        with pytest.raises(InterlinearError), Tracker(uri) as tracker:
+            job_for(recipe, str(tmp_path / data), settings, runs=tmp_path / "runs", resume=resume,
+                    prepared=tmp_path / "prepared", planned=tracker.planned)  # fmt: skip
+    assert runs(uri) == [] and not (tmp_path / "runs").exists()
+
+
+def test_preparation_that_is_interrupted_goes_on_in_its_run(tmp_path: Path, uri: str):
+    class Interrupted(Tracker):
+        def planned(self, plan: TrainingPlan) -> None:
+            super().planned(plan)
+            raise KeyboardInterrupt
+
+    write_corpus(tmp_path)
+    with pytest.raises(KeyboardInterrupt), Interrupted(uri, say=lambda _: None) as tracker:
+        toy_planned(tmp_path, tracker)
+    (run,) = runs(uri)
+    assert run.info.status == "KILLED" and run.data.params == {}
+
+    # With other settings, too: nothing has been trained with those of before.
+    wild = ("training.learning_rate=1e38", "training.clip=null")
+    with pytest.raises(TrainingError, match="is not finite"), Tracker(uri, say=lambda _: None) as tracker:
+        train(toy_planned(tmp_path, tracker, resume=True, settings=wild), None, [tracker])
+    (run,) = runs(uri)
+    assert (run.info.status, run.data.params["training.learning_rate"]) == ("FAILED", "1e+38")
+
+
+def test_a_run_that_has_begun_is_left_as_it_was_where_its_resumption_is_refused(tmp_path: Path, uri: str):
+    write_corpus(tmp_path)
+    with Tracker(uri, say=lambda _: None) as tracker:
+        train(toy_planned(tmp_path, tracker, settings=("training.epochs=1",)), None, [tracker])
+    with pytest.raises(TrainingError, match="another recipe"), Tracker(uri, say=lambda _: None) as tracker:
+        train(toy_planned(tmp_path, tracker, resume=True, settings=("model.hidden=16",)), None, [tracker])
+    (tmp_path / "dev.source").write_text("too few lines\n")
+    with pytest.raises(DataError), Tracker(uri, say=lambda _: None) as tracker:
+        toy_planned(tmp_path, tracker, resume=True)
+    (run,) = runs(uri)
+    assert run.info.status == "FINISHED" and "error" not in run.data.tags
+    assert (tmp_path / "runs" / "toy" / "bundle").is_dir()
 
 
 def test_what_fails_is_recorded_as_failed(tmp_path: Path, uri: str):

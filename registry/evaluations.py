@@ -1,0 +1,102 @@
+"""What a model scored, as MLflow keeps it: a run of its own, nested in the one that trained the model."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param
+
+from registry.address import user
+from registry.curves import PARENT, run_of
+from registry.names import fetch
+from registry.store import Store
+from seq2seq.errors import RegistryError
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The run that trained a model, and what MLflow has logged there as that model, if it still has it."""
+
+    model: str  # as it was asked for
+    store: Store
+    run_id: str
+    experiment_id: str
+    model_id: str | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores by name on the split of a data set, or on files; how each was reckoned, and what was searched for how."""
+
+    test_set: str
+    split: str
+    sha256: str  # of the test set's text
+    rows: int
+    scores: Mapping[str, float]
+    signatures: Mapping[str, str]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def trained(model: str, tracking: str | None = None) -> Trained:
+    """Where a store has the training of a model: a bundle's folder, `models:/...` or `runs:/...`.
+
+    Raises as `fetch` does, and RegistryError where the store has no such run.
+    """
+    from seq2seq.bundle import read_card
+
+    store = Store(tracking)
+    folder = fetch(model, store.uri).folder
+    weights = read_card(folder).weights_sha256
+    run_id = run_of(store, model, folder)
+    with store.errors():
+        run = store.client.get_run(run_id) if run_id else None
+        if run is None or run.info.lifecycle_stage != "active":
+            raise RegistryError(
+                model, f"{store.shown} has no run that trained it", "name the store by --tracking, or leave --log out"
+            )
+        own = [one for one in store.logged(run) if one.status == LoggedModelStatus.READY]
+    model_ids = [one.model_id for one in own if one.tags.get("weights_sha256") == weights]
+    return Trained(model, store, run.info.run_id, run.info.experiment_id, model_ids[-1] if model_ids else None)
+
+
+def log_evaluation(of: Trained, evaluation: Evaluation) -> str:
+    """Keep scores as a run below the training's, and with the model; returns where a person finds it.
+
+    Raises RegistryError.
+    """
+    tags = {f"{name}_signature": signature for name, signature in evaluation.signatures.items()}
+    tags |= {PARENT: of.run_id, "model": of.model, "test_set": evaluation.test_set, "mlflow.user": user()}
+    tags |= {"mlflow.source.name": "interlinear evaluate", "mlflow.source.type": "LOCAL"}
+    dataset = Dataset(
+        name=evaluation.test_set,
+        digest=evaluation.sha256[:32],  # MLflow takes no more than 36 characters
+        source_type="local",
+        source=json.dumps({"split": evaluation.split}),
+        profile=json.dumps({"sha256": evaluation.sha256, "rows": evaluation.rows}),
+    )
+    store = of.store
+    with store.errors():
+        run = store.client.create_run(of.experiment_id, tags=tags, run_name=f"evaluate {evaluation.test_set}")
+        run_id = str(run.info.run_id)
+        status = "FAILED"
+        try:
+            store.client.log_inputs(
+                run_id,
+                datasets=[DatasetInput(dataset, [InputTag("mlflow.data.context", evaluation.split)])],
+                models=[LoggedModelInput(of.model_id)] if of.model_id else [],
+            )
+            now, split = int(time.time() * 1000), re.sub(r"[^\w. -]", "_", evaluation.split)
+            store.client.log_batch(
+                run_id,
+                metrics=[
+                    Metric(f"{split}/{name}", score, now, 0, of.model_id, dataset.name, dataset.digest)
+                    for name, score in evaluation.scores.items()
+                ],
+                params=[Param(key, value) for key, value in evaluation.settings.items()],
+            )
+            status = "FINISHED"
+        finally:
+            store.client.set_terminated(run_id, status)
+    return store.page(of.experiment_id, run_id)
