@@ -152,17 +152,19 @@ def test_fifty_kills_lose_nothing_and_leave_nothing_half_made(tmp_path: Path, mo
     chance = random.Random(seed := random.randrange(1 << 32))
     print(f"seed {seed}")
     moments = [(number + chance.random()) / KILLS for number in range(KILLS)]
+    early, moments = moments[:RUNS], moments[RUNS:]  # a run's first kill comes before there is a state
     chance.shuffle(moments)
     stages, runs = [], 0
     while moments:
         run, kills = Run(tmp_path / f"run-{runs}"), 0
         runs += 1
         while kills < KILLS // RUNS and moments:
+            left = early if kills == 0 and early else moments
             stage = run.stage()
-            ended = run.go(moments[-1] * (again if stage == "finishing" else undisturbed.seconds))
+            ended = run.go(left[-1] * (again if stage == "finishing" else undisturbed.seconds))
             if not ended.killed:
                 break
-            moments.pop()
+            left.pop()
             kills += 1
             stages.append(run.stage())
             run.check(expected)
