@@ -41,7 +41,7 @@ def main() -> None:
     for _ in range(asked.rounds):
         for name, slots in SERVERS.items():
             contestant = Contestant(name, "interlinear", asked.model, asked.threads, slots)
-            with started(contestant) as server, alone() as disturbance:
+            with alone() as disturbance, started(contestant) as server:
                 languages = json.loads(server.get("/models"))[0]["languages"]
                 bodies = [server.body(text, languages) for text in texts]
                 load(server, bodies, 8, 32)  # warms up
