@@ -61,11 +61,12 @@ class Request:
 @dataclass(frozen=True)
 class Row:
     """A request in the model's terms: the texts that it has in ids; positions of its longest source (words with the end
-    symbol, or regions); and how many words its output may have."""
+    symbol, or regions), and of all of them; and how many words its output may have."""
 
     request: Request
     sources: dict[str, Encoded]
     length: int
+    positions: int
     longest: int
 
 
@@ -115,13 +116,7 @@ class Generation:
     @property
     def positions(self) -> tuple[int, int]:
         """Source positions of the sentences that are being searched, and as many as a step reads, padding counted."""
-        images = self.bundle.card.model.images
-        read = sum(
-            sum(len(encoded.ids) + 1 for encoded in row.sources.values())
-            + sum(images[name].regions for name in row.request.images)
-            for row in self.rows.values()
-        )
-        return read, self.table.room
+        return sum(row.positions for row in self.rows.values()), self.table.room
 
     def encode(self, request: Request) -> Row:
         """The request in ids. Raises RequestError for what cannot be searched: nothing to read, an empty text, one that
@@ -143,10 +138,11 @@ class Generation:
             wanted = "the text is missing" if len(card.model.sources) == 1 else "every source is missing"
             raise RequestError(first, wanted, f"give {' or '.join(card.model.sources)}")
         sources = {name: self._encoded(name, request) for name in card.model.texts if name in request.texts}
-        regions = max((card.model.images[name].regions for name in request.images), default=0)
-        words = max((len(encoded.ids) for encoded in sources.values()), default=0)
-        longest = request.options.longest(words or regions)
-        return Row(request, sources, max(words + 1, regions), min(longest, card.limits.target_length))
+        words = [len(encoded.ids) + 1 for encoded in sources.values()]
+        regions = [card.model.images[name].regions for name in request.images]
+        longest = request.options.longest(max(words) - 1 if words else max(regions))
+        positions = [*words, *regions]
+        return Row(request, sources, max(positions), sum(positions), min(longest, card.limits.target_length))
 
     def _encoded(self, name: str, request: Request) -> Encoded:
         """One text in ids."""

@@ -23,7 +23,10 @@ def keep_freed_memory() -> None:
 
 
 def release_freed_memory() -> None:
-    """Give what was freed back to the system, before work of another kind begins. No effect without glibc."""
+    """Give what was freed back to the system: now and then, and before work of another kind. No effect without glibc.
+
+    It takes a hundredth of a second or two, and the steps after it have their pages cleared again.
+    """
     if trim := glibc("malloc_trim"):
         trim(0)
 

@@ -41,7 +41,7 @@ class Service:
         return self.catalogue.models
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:  # not in a thread, as FastAPI runs what is not async
     service: Service = request.app.state.service
     return service
 

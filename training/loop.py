@@ -18,6 +18,7 @@ from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Answer, Generation
+from seq2seq.heap import release_freed_memory
 from seq2seq.metrics.metric import Answers, Outputs, Reading
 from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
@@ -37,6 +38,7 @@ from training.windows import plan_epoch
 from training.workers import Alone, Workers
 
 REPORT_SECONDS = 1.0
+RELEASE_SECONDS = 20.0  # what was freed lies in pieces between what lives, and new shapes of batches seldom fit them
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Training:
         progress, workers = self.progress, self.workers
         self.model.train()
         schedule = self.schedule
-        reported = saved = time.monotonic()
+        reported = saved = released = time.monotonic()
         since = Totals()
         pinned = self.device.type == "cuda"
         loader = BatchLoader(
@@ -171,6 +173,9 @@ class Training:
                 if now - reported >= REPORT_SECONDS or update + 1 == plan.updates:
                     self.report(plan, since, rate, norm, now - reported)
                     reported, since = now, Totals()
+                if now - released >= RELEASE_SECONDS:
+                    release_freed_memory()
+                    released = now
                 if stop:
                     return int(max(workers.gather(workers.asked_to_stop())))
                 if workers.asked_to_save() or now - saved >= 60 * self.settings.save_minutes:
@@ -241,6 +246,7 @@ class Training:
     def judge(self) -> None:
         """After an epoch: the dev scores, the schedule, the best epochs, early stopping, a checkpoint."""
         progress, settings = self.progress, self.settings
+        release_freed_memory()
         score = self.score()
         better = progress.best is None or score.value > progress.best
         schedule = self.schedule.after(progress.epoch, better)
