@@ -7,7 +7,8 @@ kind of word, content or function,
     P = sum_i w_i (d m_i(c) + (1 - d) m_i(f)) / (d |c| + (1 - d) |f|)      R likewise, over the reference
     F = P R / (a P + (1 - a) R)      penalty = g (chunks / matches)^b      score = (1 - penalty) F
 
-A sentence that equals its reference has no penalty. Of several references the one with the best score counts.
+A sentence that equals its reference has matches and no chunk, as in the paper's own program. Of several references the
+one with the best score counts.
 """
 
 from collections import Counter
@@ -104,15 +105,13 @@ class Meteor(Metric):
         links = align(hypothesis, reference, self.stemmed)
         chunks = sum(link not in {(i + 1, j + 1) for i, j in links} for link in links)
         if chunks == 1 and len(links) == len(hypothesis) == len(reference):
-            fragments = [0.0, 0.0]
-        else:
-            fragments = [float(chunks), float(len(links))]
+            chunks = 0
         sides = []
         for side, words in enumerate((hypothesis, reference)):
             weights = [1 - self.parameters.delta if word in function else self.parameters.delta for word in words]
             sides += [sum(self.match(hypothesis[i], reference[j]) * weights[(i, j)[side]] for i, j in links)]
             sides += [sum(weights)]
-        return [*sides, *fragments]
+        return [*sides, float(chunks), float(len(links))]
 
     def match(self, one: str, other: str) -> float:
         """The weight of a match."""
