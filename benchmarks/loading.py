@@ -1,0 +1,117 @@
+"""Whether batches are there when training wants them: the share of its time that it waits for the loader.
+
+    python -m benchmarks.loading [--data multi30k-en-de-images] [--data-root FOLDER] [--updates 60] [--rounds 3]
+        [--save]
+
+The data set has pictures, and features of them beside the pictures. It is prepared first, where it is not yet.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import training.loop
+from benchmarks.ours import SomeUpdates
+from benchmarks.reporting import Report, alone, median, say
+from seq2seq.batch import Batch
+from seq2seq.heap import keep_freed_memory
+from training.batches import BatchLoader
+from training.loop import Training
+from training.running import job_for
+
+RECIPE = "multimodal_hierarchical"
+READ = {
+    "texts": ("rnnsearch_star", ()),
+    "texts and features of regions": (RECIPE, ("sources.image={kind: image, encoder: grid}",)),
+    "texts and pixels": (RECIPE, ()),
+}
+FIRST = 10  # updates that are not counted: the loader has begun with the first
+
+NOTES = (
+    "`train` in one process with one thread for the mathematics, the loader's thread beside it: reading from the "
+    "memory-mapped arrays, collating, and for pictures gathering their rows. *Waiting*: the share of an update's time "
+    "that the loop spends in asking for the next batch. Medians over the rounds.",
+)
+
+
+class Timed(BatchLoader):
+    """A loader that notes how long each batch was waited for."""
+
+    waits: list[float]  # of the loader that was iterated last, seconds
+
+    def __iter__(self) -> Iterator[tuple[int, list[Batch]]]:
+        Timed.waits = []
+        batches, asked = super().__iter__(), time.perf_counter()
+        for item in batches:
+            Timed.waits.append(time.perf_counter() - asked)
+            yield item
+            asked = time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Waited:
+    """Milliseconds an update, and of them those of waiting."""
+
+    update: float
+    waiting: float
+
+
+def measure(what: str, asked: argparse.Namespace, prepared: Path) -> Waited:
+    recipe, settings = READ[what]
+    with tempfile.TemporaryDirectory() as runs:
+        job = job_for(
+            recipe, asked.data, settings, data_root=asked.data_root, prepared=prepared / what, runs=Path(runs)
+        )
+        worker = SomeUpdates(asked.updates)
+        Training(job, worker, [], torch.device("cpu")).run()
+    counted, ended = asked.updates - FIRST, worker.stopwatch.times
+    return Waited(1000 * (ended[-1] - ended[FIRST - 1]) / counted, 1000 * sum(Timed.waits[FIRST:]) / counted)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="multi30k-en-de-images")
+    parser.add_argument("--data-root", type=Path)
+    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
+    asked = parser.parse_args()
+    keep_freed_memory()  # as the command does
+    torch.set_num_threads(1)
+    training.loop.BatchLoader = Timed  # type: ignore[misc]
+    ran: dict[str, list[Waited]] = {what: [] for what in READ}
+    others = 0.0
+    with tempfile.TemporaryDirectory() as prepared:
+        for _ in range(asked.rounds):
+            for what, those in ran.items():
+                with alone() as disturbance:
+                    those.append(measure(what, asked, Path(prepared)))
+                others = max(others, disturbance.share)
+                say(f"{what}: {those[-1].update:.0f} ms an update, of which {those[-1].waiting:.2f} waiting")
+    rows = [
+        [
+            what,
+            f"{median([one.update for one in those]):.0f}",
+            f"{median([one.waiting for one in those]):.2f}",
+            f"{median([one.waiting / one.update for one in those]):.2%}",
+            f"{others:.0%}",
+        ]
+        for what, those in ran.items()
+    ]
+    Report(
+        "loading",
+        f"Waiting for batches, {asked.data}",
+        ["read", "ms an update", "ms waiting", "share", "others"],
+        rows,
+        NOTES,
+        {what: [vars(one) for one in those] for what, those in ran.items()},
+    ).publish(asked.save)
+
+
+if __name__ == "__main__":
+    main()
