@@ -66,7 +66,8 @@ def described(kind: type[Asked]) -> dict[str, Any]:
     """The same body for OpenAPI, and how letting it in may fail; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
-    form = schema | {"properties": {name: without_null(field) for name, field in schema["properties"].items()}}
+    optional = schema["properties"].keys() - schema.get("required", ())
+    form = schema | {"properties": {n: or_empty(f) if n in optional else f for n, f in schema["properties"].items()}}
     content: dict[str, Any] = {
         JSON: {"schema": schema, "example": kind.example},
         URLENCODED: {"schema": form, "example": kind.example},
@@ -88,12 +89,12 @@ def described(kind: type[Asked]) -> dict[str, Any]:
     }
 
 
-def without_null(field: dict[str, Any]) -> dict[str, Any]:
+def or_empty(field: dict[str, Any]) -> dict[str, Any]:
     """A field as a form has it, which can leave it out or empty and cannot say null."""
-    if "anyOf" not in field:
-        return field
-    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
-    return {name: said for name, said in field.items() if name != "default"} | {"anyOf": branches}
+    about = {name: field[name] for name in ("title", "description") if name in field}
+    said = {name: value for name, value in field.items() if name not in about and name != "default"}
+    branches = [branch for branch in said.get("anyOf", [said]) if branch != {"type": "null"}]
+    return about | {"anyOf": [*branches, {"const": ""}]}
 
 
 def parse(kind: type[Asked], content: bytes, media: str, options: dict[bytes, bytes]) -> dict[str, Any]:
