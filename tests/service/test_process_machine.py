@@ -16,6 +16,7 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from seq2seq.bundle import load
 from seq2seq.generation import Answer
+from service import lanes
 from service.engine import Engine
 from service.lanes import Lane
 from service.metrics import Metrics
@@ -110,6 +111,12 @@ class InProcesses(Machine):
         del self.served
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is started again at once, however soon after the last time."""
+    monkeypatch.setattr(lanes, "STEADY", 0.0)
+
+
 def run(bundles: Bundles, examples: int, steps: int) -> None:
     InProcesses.two = [load(bundles.de_en), load(bundles.en_de)]
     InProcesses.losses = 0
@@ -121,9 +128,9 @@ def run(bundles: Bundles, examples: int, steps: int) -> None:
     )
     try:
         run_state_machine_as_test(InProcesses, settings=limits)
-        lanes = list(InProcesses.engine.lanes)
-        until(lambda: all(lane.able for lane in lanes), SECONDS)
-        assert sum(lane.restarts for lane in lanes) == InProcesses.losses
+        both = list(InProcesses.engine.lanes)
+        until(lambda: all(lane.able for lane in both), SECONDS)
+        assert sum(lane.restarts for lane in both) == InProcesses.losses
     finally:
         InProcesses.engine.stop(SECONDS)
     assert not processes()
