@@ -13,13 +13,15 @@ from seq2seq.looks import Explanation
 from seq2seq.search import SearchOptions
 from service import passages
 from service.dependencies import Service
-from service.engine import RefusedError, here_or_aside
+from service.engine import SHORT, RefusedError, here_or_aside
 from service.models import Served
 from service.problems import Problem
 from service.requests import SearchRequest, TextsRequest
 from service.streaming import Stream
 
 T = TypeVar("T")
+
+EXPLAINED = 300  # characters whose explanation is written in less time than a thread takes to wake
 
 NOTHING = Explanation(source=[], target=[], matrices={}, alignment=[])
 
@@ -108,7 +110,8 @@ async def answer(
         body = respond(Found.of(request, asked, answers)).model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
 
-    return await here_or_aside(len(asked) == 1 and not request.explain, written)
+    characters = sum(len(text) for item in asked for text in item.texts.values())
+    return await here_or_aside(characters <= (EXPLAINED if request.explain else SHORT), written)
 
 
 def search_options(request: SearchRequest, model: Served) -> SearchOptions:
