@@ -24,7 +24,8 @@ NOTES = (
     f"{MEASURED.format('train --no-ray --no-tracking')} One epoch: it reads prepared arrays, plans the epoch, trains, "
     f"judges on a dev set of {DEV_LINES} lines, and writes checkpoints and the bundle. A small model (embedding and "
     "hidden 64, 8,000 subwords a side, 1,500 target tokens a batch), beside which what grows with the corpus would "
-    "show. Preparing is measured by prepare_memory.",
+    "show. What new shapes of batches leave behind in pieces is given back every 20 seconds. Preparing is measured by "
+    "prepare_memory.",
 )
 
 
