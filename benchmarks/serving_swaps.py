@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,10 +86,7 @@ def measure(server: Server, store: Store, bodies: Sequence[bytes], rate: float, 
     ran = []
     for swap in (False, True):
         before = swaps(server)
-        if swap:
-            with swapping(store, asked.every):
-                found = open_load(server, bodies, rate, asked.seconds, None)
-        else:
+        with swapping(store, asked.every) if swap else nullcontext():
             found = open_load(server, bodies, rate, asked.seconds, None)
         ran.append(Ran(found, swaps(server) - before))
     return ran
@@ -122,8 +119,8 @@ def main() -> None:
         for _ in range(asked.rounds):
             with alone() as disturbance, started(contestant) as server:
                 bodies = [server.body(text, languages) for text in texts]
-                load(server, bodies, 64, asked.requests // 4 + 1)  # warms up
-                rate = asked.share * load(server, bodies, 64, asked.requests).rate
+                load(server, bodies, 2 * contestant.slots, asked.requests // 4 + 1)  # warms up
+                rate = asked.share * load(server, bodies, 2 * contestant.slots, asked.requests).rate
                 rounds.append(measure(server, store, bodies, rate, asked))
             others.append(disturbance.share)
             for name, one in zip(("still", "swapping"), rounds[-1], strict=True):

@@ -66,8 +66,7 @@ def described(kind: type[Asked]) -> dict[str, Any]:
     """The same body for OpenAPI, and how letting it in may fail; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
-    optional = schema["properties"].keys() - schema.get("required", ())
-    form = schema | {"properties": {n: or_empty(f) if n in optional else f for n, f in schema["properties"].items()}}
+    form = schema | {"properties": {n: in_a_form(f, n == kind.repeated) for n, f in schema["properties"].items()}}
     content: dict[str, Any] = {
         JSON: {"schema": schema, "example": kind.example},
         URLENCODED: {"schema": form, "example": kind.example},
@@ -89,12 +88,13 @@ def described(kind: type[Asked]) -> dict[str, Any]:
     }
 
 
-def or_empty(field: dict[str, Any]) -> dict[str, Any]:
-    """A field as a form has it, which can leave it out or empty and cannot say null."""
-    about = {name: field[name] for name in ("title", "description") if name in field}
-    said = {name: value for name, value in field.items() if name not in about and name != "default"}
-    branches = [branch for branch in said.get("anyOf", [said]) if branch != {"type": "null"}]
-    return about | {"anyOf": [*branches, {"const": ""}]}
+def in_a_form(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
+    """A field as a form has it, which cannot say null: it leaves the field out or, where it comes once, empty."""
+    if "anyOf" not in field:
+        return field
+    absent = [] if repeated or {"type": "null"} not in field["anyOf"] else [{"const": ""}]
+    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
+    return {name: said for name, said in field.items() if name != "default"} | {"anyOf": branches + absent}
 
 
 def parse(kind: type[Asked], content: bytes, media: str, options: dict[bytes, bytes]) -> dict[str, Any]:

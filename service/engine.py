@@ -42,7 +42,7 @@ log = logging.getLogger("interlinear.service")
 
 T = TypeVar("T")
 
-SHORT = 1000  # characters that are encoded in less time than a thread takes to wake
+SHORT = 1000  # characters that are encoded, or answered in writing, in less time than a thread takes to wake
 SWITCH_SECONDS = 0.0005
 LONGEST_WAIT = 60  # seconds that Retry-After says at most
 STOPPING = "the service is being stopped"

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from seq2seq.bundle import load
+from service.lanes import STEADY, Lane
 from service.processes import Patience, SearchProcess
 from service.searching import Event, Lost, LostError
 from service.settings import Settings
@@ -216,3 +217,12 @@ def test_devices_are_named_one_by_one_or_by_their_numbers():
     assert devices("cuda:0,cpu") == ("cuda:0", "cpu")
     assert not Settings(device="cpu").apart
     assert Settings(device="cpu,cpu").apart and Settings(device="cuda").apart
+
+
+def test_the_pauses_before_a_start_grow_until_one_lasted():
+    lane = Lane("cpu", lambda tell: None, lambda lane, event: None)
+    assert [lane.pause() for _ in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+    lane._opened -= STEADY + 1
+    assert lane.pause() == 0
+    lane.open()
+    assert lane.pause() == 1
