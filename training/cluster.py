@@ -15,8 +15,9 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,7 @@ from training.ray_worker import work  # noqa: E402
 
 # Seconds between two looks whether there is room for more workers, or only for fewer.
 RESIZE = float(os.environ.get("INTERLINEAR_RESIZE_SECONDS") or 30)
+ENDING = 20.0  # seconds that `fit` has to end when it is told to
 OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
 
 
@@ -75,8 +77,9 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
     """Train as `training.loop.train` does, with Ray's workers; the observers are called in this process.
 
     SIGINT and SIGTERM reach the workers, which save and end: the outcome then carries the signal. While Ray is still
-    starting they end the command at once. Call it from the main thread. Raises CallError for an address that is none,
-    TrainingError when the cluster fails or cannot be reached, and whatever InterlinearError a worker raised.
+    starting they end the command as soon as Ray can be ended. Call it from the main thread. Raises CallError for an
+    address that is none, TrainingError when the cluster fails or cannot be reached, and whatever InterlinearError a
+    worker raised.
     """
     asked = workers.Alone().listen()
     try:
@@ -105,6 +108,7 @@ class _Driver:
         try:
             return self.follow(fit, mailbox, lookout, asked)
         finally:
+            fit.end()
             (self.job.run / TOKEN).unlink(missing_ok=True)
 
     def follow(self, fit: "_Fit", mailbox: Any, lookout: Lookout, asked: workers.Alone) -> Outcome:
@@ -176,14 +180,29 @@ class _Fit(threading.Thread):
         super().__init__(daemon=True)
         self.job, self.group, self.mailbox = job, group, mailbox
         self.delivery, self.storage = delivery, storage
+        self.wanted = True
         self.returned: Any = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            self.returned = self.trainer().fit().return_value
+            trainer = self.trainer()
+            if self.wanted:
+                self.returned = trainer.fit().return_value
         except (Exception, SystemExit) as error:  # the latter is how Ray takes its own end
             self.error = error
+
+    def end(self) -> None:
+        """Have it end, wherever it is. Beside `ray.shutdown` it would break this process, or start another cluster."""
+        self.wanted = False
+        deadline = time.monotonic() + ENDING
+        with suppress(RayError):  # of a cluster that is gone: then `fit` ends as well
+            while self.is_alive() and time.monotonic() < deadline:
+                if controller := ray.get(self.mailbox.leader.remote(), timeout=ENDING):
+                    ray.kill(controller)
+                    break
+                self.join(POST)
+        self.join(max(POST, deadline - time.monotonic()))
 
     def trainer(self) -> Any:
         from ray.train import FailureConfig, RunConfig, ScalingConfig

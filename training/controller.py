@@ -8,6 +8,7 @@ import ray
 from ray.exceptions import RayError
 from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError, WorkerHealthCheckTimeoutError
 from ray.train.v2._internal.execution.callback import ControllerCallback
+from ray.train.v2._internal.execution.context import TrainRunContext
 from ray.train.v2._internal.execution.controller.state import (
     PreemptingState,
     ResizingState,
@@ -28,6 +29,9 @@ class Watch(ControllerCallback):
         self.mailbox = mailbox
         self.resizing = False
         self.hurried = 0.0
+
+    def after_controller_start(self, train_run_context: TrainRunContext) -> None:
+        self.mailbox.lead.remote(ray.get_runtime_context().current_actor)
 
     def after_controller_state_update(
         self, previous_state: TrainControllerState, current_state: TrainControllerState

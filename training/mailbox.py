@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 POST = 0.25  # seconds between two letters, and between two looks into the mailbox
 
@@ -37,6 +38,15 @@ class Mailbox:
         self.wishes = Wishes()
         self.saved = 0
         self.state, self.failures, self.why, self.details = "", 0, "", ""
+        self.controller: Any = None
+
+    def lead(self, controller: Any) -> None:
+        """Ray Train's controller is this actor."""
+        self.controller = controller
+
+    def leader(self) -> Any:
+        """That actor; None until it has begun."""
+        return self.controller
 
     def start(self, rank: int, place: str) -> int:
         """A worker of this rank begins, in a process there; returns how many did so far, this one included."""

@@ -16,7 +16,7 @@ import pytest
 import seq2seq
 from seq2seq.errors import CallError, TrainingError
 from tests.training.toy import toy_job
-from training.cluster import Group, train_on_ray
+from training.cluster import Group, _Fit, train_on_ray
 from training.loop import train
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
 
@@ -131,10 +131,12 @@ def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_signal_while_ray_starts_ends_the_command(tmp_path: Path):
+@pytest.mark.parametrize("seconds", [4, 6, 8])
+def test_a_signal_while_ray_starts_ends_the_command(tmp_path: Path, seconds: int):
     job = toy_job(tmp_path, "early", settings=LONG)
-    threading.Timer(8, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         train_on_ray(job, Group(2, 2), [])
     assert not (job.run / "checkpoints").exists()
+    assert not any(isinstance(thread, _Fit) for thread in threading.enumerate()), "it would start Ray again"
     assert rays_processes() == []
