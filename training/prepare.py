@@ -184,12 +184,14 @@ def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
     folder = final.with_name(f".{final.name}.{'parts' if resumes else uuid4().hex[:8]}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOCK).open("w") as lock:
+        name = LOCK if resumes else f"{LOCK}.new"
+        with (folder / name).open("w") as lock:
             if not _taken(lock):
                 raise DataError(
                     str(final), "is being prepared by another process", "wait for it, or prepare in another folder"
                 )
             if not resumes:
+                (folder / name).rename(folder / LOCK)  # only one that is locked is there for others to try
                 _clear(final, folder)
             yield folder
     except OSError as error:
