@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Before torch, Ray and MLflow are imported anywhere: they read these once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,6 +15,10 @@ os.environ["DO_NOT_TRACK"] = "true"
 for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS"):
     os.environ.pop(variable, None)
 CORPORA = os.environ.pop("INTERLINEAR_DATA", None)
+
+# A busy machine fails nothing: how long an example takes says nothing about it.
+settings.register_profile("interlinear", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("interlinear")
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Gold links are read or refused; alignment scores equal cases worked out by hand."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.alignment import Gold, read_gold
@@ -62,7 +62,6 @@ def test_the_signature_says_what_gold_there_was():
 LINKS = st.frozensets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12)
 
 
-@settings(deadline=None)
 @given(sure=LINKS, possible=LINKS)
 def test_gold_is_read_as_it_is_written(sure, possible):
     """A link written both ways is sure."""
@@ -70,7 +69,6 @@ def test_gold_is_read_as_it_is_written(sure, possible):
     assert read_gold(line, "gold", 9, 9) == Gold(sure, possible - sure)
 
 
-@settings(deadline=None)
 @given(links=LINKS, sure=LINKS.filter(bool), possible=LINKS)
 def test_the_error_rate_has_its_bounds(links, sure, possible):
     """Without possible links it is 1 - F1; with gold that has all of A, and A all that is sure, it is 0."""

@@ -28,7 +28,7 @@ def ensemble(*systems: str) -> Ensemble:
 
 @pytest.mark.parametrize("system", ALL)
 @pytest.mark.parametrize("copies", [1, 2])
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 4)), min_size=1, max_size=3))
 def test_a_model_with_itself_is_the_model(system: str, copies: int, waiting) -> None:
     alone = run(SlotTable(model_of(system), 6), waiting, looks=True)
@@ -82,7 +82,7 @@ def test_the_mean_by_hand() -> None:
     assert best.log_probability == pytest.approx(math.log(0.5 * 0.5 * 0.15), abs=1e-12)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_what_is_beside_a_sentence_changes_nothing(waiting) -> None:
     together = run(SlotTable(ensemble(*MIXED), 6), waiting, looks=True)

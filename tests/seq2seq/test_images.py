@@ -289,7 +289,7 @@ SEEDS = [
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBPVP8X"]))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_random_bytes_are_pixels_or_an_image_error(data: bytes, start: bytes):
     try:
         assert decode(start + data, 8).shape == (8, 8, 3)
@@ -298,7 +298,7 @@ def test_random_bytes_are_pixels_or_an_image_error(data: bytes, start: bytes):
 
 
 @given(st.sampled_from(SEEDS), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=8), st.floats(0, 1))
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_changed_bytes_are_pixels_or_an_image_error(seed: bytes, changes: list[tuple[float, int]], cut: float):
     data = bytearray(seed)
     for place, value in changes:

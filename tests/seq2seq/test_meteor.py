@@ -52,7 +52,7 @@ def every_alignment(hypothesis, reference):
                     yield tuple(zip(ours, theirs, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(WORDS, WORDS)
 def test_no_alignment_is_better(hypothesis, reference):
     def cost(links):
@@ -127,7 +127,7 @@ def test_case_is_ignored_unless_it_is_said_to_count():
 
 
 @given(st.lists(st.tuples(WORDS, WORDS.filter(bool)), min_size=1, max_size=4), st.sampled_from([*TUNED, None]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scores_are_between_0_and_100(lines, language):
     hypotheses, references = ([" ".join(words) for words in column] for column in zip(*lines, strict=True))
     found = score(hypotheses, [references], language).score

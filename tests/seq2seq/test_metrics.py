@@ -167,7 +167,7 @@ def columns(lines):
 
 
 @pytest.mark.parametrize("name", OF_TEXT)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=LINES)
 def test_the_order_of_references_changes_nothing(name, lines):
     """But for sacrebleu's chrF, which adds up the counts of the first of references that are equally good."""
@@ -177,7 +177,7 @@ def test_the_order_of_references_changes_nothing(name, lines):
 
 
 @pytest.mark.parametrize("name", OF_TEXT)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=LINES)
 def test_the_unicode_form_changes_nothing(name, lines):
     hypotheses, *references = columns(lines)
@@ -187,7 +187,7 @@ def test_the_unicode_form_changes_nothing(name, lines):
 
 
 @pytest.mark.parametrize("name", OF_TEXT)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=LINES)
 def test_where_case_is_ignored_it_changes_nothing(name, lines):
     hypotheses, *references = columns(lines)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -46,7 +46,6 @@ def test_a_script_by_hand():
 
 
 @each
-@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_a_script_makes_the_target(kind, mt, target):
     tokenizer = TOKENIZERS[kind]
@@ -64,7 +63,6 @@ def test_a_script_makes_the_target(kind, mt, target):
 
 
 @each
-@settings(deadline=None)
 @given(TEXTS)
 def test_text_never_spells_a_symbol(kind, text):
     tokenizer = TOKENIZERS[kind]
@@ -82,7 +80,6 @@ def test_unknown_words_are_kept_as_they_are_written_and_not_mixed_up():
 
 
 @each
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=12), TEXTS)
 def test_whatever_a_model_writes_can_be_read(kind, script, mt):
     tokenizer = TOKENIZERS[kind]

@@ -46,7 +46,7 @@ def run(table: SlotTable, waiting: list[tuple[list[int], SearchOptions, int]], l
 
 
 @pytest.mark.parametrize("system", ALL)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_what_is_beside_a_sentence_changes_nothing(
     system: str, waiting: list[tuple[list[int], SearchOptions, int]]
@@ -70,7 +70,7 @@ def test_what_is_beside_a_sentence_changes_nothing(
 
 
 @pytest.mark.parametrize("system", ALL)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(ids=SENTENCE, options=OPTIONS)
 def test_scores_are_log_probabilities(system: str, ids: list[int], options: SearchOptions) -> None:
     model = model_of(system)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
@@ -47,7 +47,6 @@ def test_rouge_l_by_hand() -> None:
     assert found[0].tolist() == pytest.approx([3 / 4, 2 / 4, 2 * 2 / 6, 0.0, 0.0], abs=1e-12)
 
 
-@settings(deadline=None)
 @given(candidates=st.lists(WORDS, min_size=1, max_size=5), reference=WORDS.filter(len))
 def test_bleu_is_sacrebleus(candidates: list[list[int]], reference: list[int]) -> None:
     metric = BLEU(smooth_method="add-k", smooth_value=1, tokenize="none", force=True)
@@ -57,7 +56,6 @@ def test_bleu_is_sacrebleus(candidates: list[list[int]], reference: list[int]) -
         assert 100 * ours == pytest.approx(theirs, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(candidates=st.lists(WORDS, min_size=1, max_size=5), reference=WORDS)
 def test_rouge_l_is_its_definition(candidates: list[list[int]], reference: list[int]) -> None:
     found = scores(rouge_l, [candidates], [reference])[0].tolist()
@@ -78,7 +76,6 @@ def test_rouge_l_is_its_definition(candidates: list[list[int]], reference: list[
 
 
 @pytest.mark.parametrize("metric", [bleu, rouge_l])
-@settings(deadline=None)
 @given(rows=st.lists(st.tuples(st.lists(WORDS, min_size=2, max_size=2), WORDS), min_size=1, max_size=4))
 def test_what_stands_behind_and_beside_changes_nothing(metric, rows) -> None:
     candidates, references = [list(own) for own, _ in rows], [reference for _, reference in rows]

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.sentences import Leading, by_lines, leading, sentences
@@ -37,7 +37,6 @@ def test_sentences_by_hand(language, text, expected):
     assert cut(text, language) == expected
 
 
-@settings(deadline=None)
 @given(TEXTS, st.sampled_from(["en", "de", "zh", None, "no such"]))
 def test_every_character_is_in_a_sentence_or_is_white_space(text, language):
     found = sentences(text, language)
@@ -52,7 +51,6 @@ def test_a_lines_end_ends_a_sentence_by_lines():
     assert [text[start:end] for start, end in by_lines(text, "en")] == ["One line", "another.", "A third", "😀 last"]
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_by_lines_nothing_but_white_space_is_left_out(text):
     found = by_lines(text, "en")
@@ -73,7 +71,6 @@ def test_leading_sentences_by_hand():
     assert cut.characters == 15 and not cut.whole
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(0, 40))
 def test_as_many_as_fit_and_no_fewer(text, limit):
     found = leading(text, "en", lambda part: len(part) <= limit)

@@ -6,7 +6,7 @@ from math import comb, sqrt
 import numpy as np
 import pytest
 import sacrebleu
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.significance import PairedTest
 
@@ -93,7 +93,6 @@ def test_the_sign_test_is_the_binomial():
     assert sign_test(6, 0) == pytest.approx(2 / 64)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_the_sign_test_sums_the_tail(more, less):
     count = more + less
@@ -195,7 +194,6 @@ def test_corrections_by_hand():
     assert corrected([0.9, 0.5], "bonferroni") == [1, 1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_lies_between_nothing_and_bonferroni(values):
     holm = corrected(values, "holm")

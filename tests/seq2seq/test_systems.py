@@ -16,7 +16,7 @@ WORDS = st.lists(st.integers(4, 8), min_size=0, max_size=9)
 
 
 @pytest.mark.parametrize("system", ALL)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5), multiple=st.sampled_from([1, 4, 16]))
 def test_looks_are_on_words_and_sum_to_one(
     system: str, pairs: list[tuple[list[int], list[int]]], multiple: int

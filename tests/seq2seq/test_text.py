@@ -101,13 +101,13 @@ def test_nothing_is_unknown_to_subwords(text, bpe):
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_comes_back_from_subwords_up_to_white_space(bpe, text):
     assert bpe.decode(bpe.encode(text).ids) == plain(text)
 
 
 @given(TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_text_comes_back_from_words_that_are_known(text):
     tokenizer = Tokenizer.train([text], TextConfig(units="words", vocabulary=100))
     assert tokenizer.decode(tokenizer.encode(text).ids) == plain(text)
@@ -150,7 +150,7 @@ def test_the_same_lines_make_the_same_file_in_another_process(bpe, whole_words, 
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_offsets_lie_in_the_given_text_in_order_and_leave_nothing_out(bpe, whole_words, text):
     for tokenizer in (bpe, whole_words):
         encoded = tokenizer.encode(text)
@@ -182,7 +182,7 @@ def test_offsets_when_lower_case_is_longer():
 
 
 @given(TEXTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_decoded_offsets_lie_in_the_decoded_text(bpe, whole_words, text):
     for tokenizer in (bpe, whole_words):
         decoded = tokenizer.decode_with_offsets([BEGIN, *tokenizer.encode(text).ids, END, PAD])
@@ -199,7 +199,7 @@ def test_decoded_offsets_name_the_words(whole_words):
 
 
 @given(st.lists(st.integers(0, 399), max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_whatever_a_model_writes_is_one_line(bpe, ids):
     ids = [number for number in ids if number < bpe.size]
     decoded = bpe.decode_with_offsets(ids)
@@ -210,7 +210,7 @@ def test_whatever_a_model_writes_is_one_line(bpe, ids):
 
 
 @given(TEXTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_words_are_apart_and_cover_all_that_is_no_space(text):
     spans = words(text)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
@@ -234,7 +234,7 @@ def test_words(text, expected):
 
 
 @given(TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_piece_lies_in_one_word(bpe, text):
     ideographs = {i for start, end in words(text) if end - start == 1 for i in (start,)}
     for start, end in bpe.encode(text).offsets:
@@ -271,7 +271,7 @@ def test_a_model_of_tokenised_text_serves_raw_text(lower_moses):
 
 
 @given(TEXTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_raw_text_for_a_tokenised_model_never_fails(lower_moses, text):
     encoded = lower_moses.encode(text, raw=True)
     assert all(0 <= start <= end <= len(text) for start, end in encoded.offsets)

@@ -123,9 +123,7 @@ def run(bundles: Bundles, examples: int, steps: int) -> None:
     metrics = Metrics()
     InProcesses.engine = Engine([], Settings(device="cpu,cpu", threads=1, hang_seconds=HANG, **LIMITS), metrics)
     InProcesses.engine.start()
-    limits = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    limits = settings(max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
     try:
         run_state_machine_as_test(InProcesses, settings=limits)
         both = list(InProcesses.engine.lanes)

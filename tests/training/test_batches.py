@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.text import END, PAD
@@ -38,7 +38,6 @@ def every_row(plan: BatchPlan, world: int = 1) -> list[int]:
 
 
 @given(corpora(), SIZES, st.integers(0, 99), st.integers(1, 5), st.integers(1, 3), st.booleans())
-@settings(deadline=None)
 def test_every_row_comes_once_an_epoch_whoever_takes_it(lengths, size, seed, world, accumulation, shuffle):
     plan = BatchPlan(lengths, **size, seed=seed, epoch=3, accumulation=accumulation, shuffle=shuffle)
     assert sorted(every_row(plan, world)) == list(range(len(lengths["target"])))
@@ -64,7 +63,6 @@ def test_an_epoch_may_be_cut_and_the_next_takes_other_batches():
 
 
 @given(corpora(), st.integers(1, 300), st.integers(0, 99))
-@settings(deadline=None)
 def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, seed):
     plan = BatchPlan(lengths, tokens=tokens, seed=seed)
     sizes = [plan.target_tokens(update) for update in range(plan.updates)]
@@ -77,7 +75,6 @@ def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, 
 
 
 @given(corpora(), SIZES, st.integers(0, 99))
-@settings(deadline=None)
 def test_a_plan_is_a_function_of_its_arguments(lengths, size, seed):
     plans = [BatchPlan(lengths, **size, seed=seed, epoch=4) for _ in range(2)]
     assert every_row(plans[0]) == every_row(plans[1])

@@ -42,7 +42,7 @@ def read(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(first=TREES, second=TREES)
 def test_what_is_put_is_got_and_what_replaces_it_leaves_nothing_of_it(
     first: dict[str, bytes], second: dict[str, bytes]

@@ -39,7 +39,7 @@ SHARDS = st.lists(st.integers(0, 40), min_size=windows.SHARDS + 1, max_size=13).
 
 
 @given(SHARDS, SIZES, st.integers(0, 99), st.integers(1, 4), st.integers(1, 3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_row_comes_once_an_epoch_whoever_takes_it(tmp_path_factory, sizes, size, seed, world, accumulation):
     split = split_of(tmp_path_factory.mktemp("split"), sizes)
     plan = plan_epoch(split, FIELDS, **size, seed=seed, epoch=3, accumulation=accumulation)
