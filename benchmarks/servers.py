@@ -31,6 +31,7 @@ from interlinear.loadreport import AtRate, percentile, summarized
 START = 180.0  # seconds in which a server is ready, or never
 END = 60.0
 IN_FLIGHT = 500
+JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Contestant:
     threads: int
     slots: int = 32
     wait_ms: float = 10.0  # for others to come, where a batch is collected
+    precision: str = "fp32"
 
     def command(self, port: int) -> list[str]:
         python = [sys.executable, "-m"]
@@ -64,6 +66,7 @@ class Contestant:
         return os.environ | {
             "INTERLINEAR_SERVE_SLOTS": str(self.slots),
             "INTERLINEAR_SERVE_THREADS": str(self.threads),
+            "INTERLINEAR_SERVE_PRECISION": self.precision,
             "INTERLINEAR_SERVE_QUEUE_TEXTS": str(2 * IN_FLIGHT),  # overload shows as latency here, not as refusals
             "INTERLINEAR_SERVE_QUEUE_TOKENS": str(10**9),
             "OMP_NUM_THREADS": str(self.threads),
@@ -113,6 +116,11 @@ class Server:
         pattern = r'interlinear_stepped_positions_total\{engine="cpu",kind="(\w+)",model="mt"\} (\S+)'
         found = {kind: float(value) for kind, value in re.findall(pattern, self.get("/metrics"))}
         return found["text"], found["text"] + found["padding"]
+
+    def memory(self) -> float:
+        """Bytes that the service has in memory."""
+        (resident,) = re.findall(r"interlinear_engine_resident_memory_bytes\{\S+ (\S+)", self.get("/metrics"))
+        return float(resident)
 
 
 @contextmanager
@@ -206,7 +214,7 @@ def load(server: Server, bodies: Sequence[bytes], callers: int, requests: int) -
 def ask(connection: http.client.HTTPConnection, server: Server, body: bytes) -> tuple[float, bytes]:
     """Seconds to an answer, and the answer."""
     sent = time.perf_counter()
-    connection.request("POST", server.path, body, {"Content-Type": "application/json"})
+    connection.request("POST", server.path, body, JSON)
     answer = connection.getresponse()
     content = answer.read()
     if answer.status != 200:
@@ -216,10 +224,14 @@ def ask(connection: http.client.HTTPConnection, server: Server, body: bytes) -> 
 
 def open_load(server: Server, bodies: Sequence[bytes], rate: float, seconds: float, limit_ms: float | None) -> AtRate:
     """Requests as `interlinear bench` sends them, that do not wait for answers; a tenth of the time before warms up."""
-    address = f"http://127.0.0.1:{server.port}{server.path}"
-    headers = {"Content-Type": "application/json"}
-    one = OpenLoad(address, bodies, headers, "translatedText", rate, seconds / 10, seconds, IN_FLIGHT, seed=1)
+    one = open_loop(server, bodies, rate, seconds / 10, seconds)
     return summarized(one, asyncio.run(send(one, lambda *_: None)), limit_ms)
+
+
+def open_loop(server: Server, bodies: Sequence[bytes], rate: float, warm_up: float, seconds: float) -> OpenLoad:
+    """Such a load, to be sent."""
+    address = f"http://127.0.0.1:{server.port}{server.path}"
+    return OpenLoad(address, bodies, JSON, "translatedText", rate, warm_up, seconds, IN_FLIGHT, seed=1)
 
 
 def agree(servers: dict[str, list[str]]) -> None:

@@ -1,4 +1,4 @@
-"""Requests a second and latency of the service, searching together and answering one at a time, in one run.
+"""Requests a second and latency of the service: one text at a time, together, and together in half precision.
 
     python -m benchmarks.service --model MODEL [--texts FILE] [--requests 300] [--rounds 3] [--threads 2] [--save]
 
@@ -16,12 +16,13 @@ from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import Contestant, Load, load, read_texts, started
 
 CONCURRENCY = (1, 8, 32)
-SERVERS = {"one at a time": 1, "together": 32}  # slots
+SERVERS = {"one at a time": (1, "fp32"), "together": (32, "fp32"), "together, bf16": (32, "bf16")}  # slots, precision
 
 NOTES = (
     "*One at a time* is the same service with one slot: a text is searched when the one before it is answered. Closed "
     "loop: every caller sends its next text when it has its answer. Latency is what a caller sees, HTTP and waiting "
     "included. Figures are medians over the rounds; ratios are of requests a second, at the same concurrency.",
+    "*bf16* is the service with `--precision bf16`; what it gains depends on what the processor has, named above.",
     "*Others* is the share of the processor that other programs used in the worst round.",
 )
 
@@ -39,8 +40,8 @@ def main() -> None:
     measured: dict[tuple[str, int], list[Load]] = defaultdict(list)
     disturbances: dict[str, list[float]] = defaultdict(list)
     for _ in range(asked.rounds):
-        for name, slots in SERVERS.items():
-            contestant = Contestant(name, "interlinear", asked.model, asked.threads, slots)
+        for name, (slots, precision) in SERVERS.items():
+            contestant = Contestant(name, "interlinear", asked.model, asked.threads, slots, precision=precision)
             with alone() as disturbance, started(contestant) as server:
                 languages = json.loads(server.get("/models"))[0]["languages"]
                 bodies = [server.body(text, languages) for text in texts]

@@ -1,7 +1,7 @@
 """Arguments that several verbs share, so that a name means the same everywhere."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -57,6 +57,8 @@ StorageUri = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
+PRECISION_HELP = "What is computed in; bf16 is faster where the processor has such products."
+PrecisionName = Annotated[Literal["fp32", "bf16"], typer.Option("--precision", help=PRECISION_HELP)]
 FontFile = Annotated[
     Path | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.align import AlignedBy
-from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
+from interlinear.arguments import DataName, DataRoot, Device, Json, PrecisionName, Tracking
 from interlinear.judging import (
     JUDGED,
     Awareness,
@@ -78,6 +78,7 @@ def evaluate(
     as_json: Json = False,
     data_root: DataRoot = None,
     device: Device = "cpu",
+    precision: PrecisionName = "fp32",
     tracking: Tracking = None,
 ) -> None:
     """Score a model, or a file with a model's outputs: BLEU, ROUGE, alignment error rate and others, with signatures.
@@ -107,7 +108,7 @@ def evaluate(
         from registry.evaluations import trained
 
         training = trained(model, tracking)
-    system = open_system(model, tracking, device, beam_size)
+    system = open_system(model, tracking, device, precision, beam_size)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images)
     test_set = place.read(system, alignments and system.generation is not None)
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None

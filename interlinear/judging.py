@@ -16,6 +16,7 @@ from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
     from seq2seq.alignment import Link
+    from seq2seq.config import Precision
     from seq2seq.generation import Generation
     from seq2seq.looks import Span
     from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Task
@@ -91,11 +92,13 @@ def is_outputs(name: str) -> bool:
     return name == UNEDITED or (Path(name).exists() and not Path(name).is_dir())
 
 
-def open_system(name: str, tracking: str | None, device: str, width: int | None = None) -> System:
+def open_system(
+    name: str, tracking: str | None, device: str, precision: "Precision" = "fp32", width: int | None = None
+) -> System:
     """What MODEL means. Raises as `load_generation` does."""
     from interlinear.loading import load_generation
 
-    return System(name, None if is_outputs(name) else load_generation(name, tracking, device, width=width))
+    return System(name, None if is_outputs(name) else load_generation(name, tracking, device, precision, width))
 
 
 def asked_metrics(

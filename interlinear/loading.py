@@ -3,13 +3,17 @@
 from pathlib import Path
 
 from seq2seq.bundle import Bundle, join, load
+from seq2seq.config import Precision
 from seq2seq.devices import check_device
 from seq2seq.ensemble import Predictor
 from seq2seq.generation import Generation
 
 
-def load_bundle(name: str, tracking: str | None = None, device: str = "cpu") -> Bundle[Predictor]:
-    """The bundle of that name, on that device; of several names with commas between them, their ensemble.
+def load_bundle(
+    name: str, tracking: str | None = None, device: str = "cpu", precision: Precision = "fp32"
+) -> Bundle[Predictor]:
+    """The bundle of that name, on that device, in that precision; of several names with commas between them, their
+    ensemble.
 
     Raises CallError, RegistryError, BundleError.
     """
@@ -17,13 +21,17 @@ def load_bundle(name: str, tracking: str | None = None, device: str = "cpu") -> 
 
     check_device(device)
     names = [name] if Path(name).exists() else name.split(",")
-    bundles = [load(fetch(one.strip(), tracking).folder, device) for one in names]
+    bundles = [load(fetch(one.strip(), tracking).folder, device, precision) for one in names]
     return bundles[0] if len(bundles) == 1 else join(bundles)
 
 
 def load_generation(
-    name: str, tracking: str | None = None, device: str = "cpu", width: int | None = None
+    name: str,
+    tracking: str | None = None,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    width: int | None = None,
 ) -> Generation:
     """The model of that name, ready to answer with beams of up to `width` (None: what its recipe searches with)."""
-    bundle = load_bundle(name, tracking, device)
+    bundle = load_bundle(name, tracking, device, precision)
     return Generation(bundle, width=width or bundle.card.search.beam)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 import typer
 
-from interlinear.arguments import Device, InputFiles, Json, ModelName, Tracking
+from interlinear.arguments import Device, InputFiles, Json, ModelName, PrecisionName, Tracking
 from interlinear.pictures import ImageFolder, ImageNames, Picture, in_folder
 from interlinear.searching import (
     Asked,
@@ -88,6 +88,7 @@ def translate(
     explain: Annotated[bool, typer.Option("--explain", help="Print JSON with what each word looked at.")] = False,
     as_json: Json = False,
     device: Device = "cpu",
+    precision: PrecisionName = "fp32",
     tracking: Tracking = None,
 ) -> int:
     """Translate files, or stdin, to stdout: one line for every line, in order, as soon as it is ready.
@@ -100,7 +101,7 @@ def translate(
     from seq2seq.generation import Generation
 
     asked = Asked(beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown)
-    bundle = load_bundle(model, tracking, device)
+    bundle = load_bundle(model, tracking, device, precision)
     options = asked.over(bundle.card.search)
     generation = Generation(bundle, width=options.beam)
     failed = 0

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from seq2seq.config import ModelConfig
+from seq2seq.config import ModelConfig, Precision
 from seq2seq.ensemble import Ensemble, Predictor
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
@@ -121,7 +121,7 @@ def own_weights(model: Model) -> dict[str, torch.Tensor]:
     return dict(model.named_parameters())
 
 
-def load(folder: Path | str, device: str = "cpu", precision: Literal["fp32", "bf16"] = "fp32") -> Bundle[Model]:
+def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32") -> Bundle[Model]:
     """Load a bundle; every file is checked against the card. Raises BundleError with the file that is at fault.
 
     `bf16` keeps the weights in half the bytes, and computes in them: faster where the processor has such products;

@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 
+Precision = Literal["fp32", "bf16"]
+
 
 class Architecture(BaseModel):
     """The parts of a model and their sizes, whatever the vocabularies."""

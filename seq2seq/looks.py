@@ -77,7 +77,8 @@ class Looks:
         ((source, words_LT),) = (
             (name, weights) for (name, kind), weights in self.weights.items() if kind == "word_attention"
         )
-        return {(source, "gated"): torch.lerp(words_LT, self.weights[source, "attention"], gate[..., None])}
+        annotations_share = gate[..., None].to(words_LT.dtype)  # in half precision the weights alone are in fp32
+        return {(source, "gated"): torch.lerp(words_LT, self.weights[source, "attention"], annotations_share)}
 
     def matrices(self, source: str) -> dict[str, Tensor]:
         """A source's weights by kind, the gated included."""

@@ -17,7 +17,7 @@ from seq2seq.looks import Explanation
 from seq2seq.model import Model
 from service.jobs import Ticket
 from service.metrics import Metrics
-from service.processes import Patience, SearchProcess
+from service.processes import Means, Patience, SearchProcess
 from service.searching import Event, LostError, Order, Searcher, SearchThread, Unload
 from service.settings import Settings
 
@@ -116,7 +116,9 @@ class Lanes:
 
         def searcher(device: str, tell: Callable[[Event], None]) -> Searcher:
             if settings.apart:
-                return SearchProcess(device, settings.threads, settings.log_format, patience, tell)
+                return SearchProcess(
+                    Means(device, settings.precision, settings.threads), settings.log_format, patience, tell
+                )
             return SearchThread(tell, settings.threads)
 
         self._lanes = [Lane(name, partial(searcher, device), hear) for name, device in named(settings.devices)]

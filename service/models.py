@@ -128,7 +128,7 @@ def load_model(place: ModelPlace, located: Located, settings: Settings) -> Serve
     """Load a bundle for its place. Raises InterlinearError: damaged, without languages, a name that cannot be one."""
     reference = parse(place.place)
     # Where processes of their own search, the weights are theirs: here it is checked that all is there and fits.
-    bundle = load(located.folder, device="meta" if settings.apart else "cpu")
+    bundle = load(located.folder, "meta" if settings.apart else "cpu", settings.precision)
     name = place.name or located.name or located.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
         raise CallError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")

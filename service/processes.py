@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 
 from seq2seq.bundle import Bundle, load
+from seq2seq.config import Precision
 from seq2seq.devices import check_device
 from seq2seq.errors import InterlinearError, ServiceError
 from seq2seq.heap import keep_freed_memory
@@ -45,6 +46,15 @@ class Patience:
 
     searching: float
     loading: float  # while the process starts or loads a model: what is compiled or warmed may hold up the device
+
+
+@dataclass(frozen=True)
+class Means:
+    """Where a process searches, and with what."""
+
+    device: str
+    precision: Precision
+    threads: int | None  # for the mathematics
 
 
 @dataclass(frozen=True)
@@ -73,10 +83,8 @@ class End:
 class SearchProcess:
     """A Searcher in a process of its own; when that ends unasked, or hangs and is killed, the last event is `Lost`."""
 
-    def __init__(
-        self, device: str, threads: int | None, style: Style, patience: Patience, tell: Callable[[Event], None]
-    ) -> None:
-        """`tell` is called with every event, in a thread of this process; `threads` are for the mathematics."""
+    def __init__(self, means: Means, style: Style, patience: Patience, tell: Callable[[Event], None]) -> None:
+        """`tell` is called with every event, in a thread of this process."""
         self._tell = tell
         self._patience = patience
         self._answered = threading.Event()  # since it was last asked whether it goes on
@@ -88,7 +96,8 @@ class SearchProcess:
         self._loads: dict[int, Future[Explanation]] = {}
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=run, args=[theirs, device, threads, style], name=f"engine {device}")
+        device = means.device
+        self._process = context.Process(target=run, args=[theirs, means, style], name=f"engine {device}")
         self._process.start()
         theirs.close()
         atexit.register(self._process.kill)  # or a service that ends without `end` would wait for it for ever
@@ -214,8 +223,8 @@ class SearchProcess:
 # The process.
 
 
-def run(pipe: "Connection[Event | Loaded, Order | Load | End]", device: str, threads: int | None, style: Style) -> None:
-    """Search on a device as ordered through the pipe, until it ends."""
+def run(pipe: "Connection[Event | Loaded, Order | Load | End]", means: Means, style: Style) -> None:
+    """Search as ordered through the pipe, until it ends."""
     for ending in (signal.SIGINT, signal.SIGTERM):  # who sends them to all processes of a service means the first one
         signal.signal(ending, signal.SIG_IGN)
     keep_freed_memory()
@@ -232,10 +241,10 @@ def run(pipe: "Connection[Event | Loaded, Order | Load | End]", device: str, thr
                 pipe.send(said)
         except OSError:  # the service has ended
             os._exit(1)
-        if isinstance(said, Failed) and device != "cpu":
-            check_still_there(device)
+        if isinstance(said, Failed) and means.device != "cpu":
+            check_still_there(means.device)
 
-    search = SearchThread(tell, threads)
+    search = SearchThread(tell, means.threads)
     search.start()
     while True:
         try:
@@ -246,18 +255,20 @@ def run(pipe: "Connection[Event | Loaded, Order | Load | End]", device: str, thr
             case End():
                 break
             case Load():  # beside the search, and beside the orders for it
-                threading.Thread(target=lambda order=order: tell(loaded(order, device, search)), daemon=True).start()
+                threading.Thread(target=lambda order=order: tell(loaded(order, means, search)), daemon=True).start()
             case _:
                 search.send(order)
     search.end(ENDING)
     os._exit(0)  # at once, though a model may be loading, whose thread would break in a Python that is taken down
 
 
-def loaded(order: Load, device: str, search: SearchThread) -> Loaded:
+def loaded(order: Load, means: Means, search: SearchThread) -> Loaded:
     """Do what was ordered."""
+    device = means.device
     try:
         check_device(device)
-        outcome = search.load(order.model, load(order.folder, device), order.slots, order.width)
+        bundle = load(order.folder, device, means.precision)
+        outcome = search.load(order.model, bundle, order.slots, order.width)
     except InterlinearError as error:
         return Loaded(order.model, error)
     except Exception as error:

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from seq2seq.config import Precision
 from seq2seq.images import MOST_BYTES, MOST_PIXELS
 
 MIB = 2**20
@@ -39,6 +40,9 @@ class Settings(BaseSettings):
     )
     poll_seconds: float = Field(10, gt=0, description="between two looks at what the aliases mean")
     device: str = Field("cpu", description="where to search: `cpu`, or one or more with commas: a process for each")
+    precision: Precision = Field(
+        "fp32", description="what is computed in; `bf16` is faster where the processor has such products"
+    )
     threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
 
     hang_seconds: float = Field(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, Precision, TextVocabulary
 from seq2seq.errors import RecipeError
 from seq2seq.risk import RiskOptions
 from seq2seq.search import SearchOptions
@@ -113,7 +113,7 @@ class TrainingSettings(Section):
     )
     init_from: str | None = Field(None, description="a trained model to start from: a bundle's folder, models:/...")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    precision: Literal["bf16", "fp32"] = "bf16"
+    precision: Precision = "bf16"
     epochs: int = Field(20, ge=1)
     epoch_updates: int | None = Field(
         None, ge=1, description="updates in an epoch at most, of batches drawn anew for each; null: all the data"

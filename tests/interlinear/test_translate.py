@@ -114,9 +114,19 @@ def test_options_reach_the_search(toy, written, capsys):
     assert run("--length-penalty", "1.0")[0]["score"] > best["log_probability"]
 
 
+def test_half_precision_says_nearly_the_same(toy, written, capsys):
+    def score(*options: str) -> float:
+        assert cli.run(["translate", str(toy), written(b"ein hund im garten\n"), "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)["translations"][0]["score"]
+
+    full, half = score(), score("--precision", "bf16")
+    assert full == score("--precision", "fp32") != half == pytest.approx(full, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--precision", "int8"], "--precision"),
         (["--length-penalty", "much"], "--length-penalty"),
         (["--n-best", "3"], "beam of 2"),
         (["--min-length", "9", "--max-length", "3"], "min_length"),

@@ -43,4 +43,10 @@ def test_search_with_half_the_bytes(system: str) -> None:
     while table.live:
         table.step()
         done += table.retire()
-    assert all(one.hypotheses and one.looks is not None for one in done) and len(done) == len(SOURCES)
+    assert all(one.hypotheses for one in done) and len(done) == len(SOURCES)
+    for one in done:
+        matrices = one.looks.matrices("source")
+        assert ("gated" in matrices) == (one.looks.gate is not None)
+        for kind, weights in matrices.items():
+            most = weights.sum(-1)
+            assert ((most >= 0) & (most < 1.02)).all(), kind

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import httpx
 import pytest
@@ -35,6 +36,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 TEXTS = [german for german, _ in sentences()]
 CALLERS = 4
 HEADER_SECONDS = 5
+SOAK_SECONDS = 180
+WRONG = [
+    {"q": "Hund", "source": "xx", "target": "en"},
+    {"q": 50_000 * "a ", "source": "de", "target": "en"},
+    {"q": "Hund", "source": "de", "target": "en", "beam_size": 10**6},
+    {"q": "Hund", "source": "de", "target": "en", "model": "nobody"},
+    {"q": None},
+]
 ROOM = "8m"  # of the cache's file system
 
 
@@ -259,21 +268,40 @@ def test_five_hundred_slow_connections_keep_nobody_waiting(running):
     assert load.slowest < 30
 
 
+def leave(url: str, request: dict) -> None:
+    """Send a request, and go before it is answered."""
+    host, port = url.removeprefix("http://").split(":")
+    body = json.dumps(request).encode()
+    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with socket.create_connection((host, int(port))) as caller:
+        caller.sendall(head.encode() + b"\r\n\r\n" + body)
+        time.sleep(0.05)
+
+
 def test_callers_who_go_free_what_they_had(running):
-    host, port = running.url.removeprefix("http://").split(":")
     with loaded(running.url) as load:
         for i in range(20):
-            body = json.dumps(LONG | {"max_length": 20 + i}).encode()
-            head = (
-                f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-            )
-            with socket.create_connection((host, int(port))) as caller:
-                caller.sendall(head.encode() + b"\r\n\r\n" + body)
-                time.sleep(0.05)
+            leave(running.url, LONG | {"max_length": 20 + i})
         load.goes_on()
     assert not load.broken and not load.refused
     until(lambda: quiet(running.url))
     assert value(running.url, 'interlinear_rejected_total{reason="gone"}') > 0
+
+
+def test_memory_does_not_grow(running):
+    """`benchmarks.serving_soak` has the ten minutes, and how long answers take in them."""
+    memory: list[float] = []
+    with loaded(running.url) as load:
+        for i in range(SOAK_SECONDS):
+            leave(running.url, LONG | {"max_length": 20 + i % 40})
+            wrong = httpx.post(f"{running.url}/translate", json=WRONG[i % len(WRONG)])
+            assert 400 <= wrong.status_code < 500
+            memory.append(value(running.url, "interlinear_engine_resident_memory_bytes"))
+            time.sleep(0.8)
+        load.goes_on()
+    assert not load.broken and not load.refused
+    half, quarter = SOAK_SECONDS // 2, SOAK_SECONDS // 4
+    assert median(memory[-quarter:]) < 1.02 * median(memory[half : half + quarter])
 
 
 def test_sigterm_under_load_answers_what_was_accepted(running):

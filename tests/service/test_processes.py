@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from seq2seq.bundle import load
 from service.lanes import STEADY, Lane
-from service.processes import Patience, SearchProcess
-from service.searching import Event, Lost, LostError
+from service.processes import Load, Means, Patience, SearchProcess, loaded
+from service.searching import Event, Lost, LostError, SearchThread
 from service.settings import Settings
 from tests.service.test_engine import DOG, LONG, MANY, quiet, value
 from tests.service.test_engine import until as soon
@@ -29,6 +30,7 @@ SECONDS = 200  # a process takes some to start, on a busy machine many
 HANG = 5  # seconds of silence after which a process hangs
 ENGINE = 'rejected_total{reason="engine"}'
 BOTH = ["cpu.1", "cpu.2"]
+MEANS = Means("cpu", "fp32", 1)
 REQUESTS = [
     ("/translate", LONG | {"explain": True, "alternatives": 2}),
     ("/summarize", {"text": ["A dog is running in the park.", "A cat is sleeping by the river."], "explain": True}),
@@ -189,7 +191,7 @@ def test_when_all_are_killed_it_says_so_until_they_are_back(apart):
 
 def test_a_start_may_take_longer_than_a_step(bundles):
     told: list[Event] = []
-    process = SearchProcess("cpu", 1, "text", Patience(searching=0.3, loading=SECONDS), told.append)
+    process = SearchProcess(MEANS, "text", Patience(searching=0.3, loading=SECONDS), told.append)
     began = time.monotonic()
     assert process.load(0, load(bundles.de_en, "meta"), slots=2, width=5).matrices
     assert time.monotonic() - began > 0.3
@@ -198,9 +200,17 @@ def test_a_start_may_take_longer_than_a_step(bundles):
     assert not told
 
 
+def test_it_computes_in_the_precision_that_was_asked_for(bundles):
+    search = SearchThread([].append, 1)
+    said = [loaded(Load(0, bundles.de_en, 2, 5), Means("cpu", precision, 1), search) for precision in ("fp32", "bf16")]
+    full, half = (np.array(one.outcome.matrices["attention"]) for one in said)
+    assert (full != half).any()
+    np.testing.assert_allclose(full, half, atol=0.1)
+
+
 def test_one_that_hangs_while_it_starts_is_lost_too(bundles):
     told: list[Event] = []
-    process = SearchProcess("cpu", 1, "text", Patience(searching=0.5, loading=1), told.append)
+    process = SearchProcess(MEANS, "text", Patience(searching=0.5, loading=1), told.append)
     os.kill(process.pid, signal.SIGSTOP)
     with pytest.raises(LostError, match="its process has ended"):
         process.load(0, load(bundles.de_en, "meta"), slots=2, width=5)
