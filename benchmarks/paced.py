@@ -2,8 +2,9 @@
 
     python -m benchmarks.paced FOLDER OUTPUT HOW [--workers N] [--updates N] [--set KEY=VALUE ...]
 
-HOW is `bare` (the loop in this process), `ray`, `ray+mlflow`, or `exchange`: two processes without Ray that time their
-all-reduces. FOLDER/data holds the text. What was seen is written to OUTPUT as JSON.
+HOW is `bare` (the loop in this process), `ray`, `ray+mlflow`, or two processes without Ray that time their sums:
+`exchange` as the loop has them, `all-reduce` through gloo. FOLDER/data holds the text. What was seen is written to
+OUTPUT as JSON.
 """
 
 import argparse
@@ -68,11 +69,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Means over rank 0's updates, in seconds: the update; of it waiting for the other, and the all-reduce itself."""
+    """Means over rank 0's updates, in seconds: the update; of it waiting for the other, and the sum itself."""
 
     update: float
     waiting: float
-    all_reduce: float
+    sum: float
 
 
 def keep_pace(job: TrainingJob, how: str, workers: int, updates: int, tracking: str) -> Kept:
@@ -95,12 +96,15 @@ def keep_pace(job: TrainingJob, how: str, workers: int, updates: int, tracking: 
 class TimedGroup(Group):
     """A process group that notes how long its sums take, and before that how long it waits for the others."""
 
-    def __init__(self, updates: int) -> None:
+    def __init__(self, updates: int, shares_memory: bool) -> None:
         super().__init__()
-        self.updates = updates
+        self.updates, self.shares_memory = updates, shares_memory
         self.waiting: list[float] = []
-        self.all_reduce: list[float] = []
+        self.sums: list[float] = []
         self.at: list[float] = []
+
+    def buffer(self, count: int, device: torch.device) -> Tensor:
+        return super().buffer(count, device) if self.shares_memory else torch.empty(count, device=device)
 
     def sum_(self, tensor: Tensor) -> None:
         begun = time.perf_counter()
@@ -109,23 +113,25 @@ class TimedGroup(Group):
         super().sum_(tensor)
         self.at.append(time.perf_counter())
         self.waiting.append(met - begun)
-        self.all_reduce.append(self.at[-1] - met)
+        self.sums.append(self.at[-1] - met)
 
     def asked_to_stop(self) -> int:
         return signal.SIGTERM if len(self.at) >= self.updates else 0
 
     def seen(self) -> Exchange:
         count = len(self.at) - WARM_UP
-        waiting, all_reduce = sum(self.waiting[WARM_UP:]) / count, sum(self.all_reduce[WARM_UP:]) / count
-        return Exchange((self.at[-1] - self.at[WARM_UP - 1]) / count, waiting, all_reduce)
+        waiting, sums = sum(self.waiting[WARM_UP:]) / count, sum(self.sums[WARM_UP:]) / count
+        return Exchange((self.at[-1] - self.at[WARM_UP - 1]) / count, waiting, sums)
 
 
-def exchange(job: TrainingJob, updates: int, output: Path) -> None:
+def exchange(job: TrainingJob, updates: int, shares_memory: bool, output: Path) -> None:
     """Two processes, one thread each."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as meeting:
         both = [
-            context.Process(target=exchange_rank, args=(rank, f"file://{meeting}/place", job, updates, output))
+            context.Process(
+                target=exchange_rank, args=(rank, f"file://{meeting}/place", job, updates, shares_memory, output)
+            )
             for rank in range(2)
         ]
         for process in both:
@@ -134,11 +140,11 @@ def exchange(job: TrainingJob, updates: int, output: Path) -> None:
             process.join()
 
 
-def exchange_rank(rank: int, meeting: str, job: TrainingJob, updates: int, output: Path) -> None:
+def exchange_rank(rank: int, meeting: str, job: TrainingJob, updates: int, shares_memory: bool, output: Path) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    workers = TimedGroup(updates)
+    workers = TimedGroup(updates, shares_memory)
     train(job, workers)
     if rank == 0:
         output.write_text(json.dumps(asdict(workers.seen())))
@@ -149,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("how", choices=["bare", "ray", "ray+mlflow", "exchange"])
+    parser.add_argument("how", choices=["bare", "ray", "ray+mlflow", "exchange", "all-reduce"])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--updates", type=int, default=80)
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
@@ -157,8 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         job = reference_job(asked.folder, Path(scratch) / "runs", asked.settings)
-        if asked.how == "exchange":
-            exchange(job, asked.updates, asked.output)
+        if asked.how in ("exchange", "all-reduce"):
+            exchange(job, asked.updates, asked.how == "exchange", asked.output)
             return
         tracking = f"sqlite:///{scratch}/mlflow.db"
         kept = keep_pace(job, asked.how, asked.workers, asked.updates, tracking)

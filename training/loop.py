@@ -214,14 +214,14 @@ class Training:
         return float(norm), sums
 
     def share(self, sums: Tensor) -> None:
-        """Sum gradients and counts over the workers: one all-reduce of one flat buffer.
+        """Sum gradients and counts over the workers: once, in one flat buffer.
 
         The weights of a recurrent net are shared over time, so no gradient is ready before nearly all are: there is
         nothing to overlap.
         """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if self.shared is None:
-            self.shared = torch.empty(self.count() + len(sums), device=self.device)
+            self.shared = self.workers.buffer(self.count() + len(sums), self.device)
         torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.shared)
         self.workers.sum_(self.shared)
         *parts, total = torch.split(self.shared, [p.numel() for p in self.parameters] + [len(sums)])

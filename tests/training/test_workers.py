@@ -14,7 +14,7 @@ from torch import multiprocessing
 from interlinear.arguments import number_range
 from seq2seq.errors import CallError, TrainingError
 from tests.training.toy import toy_job
-from training import lookout
+from training import lookout, shared_memory
 from training.batches import BatchLoader
 from training.lookout import MAX_FAILURES, Lookout, lacking
 from training.loop import Training
@@ -22,6 +22,7 @@ from training.mailbox import Mailbox, Post
 from training.reports import TrainingJob
 from training.workers import Alone, Group, Workers
 
+WORLD = 3
 SENTENCES = (3, 1)  # of a batch: two workers have two and one, or one and none
 
 
@@ -31,6 +32,15 @@ class Shared:
 
     tokens: int
     gradient: np.ndarray
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Whether a worker's buffer is in shared memory, its sums there by update, and that of a tensor elsewhere."""
+
+    shared: bool
+    sums: list[np.ndarray]
+    elsewhere: list[float]
 
 
 def first_update(job: TrainingJob, workers: Workers) -> Shared:
@@ -76,6 +86,45 @@ def test_the_gradient_of_uneven_workers_is_that_of_the_whole_batch(tmp_path: Pat
         for one in together:
             np.testing.assert_allclose(one.gradient, alone.gradient, rtol=0, atol=1e-6)
         assert np.abs(alone.gradient).max() > 1e-2
+
+
+def summing(rank: int, meeting: str, folder: Path, count: int, answers: "multiprocessing.Queue[Summed]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=WORLD, rank=rank)
+    shared_memory.FOLDER = folder
+    workers = Group()
+    buffer, sums = workers.buffer(count, torch.device("cpu")), []
+    for generator in map(torch.Generator().manual_seed, range(3)):  # three updates
+        buffer.copy_(torch.randn(WORLD, count, generator=generator)[rank])
+        workers.sum_(buffer)
+        sums.append(buffer.numpy().copy())
+        buffer.mul_(0.5)  # as the gradient's clipping does: a worker's own affair
+    elsewhere = torch.full((2,), float(rank))
+    workers.sum_(elsewhere)
+    answers.put(Summed(workers.shared is not None, sums, elsewhere.tolist()))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("count", [2, 400_001], ids=["fewer than workers", "several blocks and a rest"])
+@pytest.mark.parametrize("room", [True, False], ids=["shared memory", "no room"])
+def test_all_workers_have_the_same_sum_and_nothing_is_left(tmp_path: Path, room: bool, count: int) -> None:
+    folder = tmp_path if room else tmp_path / "not there"
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[Summed] = context.Queue()
+    given = (f"file://{tmp_path / 'meeting'}", folder, count, answers)
+    processes = [context.Process(target=summing, args=(rank, *given)) for rank in range(WORLD)]
+    for process in processes:
+        process.start()
+    shares = [answers.get(timeout=90) for _ in processes]
+    for process in processes:
+        process.join(30)
+    for seed in range(3):
+        of_each = torch.randn(WORLD, count, generator=torch.Generator().manual_seed(seed)).double()
+        for one in shares:
+            np.testing.assert_allclose(one.sums[seed], of_each.sum(0), rtol=0, atol=1e-5)
+            np.testing.assert_array_equal(one.sums[seed], shares[0].sums[seed])
+    assert [(one.shared, one.elsewhere) for one in shares] == WORLD * [(room, [3.0, 3.0])]
+    assert not list(tmp_path.glob("interlinear-*"))
 
 
 def test_workers_are_a_number_or_a_range() -> None:
