@@ -1,6 +1,7 @@
 """What every test runs under: one thread, nothing sent to anybody, and its own folder for what it writes."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ os.environ["DO_NOT_TRACK"] = "true"
 for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS"):
     os.environ.pop(variable, None)
 CORPORA = os.environ.pop("INTERLINEAR_DATA", None)
+
+# A shell that starts the tests in the background has them, and whatever they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine fails nothing: how long an example takes says nothing about it.
 settings.register_profile("interlinear", deadline=None, suppress_health_check=[HealthCheck.too_slow])
