@@ -12,10 +12,11 @@ import http.client
 import statistics
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -28,11 +29,16 @@ from seq2seq.heap import keep_freed_memory
 from seq2seq.model import Model
 from service.settings import Settings
 
+T = TypeVar("T")
+
+PAUSE = 0.01  # seconds before each text that is sent alone
+
 NOTES = (
     "*Search alone*: the same table of slots, fed with the texts in their order as slots come free; no HTTP, no "
     "validation, no queue. *Service*: closed loop, twice as many callers as slots, one text a request. Explained: "
     "every answer with what each word looked at, in both.",
-    "*One at a time*: milliseconds a text; the difference is the median over the texts, each compared with itself.",
+    "*One at a time*: milliseconds a text; the difference is the median over the texts, each compared with itself. "
+    "Both sides come to each text after a pause: a processor that has waited is slower at first, whoever asks it.",
     "With one thread for the mathematics the callers have a core of their own where there are two; with as many "
     "threads as cores they take from the service what they need, and that counts as overhead. Figures are medians over "
     "the rounds. *Others*: the share of the processor that other programs used in the worst round.",
@@ -64,6 +70,13 @@ def searched(generation: Generation, texts: Sequence[str], explain: bool) -> flo
     return time.perf_counter() - begun
 
 
+def paused(items: Sequence[T]) -> Iterator[T]:
+    """Each after a pause."""
+    for item in items:
+        time.sleep(PAUSE)
+        yield item
+
+
 def alone_in_process(bundle: Bundle[Model], texts: Sequence[str], asked: argparse.Namespace) -> Side:
     width = max(bundle.card.search.beam, Settings().beam)  # the service's table is as wide
     generation = Generation(bundle, slots=asked.slots, width=width)
@@ -71,7 +84,7 @@ def alone_in_process(bundle: Bundle[Model], texts: Sequence[str], asked: argpars
     with alone() as disturbance:
         searched(generation, many[: asked.slots], explain=True)  # warms up
         plain, explained = (len(many) / searched(generation, many, explain) for explain in (False, True))
-        single = [1000 * searched(generation, [text], explain=False) for text in texts[: asked.single]]
+        single = [1000 * searched(generation, [text], explain=False) for text in paused(texts[: asked.single])]
     return Side(plain, explained, single, disturbance.share)
 
 
@@ -84,7 +97,7 @@ def behind_http(texts: Sequence[str], asked: argparse.Namespace) -> Side:
         load(server, explaining, 2 * asked.slots, asked.requests // 4 + 1)  # warms up
         plain, explained = (load(server, sent, 2 * asked.slots, asked.requests).rate for sent in (bodies, explaining))
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
-        single = [1000 * ask(connection, server, body)[0] for body in bodies[: asked.single]]
+        single = [1000 * ask(connection, server, body)[0] for body in paused(bodies[: asked.single])]
     return Side(plain, explained, single, disturbance.share, server.start_seconds)
 
 
