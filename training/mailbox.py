@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-POST = 0.25  # seconds between two letters, and between two looks into the mailbox
+POST = 0.5  # seconds between two letters, and between two looks into the mailbox
 
 
 @dataclass(frozen=True)
