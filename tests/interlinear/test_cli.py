@@ -94,10 +94,8 @@ def test_a_reader_that_has_read_enough_is_no_error():
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_command_without_a_traceback(toy, sent, code):
-    # A shell that runs the tests in the background has them ignore SIGINT, and so would the command.
     running = subprocess.Popen([*COMMAND, "translate", str(toy)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True,
-                               preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL))  # noqa: PLW1509  # fmt: skip
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
     assert running.stdin and running.stdout and running.stderr
     running.stdin.write("ein hund läuft .\n")
     running.stdin.flush()

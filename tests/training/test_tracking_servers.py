@@ -1,7 +1,6 @@
 """Trainings recorded by a real MLflow server: one that is away for a while, and one with PostgreSQL and passwords."""
 
 import threading
-import time
 from pathlib import Path
 
 import mlflow
@@ -152,8 +151,6 @@ def test_a_database_that_refuses_is_a_sentence_at_once():
             (database.replace("/postgres", "/nowhere"), 'database "nowhere" does not exist'),
             (database.replace("+psycopg", "+pg8000"), "the Python package pg8000 is not installed"),
         ):
-            began = time.monotonic()
             with pytest.raises(RegistryError, match=sentence) as refused:
                 Store(wrong)
-            assert time.monotonic() - began < 10
             assert "wrong-one" not in str(refused.value) and "secret" not in str(refused.value)
