@@ -181,18 +181,8 @@ def prepare(
 @contextmanager
 def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
     """The folder to work in, alone. Where the work `resumes`, it has one name, and is kept."""
-    folder = final.with_name(f".{final.name}.{'parts' if resumes else uuid4().hex[:8]}")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        name = LOCK if resumes else f"{LOCK}.new"
-        with (folder / name).open("w") as lock:
-            if not _taken(lock):
-                raise DataError(
-                    str(final), "is being prepared by another process", "wait for it, or prepare in another folder"
-                )
-            if not resumes:
-                (folder / name).rename(folder / LOCK)  # only one that is locked is there for others to try
-                _clear(final, folder)
+        with _resumed(final) if resumes else _passing(final) as folder:
             yield folder
     except OSError as error:
         raise DataError(
@@ -200,9 +190,39 @@ def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
             f"cannot be written: {error.strerror or error}",
             "make room, or prepare in another folder",
         ) from error
-    finally:
-        if not resumes:
-            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _resumed(final: Path) -> Iterator[Path]:
+    folder = final.with_name(f".{final.name}.parts")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as lock:
+        if not _taken(lock):
+            raise DataError(
+                str(final), "is being prepared by another process", "wait for it, or prepare in another folder"
+            )
+        yield folder
+
+
+@contextmanager
+def _passing(final: Path) -> Iterator[Path]:
+    """A folder of this process's own, which ends with it."""
+    while True:
+        folder = final.with_name(f".{final.name}.{uuid4().hex[:8]}")
+        folder.mkdir(parents=True)
+        try:
+            lock = (folder / LOCK).open("w")
+        except FileNotFoundError:  # before it was locked another process has cleared it away
+            continue
+        with lock:
+            if not (_taken(lock) and (folder / LOCK).exists()):
+                continue
+            try:
+                _clear(final, folder)
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
 
 
 def _taken(lock: IO[str]) -> bool:
@@ -218,6 +238,8 @@ def _clear(final: Path, ours: Path) -> None:
     """Remove what processes have left that were killed."""
     for left in final.parent.iterdir():
         if left.name.startswith(f".{final.name}.") and not left.name.endswith(".parts") and left != ours:
+            with suppress(OSError):
+                left.rmdir()  # an empty one: not locked yet, or never
             with suppress(OSError), (left / LOCK).open("r+") as lock:
                 if _taken(lock):
                     shutil.rmtree(left)

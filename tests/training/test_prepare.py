@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -245,6 +246,18 @@ def test_two_at_once_make_one(tmp_path):
     assert Prepared.load(tmp_path / "prepared" / expected.folder.name).record == expected.record
 
 
+def test_whoever_looks_for_what_was_left_takes_nobody_s_folder(tmp_path):
+    def begin(number):
+        with training.prepare._unfinished(tmp_path / "final", resumes=False) as folder:
+            (folder / "mine").write_text(str(number))
+            time.sleep(0.001)
+            return (folder / "mine").read_text() == str(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(begin, range(600)))
+    assert list(tmp_path.iterdir()) == []
+
+
 # What cannot be prepared
 
 
@@ -362,8 +375,9 @@ if __name__ == "__main__":
 def test_what_a_killed_process_has_left_is_removed_and_what_another_one_works_on_is_not(tmp_path):
     dataset, folder = corpus(tmp_path, PAIRS), tmp_path / "prepared"
     ready = prepared(dataset, folder)
-    dead, alive = (folder / f".{ready.folder.name}.{name}" for name in ("deadbeef", "a11ce000"))
+    dead, young, alive = (folder / f".{ready.folder.name}.{name}" for name in ("deadbeef", "babe0000", "a11ce000"))
     shutil.rmtree(ready.folder)
+    young.mkdir()
     for left in (dead, alive):
         left.mkdir()
         (left / LOCK).touch()
