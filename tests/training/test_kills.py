@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
@@ -31,11 +32,13 @@ LOOK = 0.002  # seconds between two looks at the processor's clock
 
 @dataclass(frozen=True)
 class Ended:
-    """A process of the command: killed, or come to its end with this output; and its seconds of the processor."""
+    """A process of the command: killed, or come to its end with this output; its seconds of the processor, and after
+    how many of them a stage began."""
 
     killed: bool
     output: str
     seconds: float
+    began: dict[str, float]
 
 
 class Run:
@@ -60,11 +63,12 @@ class Run:
                 cwd=self.folder, env={**os.environ, "PYTHONPATH": str(Path.cwd()), "MARK": self.mark},
                 stdout=said, stderr=subprocess.STDOUT,
             )  # fmt: skip
-            seconds, killed = 0.0, False
+            seconds, killed, began = 0.0, False, {self.stage(): 0.0}
             while process.poll() is None:
                 with process.oneshot():
                     times = process.cpu_times()
                 seconds = max(seconds, times.user + times.system)
+                began.setdefault(self.stage(), seconds)
                 if until is not None and seconds >= until:
                     process.kill()
                     killed = process.wait() < 0
@@ -72,7 +76,7 @@ class Run:
             said.seek(0)
             output = said.read()
         assert killed or process.returncode == 0, output
-        return Ended(killed, output, seconds)
+        return Ended(killed, output, seconds, began)
 
     def check(self, expected: str) -> None:
         """What holds at any moment after a kill."""
@@ -151,15 +155,17 @@ def test_fifty_kills_lose_nothing_and_leave_nothing_half_made(tmp_path: Path, mo
 
     chance = random.Random(seed := random.randrange(1 << 32))
     print(f"seed {seed}")
-    moments = [(number + chance.random()) / KILLS for number in range(KILLS)]
-    early, moments = moments[:RUNS], moments[RUNS:]  # a run's first kill comes before there is a state
+    # A run's first kill comes while it starts, the second while it trains: neither stage is left to chance.
+    bounds = [undisturbed.began[stage] / undisturbed.seconds for stage in ("starting", "training", "finishing")]
+    aimed = [[chance.uniform(*span) for _ in range(RUNS)] for span in pairwise(bounds)]
+    moments = [(number + chance.random()) / (KILLS - 2 * RUNS) for number in range(KILLS - 2 * RUNS)]
     chance.shuffle(moments)
     stages, runs = [], 0
     while moments:
         run, kills = Run(tmp_path / f"run-{runs}"), 0
         runs += 1
         while kills < KILLS // RUNS and moments:
-            left = early if kills == 0 and early else moments
+            left = aimed[kills] if kills < len(aimed) and aimed[kills] else moments
             stage = run.stage()
             ended = run.go(left[-1] * (again if stage == "finishing" else undisturbed.seconds))
             if not ended.killed:
