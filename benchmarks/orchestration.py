@@ -3,7 +3,7 @@
     python -m benchmarks.orchestration [--rounds 3] [--updates 80] [--threads 1] [--save]
 
 Everything is a process of its own, in turns: the loop alone, on Ray with one worker, on Ray with MLflow; then one
-worker with 64 sentences a batch, and two with 128 together, on Ray, a thread each.
+worker with 64 sentences a batch, and two with 128 together, a thread each: without Ray and on Ray.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from benchmarks.peers import write_data
 from benchmarks.reporting import ROOT, Report, alone, median, say, table_number
 
 SENTENCES = 64  # a worker
-PARTS = ("sum", "update", "waiting")
 
 NOTES = (
     "The reference model of benchmarks/reference.yaml in bf16. Seconds an update and tokens a second are those that "
@@ -30,9 +29,10 @@ NOTES = (
     "the first thirty updates are left out. A figure is a run's mean, and of the rounds the median.",
     "*Cost* compares the same updates of the same data. *Gain* compares target tokens a second of two workers, one "
     "thread each, with one worker, one thread; 64 sentences a worker.",
-    "The sums of the gradients were timed in two processes without Ray, behind a barrier that takes the waiting for "
-    "the slower one out of them: as the loop has them (*exchange*), in memory that both see, and through gloo "
-    "(*all-reduce*).",
+    "Two workers without Ray are two processes under torch.distributed, which sum their gradients as the loop has it, "
+    "in memory that both see (*exchange*), or through gloo (*all-reduce*); the sum is timed behind a barrier that "
+    "takes the waiting for the slower one out of it. On Ray they sum in shared memory too, and share the machine with "
+    "Ray's own processes.",
 )
 
 
@@ -72,45 +72,36 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
     costs = [Run(how, how, asked.threads) for how in ("bare", "ray", "ray+mlflow")]
-    one = Run("one worker", "ray", 1, 1, SENTENCES)
-    two = Run("two workers", "ray", 1, 2, 2 * SENTENCES)
-    sums = [Run(how, how, 1, 2, 2 * SENTENCES) for how in ("exchange", "all-reduce")]
+    ones = {how: Run(f"{how}, one worker", how, 1, 1, SENTENCES) for how in ("bare", "ray")}
+    twos = {how: Run(f"{how}, two workers", how, 1, 2, 2 * SENTENCES) for how in ("exchange", "all-reduce", "ray")}
 
     records: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="orchestration-") as scratch:
         folder = Path(scratch)
         write_data.main(folder / "data")
         for _ in range(asked.rounds):
-            for each in [*costs, one, two]:
+            for each in [*costs, *ones.values(), *twos.values()]:
                 record = run(folder, each, asked.updates)
                 records[each.name].append(record)
                 say(f"{each.name}: {mean(record['tokens']):.0f} target tokens a second")
-            for each in sums:
-                record = run(folder, each, asked.updates)
-                records[each.name].append(record)
-                say(f"{each.name}: {1000 * record['sum']:.1f} ms of {1000 * record['update']:.1f}")
 
     def middle(each: Run, what: str) -> float:
         return median([mean(record[what]) for record in records[each.name]])
 
+    def row(each: Run, said: str) -> list[str]:
+        milliseconds = f"{1000 * middle(each, 'seconds'):.1f}"
+        return [f"{each.name}, {each.sentences} sentences", milliseconds, table_number(middle(each, "tokens")), said]
+
+    def parts(each: Run) -> str:
+        took, waiting = (median([record[what] for record in records[each.name]]) for what in ("sum", "waiting"))
+        return f"; sum {1000 * took:.1f} ms, waiting {1000 * waiting:.1f} ms"
+
     bare = middle(costs[0], "seconds")
-    rows = [
-        [f"{each.name}, 1 worker, {asked.threads} threads", f"{1000 * middle(each, 'seconds'):.1f}",
-         table_number(middle(each, "tokens")), f"cost {100 * (middle(each, 'seconds') / bare - 1):+.1f} %"]
-        for each in costs
-    ]  # fmt: skip
-    gain = middle(two, "tokens") / middle(one, "tokens")
-    rows += [
-        [f"ray, {each.name}, {each.sentences} sentences", f"{1000 * middle(each, 'seconds'):.1f}",
-         table_number(middle(each, "tokens")), f"gain x {gain:.2f}" if each is two else ""]
-        for each in (one, two)
-    ]  # fmt: skip
-    for each in sums:
-        took, update, waiting = (median([record[what] for record in records[each.name]]) for what in PARTS)
-        rows.append([
-            f"the sum by {each.name}", f"{1000 * took:.1f}", "",
-            f"{took / update:.1%} of an update of {1000 * update:.1f} ms; waiting {waiting / update:.1%}",
-        ])  # fmt: skip
+    rows = [row(each, f"cost {100 * (middle(each, 'seconds') / bare - 1):+.1f} %") for each in costs]
+    rows += [row(each, "") for each in ones.values()]
+    for how, each in twos.items():
+        gain = middle(each, "tokens") / middle(ones["ray" if how == "ray" else "bare"], "tokens")
+        rows.append(row(each, f"gain x {gain:.2f}{'' if how == 'ray' else parts(each)}"))
     Report(
         "orchestration",
         "Ray, MLflow and a second worker",

@@ -11,12 +11,14 @@ import argparse
 import json
 import multiprocessing
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import mean
 
 import torch
 from torch import Tensor
@@ -68,10 +70,9 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Exchange:
-    """Means over rank 0's updates, in seconds: the update; of it waiting for the other, and the sum itself."""
+class Exchange(Kept):
+    """That of rank 0; and in seconds, means over its updates, how long it waits for the other, and sums."""
 
-    update: float
     waiting: float
     sum: float
 
@@ -101,7 +102,6 @@ class TimedGroup(Group):
         self.updates, self.shares_memory = updates, shares_memory
         self.waiting: list[float] = []
         self.sums: list[float] = []
-        self.at: list[float] = []
 
     def buffer(self, count: int, device: torch.device) -> Tensor:
         return super().buffer(count, device) if self.shares_memory else torch.empty(count, device=device)
@@ -111,17 +111,11 @@ class TimedGroup(Group):
         torch.distributed.barrier()
         met = time.perf_counter()
         super().sum_(tensor)
-        self.at.append(time.perf_counter())
         self.waiting.append(met - begun)
-        self.sums.append(self.at[-1] - met)
+        self.sums.append(time.perf_counter() - met)
 
     def asked_to_stop(self) -> int:
-        return signal.SIGTERM if len(self.at) >= self.updates else 0
-
-    def seen(self) -> Exchange:
-        count = len(self.at) - WARM_UP
-        waiting, sums = sum(self.waiting[WARM_UP:]) / count, sum(self.sums[WARM_UP:]) / count
-        return Exchange((self.at[-1] - self.at[WARM_UP - 1]) / count, waiting, sums)
+        return signal.SIGTERM if len(self.sums) >= self.updates else 0
 
 
 def exchange(job: TrainingJob, updates: int, shares_memory: bool, output: Path) -> None:
@@ -144,10 +138,11 @@ def exchange_rank(rank: int, meeting: str, job: TrainingJob, updates: int, share
     torch.set_num_threads(1)
     keep_freed_memory()
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    workers = TimedGroup(updates, shares_memory)
-    train(job, workers)
+    workers, pace = TimedGroup(updates, shares_memory), Pace(sys.maxsize)
+    train(job, workers, [pace])
     if rank == 0:
-        output.write_text(json.dumps(asdict(workers.seen())))
+        record = Exchange(pace.seconds, pace.tokens, mean(workers.waiting[WARM_UP:]), mean(workers.sums[WARM_UP:]))
+        output.write_text(json.dumps(asdict(record)))
     torch.distributed.destroy_process_group()
 
 
