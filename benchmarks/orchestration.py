@@ -1,6 +1,6 @@
 """What Ray and MLflow cost over the bare loop, and what a second worker brings.
 
-    python -m benchmarks.orchestration [--rounds 3] [--updates 80] [--threads 1] [--save]
+    python -m benchmarks.orchestration [--rounds 3] [--updates 120] [--threads 1] [--save]
 
 Everything is a process of its own, in turns: the loop alone, on Ray with one worker, on Ray with MLflow; then one
 worker with 64 sentences a batch, and two with 128 together, a thread each: without Ray and on Ray.

@@ -58,7 +58,8 @@ StorageUri = Annotated[
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
 PRECISION_HELP = "What is computed in; bf16 is faster where the processor has such products."
-PrecisionName = Annotated[Literal["fp32", "bf16"], typer.Option("--precision", help=PRECISION_HELP)]
+PrecisionChoice = Literal["fp32", "bf16"]  # seq2seq.config's, without pydantic at every start of the command
+PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
 FontFile = Annotated[
     Path | None,
     typer.Option(

@@ -6,11 +6,11 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlinear.arguments import PRECISION_HELP, Tracking, number_range
+from interlinear.arguments import PRECISION_HELP, PrecisionChoice, Tracking, number_range
 from seq2seq.errors import CallError, RegistryError, ServiceError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def serve(
             help="cpu, cuda:0 or cuda:0,1: a process for each. cpu,cpu: two processes on the CPU.",
         ),
     ] = None,
-    precision: Annotated[Literal["fp32", "bf16"] | None, typer.Option(show_default="fp32", help=PRECISION_HELP)] = None,
+    precision: Annotated[PrecisionChoice | None, typer.Option(show_default="fp32", help=PRECISION_HELP)] = None,
     tracking: Tracking = None,
     cache: Annotated[
         Path | None,
