@@ -12,11 +12,10 @@ import http.client
 import statistics
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -29,31 +28,39 @@ from seq2seq.heap import keep_freed_memory
 from seq2seq.model import Model
 from service.settings import Settings
 
-T = TypeVar("T")
-
-PAUSE = 0.01  # seconds before each text that is sent alone
+ALONE, SERVICE = "search alone", "service"
+PAUSE = 0.01  # seconds before each text that is searched or sent alone
 
 NOTES = (
     "*Search alone*: the same table of slots, fed with the texts in their order as slots come free; no HTTP, no "
     "validation, no queue. *Service*: closed loop, twice as many callers as slots, one text a request. Explained: "
     "every answer with what each word looked at, in both.",
-    "*One at a time*: milliseconds a text; the difference is the median over the texts, each compared with itself. "
-    "Both sides come to each text after a pause: a processor that has waited is slower at first, whoever asks it.",
+    "*One at a time*: milliseconds a text, which is searched alone, then sent; the difference is the median over the "
+    "texts. Both come to it after a pause: a processor that has waited is slower at first, whoever asks it.",
     "With one thread for the mathematics the callers have a core of their own where there are two; with as many "
     "threads as cores they take from the service what they need, and that counts as overhead. Figures are medians over "
-    "the rounds. *Others*: the share of the processor that other programs used in the worst round.",
+    "the rounds.",
 )
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side, once: texts a second at saturation, plain and explained, and milliseconds for each text alone."""
+class Round:
+    """Texts a second at saturation, plain and explained; milliseconds for each text alone; others' share."""
 
-    plain: float
-    explained: float
-    single: list[float]
+    plain: dict[str, float]
+    explained: dict[str, float]
+    single: dict[str, list[float]]
     others: float
-    ready: float = 0.0  # seconds from its start until it was ready
+    ready: float  # seconds from the service's start until it was ready
+
+    def cost(self, what: str) -> float:
+        """The share of the rate that the service costs, of "plain" or "explained"."""
+        rates: dict[str, float] = getattr(self, what)
+        return 1 - rates[SERVICE] / rates[ALONE]
+
+    def added(self) -> float:
+        """Milliseconds that the service adds to a text alone, the median."""
+        return statistics.median(s - a for a, s in zip(self.single[ALONE], self.single[SERVICE], strict=True))
 
 
 def searched(generation: Generation, texts: Sequence[str], explain: bool) -> float:
@@ -70,35 +77,28 @@ def searched(generation: Generation, texts: Sequence[str], explain: bool) -> flo
     return time.perf_counter() - begun
 
 
-def paused(items: Sequence[T]) -> Iterator[T]:
-    """Each after a pause."""
-    for item in items:
-        time.sleep(PAUSE)
-        yield item
-
-
-def alone_in_process(bundle: Bundle[Model], texts: Sequence[str], asked: argparse.Namespace) -> Side:
+def one_round(bundle: Bundle[Model], texts: Sequence[str], asked: argparse.Namespace) -> Round:
     width = max(bundle.card.search.beam, Settings().beam)  # the service's table is as wide
     generation = Generation(bundle, slots=asked.slots, width=width)
-    many = list(islice(cycle(texts), asked.requests))
-    with alone() as disturbance:
-        searched(generation, many[: asked.slots], explain=True)  # warms up
-        plain, explained = (len(many) / searched(generation, many, explain) for explain in (False, True))
-        single = [1000 * searched(generation, [text], explain=False) for text in paused(texts[: asked.single])]
-    return Side(plain, explained, single, disturbance.share)
-
-
-def behind_http(texts: Sequence[str], asked: argparse.Namespace) -> Side:
     contestant = Contestant("service", "interlinear", str(asked.model), asked.threads, asked.slots)
     languages = languages_of(asked.model)
+    many = list(islice(cycle(texts), asked.requests))
+    single: dict[str, list[float]] = {ALONE: [], SERVICE: []}
     with alone() as disturbance, started(contestant) as server:
+        searched(generation, many[: asked.slots], explain=True)  # warms up
+        plain, explained = ({ALONE: len(many) / searched(generation, many, explain)} for explain in (False, True))
         bodies = [server.body(text, languages) for text in texts]
         explaining = [server.body(text, languages, explain=True) for text in texts]
         load(server, explaining, 2 * asked.slots, asked.requests // 4 + 1)  # warms up
-        plain, explained = (load(server, sent, 2 * asked.slots, asked.requests).rate for sent in (bodies, explaining))
+        plain[SERVICE] = load(server, bodies, 2 * asked.slots, asked.requests).rate
+        explained[SERVICE] = load(server, explaining, 2 * asked.slots, asked.requests).rate
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
-        single = [1000 * ask(connection, server, body)[0] for body in paused(bodies[: asked.single])]
-    return Side(plain, explained, single, disturbance.share, server.start_seconds)
+        for text, body in islice(zip(texts, bodies, strict=True), asked.single):
+            time.sleep(PAUSE)
+            single[ALONE].append(1000 * searched(generation, [text], explain=False))
+            time.sleep(PAUSE)
+            single[SERVICE].append(1000 * ask(connection, server, body)[0])
+    return Round(plain, explained, single, disturbance.share, server.start_seconds)
 
 
 def main() -> None:
@@ -115,43 +115,33 @@ def main() -> None:
     keep_freed_memory()  # as the service does
     torch.set_num_threads(asked.threads)
     texts, bundle = read_texts(asked.texts), seq2seq.load(asked.model)
-    sides: dict[str, list[Side]] = {"search alone": [], "service": []}
+    rounds = []
     for _ in range(asked.rounds):
-        sides["search alone"].append(alone_in_process(bundle, texts, asked))
-        sides["service"].append(behind_http(texts, asked))
-        for name, ran in sides.items():
-            one = ran[-1]
-            say(f"{name}: {one.plain:.1f} texts/s, explained {one.explained:.1f}; one {median(one.single):.1f} ms")
+        rounds.append(one := one_round(bundle, texts, asked))
+        say(
+            f"cost {one.cost('plain'):.1%}, explained {one.cost('explained'):.1%}; "
+            f"a text alone {median(one.single[ALONE]):.1f} ms, +{one.added():.2f}"
+        )
     rows = [
         [
             name,
-            table_number(median([one.plain for one in ran])),
-            table_number(median([one.explained for one in ran])),
-            f"{median([median(one.single) for one in ran]):.1f}",
-            f"{max(one.others for one in ran):.0%}",
+            table_number(median([one.plain[name] for one in rounds])),
+            table_number(median([one.explained[name] for one in rounds])),
+            f"{median([median(one.single[name]) for one in rounds]):.1f}",
         ]
-        for name, ran in sides.items()
+        for name in (ALONE, SERVICE)
     ]
-
-    def cost(what: str) -> str:
-        ratios = [
-            getattr(s, what) / getattr(a, what) for a, s in zip(sides["search alone"], sides["service"], strict=True)
-        ]
-        return f"{1 - median(ratios):.1%}"
-
-    added = [
-        statistics.median(s - a for a, s in zip(one.single, other.single, strict=True))
-        for one, other in zip(sides["search alone"], sides["service"], strict=True)
-    ]
-    rows.append(["cost", cost("plain"), cost("explained"), f"+{median(added):.2f}", ""])
-    ready = f"From its start until it was ready: {median([one.ready for one in sides['service']]):.1f} s."
+    costs = [f"{median([one.cost(what) for one in rounds]):.1%}" for what in ("plain", "explained")]
+    rows.append(["cost", *costs, f"+{median([one.added() for one in rounds]):.2f}"])
+    ready = f"From its start until it was ready: {median([one.ready for one in rounds]):.1f} s."
+    others = f"Other programs used at most {max(one.others for one in rounds):.0%} of the processor in a round."
     Report(
         "serving_overhead",
         f"The service over the search alone, {asked.threads} thread(s)",
-        ["", "texts/s", "texts/s, explained", "one at a time, ms", "others"],
+        ["", "texts/s", "texts/s, explained", "one at a time, ms"],
         rows,
-        (ready, *NOTES),
-        {name: [asdict(one) for one in ran] for name, ran in sides.items()},
+        (ready, *NOTES, others),
+        {"rounds": [asdict(one) for one in rounds]},
     ).publish(asked.save)
 
 

@@ -60,11 +60,11 @@ class Ensemble(nn.Module):
             for i, (member, own) in enumerate(zip(self.models, self.memories(memory), strict=True))
         ]
         states, readouts, looks = zip(*steps, strict=True)
-        return side_by_side(states), torch.cat(readouts, -1), Looks.mean(looks)
+        return side_by_side(states), torch.cat(readouts, -1), Looks({}, members=looks)
 
     def log_probabilities(self, readout: Tensor) -> Tensor:
         """(..., R) -> the log of the mean probability over the vocabulary (..., V), in fp32 or better."""
-        own = readout.split([member.config.readout_size for member in self.models], -1)
+        own = self.readouts(readout)
         logs = [member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)]
         return torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
 
@@ -72,6 +72,16 @@ class Ensemble(nn.Module):
         """The mean of what the members look at, by forced decoding; `vocabulary` is for each, as in `Model.looks`."""
         each = zip(self.models, self.memories(memory), strict=True)
         return Looks.mean([member.looks(own, target_BKL, vocabulary) for member, own in each])
+
+    def explained(self, memory: Memory, readout: Tensor, looks: Looks) -> Looks:
+        """The mean of what the members looked at in steps, with what `Model.explained` adds to each."""
+        each = zip(self.models, self.memories(memory), self.readouts(readout), looks.members, strict=True)
+        return Looks.mean([member.explained(own, part, seen) for member, own, part, seen in each])
+
+    def readouts(self, readout: Tensor) -> Sequence[Tensor]:
+        """Each member's own."""
+        own: Sequence[Tensor] = readout.split([member.config.readout_size for member in self.models], -1)
+        return own
 
     def memories(self, memory: Memory) -> list[Memory]:
         """Each member's own."""

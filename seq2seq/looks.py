@@ -1,11 +1,13 @@
 """What the decoder looked at, by name; and the explanation of an output, which people and programs read."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
+
+from seq2seq.memory import fit
 
 
 @dataclass(frozen=True)
@@ -18,32 +20,52 @@ class Looks:
     fertility: by source what linguistic coverage predicts of every position, (B, T): the same at every step.
     between: by source, and `sentinel`, what it weighs in all, (...); empty where no softmax goes over sources. With a
         flat combination a source's weights sum to this.
+    members: of several models that write together, what each of them looked at, until `mean` makes one of it.
     """
 
     weights: dict[tuple[str, str], Tensor]
     gates: tuple[Tensor, ...] = ()
     fertility: dict[str, Tensor] = field(default_factory=dict)
     between: dict[str, Tensor] = field(default_factory=dict)
+    members: tuple["Looks", ...] = ()
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Looks":
+        """The same change to every tensor that has an axis of hypotheses."""
+        return self.zipped([self], lambda tensors: change(tensors[0]))
+
+    @staticmethod
+    def zipped(several: Sequence["Looks"], join: Callable[[list[Tensor]], Tensor]) -> "Looks":
+        """Looks of the same kinds as one: every tensor that has an axis of hypotheses is joined with its like."""
+        first = several[0]
+        return Looks(
+            {name: join([look.weights[name] for look in several]) for name in first.weights},
+            tuple(join(list(layer)) for layer in zip(*(look.gates for look in several), strict=True)),
+            first.fertility,
+            {name: join([look.between[name] for look in several]) for name in first.between},
+            tuple(Looks.zipped(one, join) for one in zip(*(look.members for look in several), strict=True)),
+        )
 
     @staticmethod
     def stack(steps: Sequence["Looks"]) -> "Looks":
         """The looks of successive steps, with an axis for the steps after (B, K)."""
-        first = steps[0]
-        return Looks(
-            {name: torch.stack([look.weights[name] for look in steps], 2) for name in first.weights},
-            tuple(torch.stack(layer, 2) for layer in zip(*(look.gates for look in steps), strict=True)),
-            first.fertility,
-            {name: torch.stack([look.between[name] for look in steps], 2) for name in first.between},
+        return Looks.zipped(steps, lambda tensors: torch.stack(tensors, 2))
+
+    def resize(self, capacity: Mapping[str, int]) -> "Looks":
+        """Weights over so many positions of each source: padding is added or cut at the end."""
+        return replace(
+            self,
+            weights={(s, kind): fit(w, w.dim() - 1, capacity[s], 0.0) for (s, kind), w in self.weights.items()},
+            members=tuple(member.resize(capacity) for member in self.members),
         )
+
+    def at(self, row: int, hypothesis: int) -> "Looks":
+        """The looks of one hypothesis, without its two axes."""
+        return self.map(lambda tensor: tensor[row, hypothesis])
 
     def pick(self, row: int, hypotheses: int) -> "Looks":
         """The looks of one sentence's first hypotheses, (1, n, ...)."""
-        return Looks(
-            {name: weights[row : row + 1, :hypotheses] for name, weights in self.weights.items()},
-            tuple(gate[row : row + 1, :hypotheses] for gate in self.gates),
-            {source: fertility[row : row + 1] for source, fertility in self.fertility.items()},
-            {name: weight[row : row + 1, :hypotheses] for name, weight in self.between.items()},
-        )
+        picked = self.map(lambda tensor: tensor[row : row + 1, :hypotheses])
+        return replace(picked, fertility={source: f[row : row + 1] for source, f in self.fertility.items()})
 
     @staticmethod
     def mean(several: Sequence["Looks"]) -> "Looks":
@@ -62,6 +84,8 @@ class Looks:
     @property
     def attention(self) -> Tensor:
         """The first source's attention, (..., T)."""
+        if self.members:
+            return torch.stack([member.attention for member in self.members]).mean(0)
         return next(weights for (_, kind), weights in self.weights.items() if kind == "attention")
 
     @property
@@ -150,8 +174,8 @@ def explain(
 
     A target word is aligned to the source word with the largest weight in `by`, or in the best matrix there is.
     """
-    chosen = matrices[by or best_of(matrices)] if matrices else ()
-    links = [(int(row.argmax()), j) for j, row in enumerate(chosen) if row.numel() and float(row.max()) > 0]
+    chosen = matrices[by or best_of(matrices)].tolist() if matrices else ()
+    links = [(row.index(max(row)), j) for j, row in enumerate(chosen) if row and max(row) > 0]
     return Explanation(
         source=list(source),
         target=list(target),
@@ -166,7 +190,7 @@ def explain(
 
 def rounded(matrices: dict[str, Tensor]) -> dict[str, list[list[float]]]:
     """Matrices as they are written."""
-    return {name: [[round(float(w), 4) for w in row] for row in matrix] for name, matrix in matrices.items()}
+    return {name: [[round(w, 4) for w in row] for row in matrix.tolist()] for name, matrix in matrices.items()}
 
 
 def by_words(
@@ -207,10 +231,9 @@ def sums(values_T: Tensor, source: Sequence[tuple[int, int]], words: Sequence[tu
 
 def membership(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
     """(pieces, words): 1 where a piece has a character of the word (of the first such word only)."""
-    member = like.new_zeros(len(pieces), len(words))
-    for i, (start, end) in enumerate(pieces):
-        for j, (first, last) in enumerate(words):
-            if start < last and first < end:
-                member[i, j] = 1
-                break
-    return member
+    found = [
+        next((j for j, (first, last) in enumerate(words) if start < last and first < end), None)
+        for start, end in pieces
+    ]
+    member = [[float(j == one) for j in range(len(words))] for one in found]
+    return like.new_tensor(member).view(len(pieces), len(words))  # a view, for where there are no words

@@ -107,21 +107,21 @@ class Model(nn.Module):
     def teacher_forced(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, Looks]:
         """Readouts (B, K, L, R) and looks at every position of K targets a sentence, given the words before it."""
         readouts_BKLR, looks = self.unroll(memory, target_BKL)
-        stacked = Looks.stack(looks)
-        if self.config.coverage == "linguistic":
-            views = {view.source: view for name, view in memory.views.items() if name.endswith(f".{STATES}")}
-            stacked = replace(stacked, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
-        return readouts_BKLR, stacked
+        return readouts_BKLR, self.with_fertility(memory, Looks.stack(looks))
 
     def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
-        """What targets look at, by forced decoding; with the alignment module also kind `uam`: q_j of the source's own
-        tokens, each at its place, and of several at the one with the most attention (divided among equals). A row sums
-        to what q_j gives to the source's tokens, at most 1.
+        """What targets look at, by forced decoding, with all that `explained` adds."""
+        return self.explained(memory, *self.teacher_forced(memory, target_BKL), vocabulary)
+
+    def explained(self, memory: Memory, readouts_BKLR: Tensor, looks: Looks, vocabulary: bool = False) -> Looks:
+        """The looks of steps with what only explanations need: with linguistic coverage the fertilities; with the
+        alignment module kind `uam`: q_j of the source's own tokens, each at its place, and of several at the one with
+        the most attention (divided among equals). A row sums to what q_j gives to the source's tokens, at most 1.
 
         `vocabulary`: only of the token that q_j is largest for in the whole source vocabulary; a row is 0 where the
         source does not have that token.
         """
-        readouts_BKLR, looks = self.teacher_forced(memory, target_BKL)
+        looks = self.with_fertility(memory, looks)
         log_q = self.heads(readouts_BKLR)
         if log_q is None:
             return looks
@@ -136,6 +136,13 @@ class Model(nn.Module):
         places_BKLV = torch.zeros_like(log_q).scatter_add(-1, index_BKLT, there_BKLT)
         uam_BKLT = q_BKLT * there_BKLT / places_BKLV.gather(-1, index_BKLT)
         return replace(looks, weights=looks.weights | {(self.source, "uam"): uam_BKLT})
+
+    def with_fertility(self, memory: Memory, looks: Looks) -> Looks:
+        """With linguistic coverage: what it expects of every source position."""
+        if self.config.coverage != "linguistic":
+            return looks
+        views = {view.source: view for name, view in memory.views.items() if name.endswith(f".{STATES}")}
+        return replace(looks, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
 
     def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[Looks]]:
         """Readouts (B, K, L, R), and the looks of each step."""

@@ -139,6 +139,15 @@ class Rows:
         )
 
 
+@dataclass(frozen=True)
+class Record:
+    """What a step looked at and read out, kept for explanations; `rows` says by key which row a sentence had then."""
+
+    rows: dict[Hashable, int]
+    looks: Looks  # (N, K, ...)
+    readout_NKR: Tensor
+
+
 class SlotTable:
     """A beam search that sentences enter and leave at any step.
 
@@ -154,6 +163,8 @@ class SlotTable:
         self.rows: Rows | None = None
         self.watch = 1 if self.device.type == "cpu" else 4  # steps between looks of the host at the device
         self.clock = 0
+        self.admitted: dict[Hashable, int] = {}  # the clock when a sentence came whose looks are wanted
+        self.records: dict[int, Record] = {}  # by the clock, as far back as such a sentence needs them
 
     @property
     def live(self) -> int:
@@ -181,6 +192,7 @@ class SlotTable:
             memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
         self.memory, self.rows = memory, rows
         self.waiting.extend(waiting)
+        self.admitted.update({one.key: self.clock for one in waiting if one.looks})
 
     @torch.inference_mode()
     def step(self) -> None:
@@ -190,6 +202,8 @@ class SlotTable:
         self.clock += 1
         rows, memory = self.rows, self.memory
         state, readout, looks = self.model.step(memory, rows.state, rows.token_NK)
+        if self.admitted:
+            self.records[self.clock] = Record({one.key: i for i, one in enumerate(self.waiting)}, looks, readout)
         log_NKV = self.model.log_probabilities(readout)
         log_NKV[..., PAD] = log_NKV[..., BEGIN] = -torch.inf
         end_NK = log_NKV[..., END].clone()
@@ -242,10 +256,14 @@ class SlotTable:
             return []
         chosen = torch.tensor(done, device=self.device)
         gone = self.rows.map(lambda tensor: tensor.index_select(0, chosen))
-        hypotheses = read(gone, [self.waiting[i].options.n_best for i in done])
-        looks = self._looks(self.memory, list(zip(done, hypotheses, strict=True)))
+        ends = read(gone, [self.waiting[i].options.n_best for i in done])
         finished = [
-            Finished(self.waiting[i].key, found, looks.get(i)) for i, found in zip(done, hypotheses, strict=True)
+            Finished(
+                self.waiting[i].key,
+                [hypothesis for hypothesis, _ in found],
+                self._looks(i, [path for _, path in found]) if self.waiting[i].looks else None,
+            )
+            for i, found in zip(done, ends, strict=True)
         ]
         self._keep([i for i in range(self.live) if i not in set(done)])
         return finished
@@ -265,12 +283,10 @@ class SlotTable:
         )
         found: dict[Hashable, list[int]] = {}
         for row, key in enumerate(asked):
-            possible = [
-                trace(written[row], parent[row], at, lengths[row]) for at, s in enumerate(scores[row]) if s > -torch.inf
-            ]
+            ends = [(at, lengths[row]) for at, score in enumerate(scores[row]) if score > -torch.inf]
             if final[row] > -torch.inf:
-                possible.append(trace(written[row], parent[row], starts[row], ended[row]))
-            found[key] = beginning(possible)
+                ends.append((starts[row], ended[row]))
+            found[key] = beginning([words(written[row], trace(parent[row], *end)) for end in ends])
         return found
 
     @torch.inference_mode()
@@ -283,6 +299,9 @@ class SlotTable:
         if len(rows) == self.live:
             return
         self.waiting = [self.waiting[i] for i in rows]
+        self.admitted = {one.key: self.admitted[one.key] for one in self.waiting if one.looks}
+        first = min(self.admitted.values(), default=self.clock)
+        self.records = {clock: record for clock, record in self.records.items() if clock > first}
         if not rows or self.rows is None or self.memory is None:
             self.rows = self.memory = None
             return
@@ -353,21 +372,25 @@ class SlotTable:
         beaten_N = (wanted_N > -torch.inf) & (wanted_N >= bound_N)
         return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | beaten_N
 
-    def _looks(self, memory: Memory, found: Sequence[tuple[int, list[Hypothesis]]]) -> dict[int, Looks]:
-        """What the hypotheses of these rows looked at, by one batched forced pass; by row, each (1, n, L, T)."""
-        asked = [(i, hypotheses) for i, hypotheses in found if self.waiting[i].looks]
-        if not asked:
-            return {}
-        index = torch.tensor([i for i, _ in asked], device=self.device)
-        width = max(len(hypotheses) for _, hypotheses in asked)
-        longest = max(len(h.ids) for _, hypotheses in asked for h in hypotheses) + 1
-        target_BKL = torch.full((len(asked), width, longest), PAD, device=self.device)
-        for row, (_, hypotheses) in enumerate(asked):
-            for k, hypothesis in enumerate(hypotheses):
-                ids = torch.tensor([*hypothesis.ids, END], device=self.device)
-                target_BKL[row, k, : len(ids)] = ids
-        looks = self.model.looks(memory.map(lambda tensor: tensor.index_select(0, index)), target_BKL)
-        return {i: looks.pick(row, len(hypotheses)) for row, (i, hypotheses) in enumerate(asked)}
+    def _looks(self, row: int, paths: Sequence[list[int]]) -> Looks | None:
+        """What the hypotheses of a row looked at, (1, n, L, ...): read from the steps along their paths."""
+        assert self.memory is not None
+        if not paths:
+            return None
+        key, longest = self.waiting[row].key, max(len(path) for path in paths)
+        first, capacity = self.admitted[key] + 1, self.memory.capacity
+        looks, readouts = [], []
+        for path in paths:
+            steps = [min(step, len(path) - 1) for step in range(longest)]  # behind a shorter one's end: its last again
+            records = [self.records[first + step] for step in steps]
+            places = [(record.rows[key], path[step]) for record, step in zip(records, steps, strict=True)]
+            seen = [record.looks.at(*place).resize(capacity) for record, place in zip(records, places, strict=True)]
+            read_out = [record.readout_NKR[place] for record, place in zip(records, places, strict=True)]
+            looks.append(Looks.zipped(seen, torch.stack))
+            readouts.append(torch.stack(read_out))
+        own = self.memory.map(lambda tensor: tensor[row : row + 1])
+        together = Looks.zipped(looks, lambda tensors: torch.stack(tensors)[None])
+        return self.model.explained(own, torch.stack(readouts)[None], together)
 
 
 def bucket(positions: int) -> int:
@@ -421,20 +444,20 @@ def rank(rows: Rows, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> Rows:
     )
 
 
-def read(rows: Rows, n_best: Sequence[int]) -> list[list[Hypothesis]]:
-    """Follow the back-pointers of every row's best ends, on the host."""
+def read(rows: Rows, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
+    """Every row's best ends, and the path of each; the back-pointers are followed on the host."""
     written, parent = rows.written_NKL.tolist(), rows.parent_NKL.tolist()
     final, logs = rows.final_NK.tolist(), rows.final_log_NK.tolist()
     lengths, starts = rows.final_at_NK.tolist(), rows.final_from_NK.tolist()
-    found: list[list[Hypothesis]] = []
+    found: list[list[tuple[Hypothesis, list[int]]]] = []
     for row, wanted in enumerate(n_best):
-        hypotheses = []
+        ends = []
         for k in range(wanted):
             if final[row][k] == -torch.inf:
                 break
-            ids = trace(written[row], parent[row], starts[row][k], lengths[row][k])
-            hypotheses.append(Hypothesis(ids, final[row][k], logs[row][k]))
-        found.append(hypotheses)
+            path = trace(parent[row], starts[row][k], lengths[row][k])
+            ends.append((Hypothesis(words(written[row], path), final[row][k], logs[row][k]), path))
+        found.append(ends)
     return found
 
 
@@ -448,10 +471,14 @@ def beginning(several: Sequence[list[int]]) -> list[int]:
     return several[0][:shared] if several else []
 
 
-def trace(written: list[list[int]], parent: list[list[int]], at: int, length: int) -> list[int]:
-    """The words of one hypothesis, by its back-pointers."""
-    ids = []
+def trace(parent: list[list[int]], at: int, length: int) -> list[int]:
+    """The path of the hypothesis `at` that has so many words: which one it was before each word, and after the last."""
+    path = [at]
     for position in range(length - 1, -1, -1):
-        ids.append(written[at][position])
-        at = parent[at][position]
-    return ids[::-1]
+        path.append(parent[path[-1]][position])
+    return path[::-1]
+
+
+def words(written: list[list[int]], path: list[int]) -> list[int]:
+    """The words along a path."""
+    return [written[k][position] for position, k in enumerate(path[1:])]

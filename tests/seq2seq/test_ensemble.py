@@ -17,7 +17,7 @@ from seq2seq.generation import Generation, Request
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
 from tests.seq2seq.systems import ALL, model_of
-from tests.seq2seq.test_search import OPTIONS, SENTENCE, run
+from tests.seq2seq.test_search import OPTIONS, SENTENCE, compare_with_forced, run
 
 MIXED = ("rnnsearch", "contextual_gates", "interactive_attention", "coverage_neural", "uam")
 
@@ -61,7 +61,7 @@ def test_probabilities_and_looks_are_the_members_means() -> None:
             p = p + torch.exp(member.log_probabilities(own)) / len(members)
             attention = attention + seen.weights["source", "attention"] / len(members)
         torch.testing.assert_close(torch.exp(together.log_probabilities(readout)), p, rtol=0, atol=1e-12)
-        torch.testing.assert_close(looks.weights["source", "attention"], attention, rtol=0, atol=1e-12)
+        torch.testing.assert_close(looks.attention, attention, rtol=0, atol=1e-12)
         token = target[:, i : i + 1]
 
 
@@ -96,6 +96,13 @@ def test_what_is_beside_a_sentence_changes_nothing(waiting) -> None:
             found.looks.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1],
             alone.looks.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1], rtol=0, atol=1e-9,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("systems", [("uam", "uam"), ("contextual_gates", "coverage_linguistic"), MIXED])
+@settings(max_examples=5)
+@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+def test_looks_are_those_of_forced_decoding(systems: tuple[str, ...], waiting) -> None:
+    compare_with_forced(ensemble(*systems), waiting)
 
 
 def test_it_explains_itself_by_what_all_members_have() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.batch import collate
+from seq2seq.ensemble import Predictor
 from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
 from seq2seq.text import END
 from tests.seq2seq.systems import ALL, model_of
@@ -67,6 +68,34 @@ def test_what_is_beside_a_sentence_changes_nothing(
                     theirs_looks[:, : len(ids) + 1], ours_looks[0, k, :steps, : len(ids) + 1], rtol=0, atol=1e-9
                 )
                 assert (theirs_looks[:, len(ids) + 1 :] == 0).all()
+
+
+def compare_with_forced(model: Predictor, waiting: list[tuple[list[int], SearchOptions, int]]) -> None:
+    """What a search says that its outputs looked at, and what they look at where they are forced."""
+    table = SlotTable(model, 6)
+    for (ids, _, _), found in zip(waiting, run(table, waiting, looks=True), strict=True):
+        assert found.looks is not None
+        memory = model.encode(collate({"source": [ids]}))
+        for k, hypothesis in enumerate(found.hypotheses):
+            forced, steps = model.looks(memory, torch.tensor([[[*hypothesis.ids, END]]])), len(hypothesis.ids) + 1
+            there = found.looks.map(lambda tensor, k=k, steps=steps: tensor[:, k : k + 1, :steps])
+            ours, theirs = there.matrices("source"), forced.matrices("source")
+            assert list(ours) == list(theirs)
+            for kind, weights in theirs.items():
+                torch.testing.assert_close(ours[kind][..., : len(ids) + 1], weights, rtol=0, atol=1e-9)
+                assert not ours[kind][..., len(ids) + 1 :].any()
+            for own, gate in zip(there.gates, forced.gates, strict=True):
+                torch.testing.assert_close(own, gate, rtol=0, atol=1e-9)
+            for source, fertility in forced.fertility.items():
+                torch.testing.assert_close(there.fertility[source][:, : len(ids) + 1], fertility, rtol=0, atol=1e-9)
+    assert not table.records and not table.admitted  # nothing is kept that nobody asks for any more
+
+
+@pytest.mark.parametrize("system", ALL)
+@settings(max_examples=5)
+@given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
+def test_looks_are_those_of_forced_decoding(system: str, waiting: list[tuple[list[int], SearchOptions, int]]) -> None:
+    compare_with_forced(model_of(system), waiting)
 
 
 @pytest.mark.parametrize("system", ALL)
