@@ -365,6 +365,7 @@ class Training:
         if not saved:
             self.save()
         self.settle()
+        self.workers.gather(None)  # nobody leaves before all is written: who leaves may clear what nodes have in common
         self.tell("finished", outcome)
         return outcome
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
+from torch import multiprocessing
 
 import seq2seq
 from seq2seq.errors import DamagedError, StorageError, TrainingError
@@ -23,6 +25,7 @@ from tests.s3 import S3Server, s3_server
 from tests.training.test_cluster import Heard
 from tests.training.test_loop import Impatient, Notes
 from tests.training.toy import SETTINGS, write_corpus
+from training import workers
 from training.cluster import Group, train_on_ray
 from training.copies import Copies, whole_states
 from training.delivery import deliver, find, leave, receive
@@ -220,6 +223,31 @@ def test_a_state_that_waits_gives_way_to_a_newer_one_and_weights_do_not(tmp_path
     assert [name for name in there if name.startswith("state-")] == ["state-5"]
     assert [name for name in there if name.startswith("epoch-")] == ["epoch-0005"]  # whose state is there
     assert not copies.needs(job.run / "checkpoints/state-5")
+
+
+def leaver(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, bool, bool]]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{meeting}", world_size=2, rank=rank)
+    outcome = train(job, workers.Group())
+    assert job.stored and outcome.bundle
+    stored = Storage(job.stored.uri).manifest(f"runs/{job.name}/bundle") is not None
+    answers.put((rank, outcome.bundle.is_dir(), stored))
+    torch.distributed.destroy_process_group()
+
+
+def test_no_worker_leaves_before_the_bundle_is_on_the_storage(tmp_path: Path) -> None:
+    """A worker that leaves clears its node's cache, which may be another node's too: containers with one volume."""
+    job = stored_job(tmp_path / "here", disk(tmp_path))
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[tuple[int, bool, bool]] = context.Queue()
+    meeting = str(tmp_path / "meeting")
+    processes = [context.Process(target=leaver, args=(rank, meeting, job, answers)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    left = [answers.get(timeout=90) for _ in processes]
+    for process in processes:
+        process.join(30)
+    assert sorted(left) == [(0, True, True), (1, True, True)]
 
 
 def test_a_node_fetches_once_what_several_workers_ask_for(tmp_path: Path) -> None:
