@@ -201,7 +201,9 @@ def _check_machine() -> None:
         raise CallError("stack-up", "namespaces and other users' processes need root", "say it as root")
     wanted = {package for tool, package in _TOOLS.items() if not shutil.which(tool)}
     if wanted:
-        raise CallError("stack-up", "programs are missing here", f"install them: apt-get install {' '.join(sorted(wanted))}")
+        raise CallError(
+            "stack-up", "programs are missing here", f"install them: apt-get install {' '.join(sorted(wanted))}"
+        )
 
 
 def stack() -> Stack:
