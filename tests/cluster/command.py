@@ -22,9 +22,8 @@ from training.storage import Storage
 STEP = re.compile(r"step ([\d,]+)/")
 ONWARDS = re.compile(r"going on after update ([\d,]+)")
 SAVED = 2.0  # seconds between two states
-LONG = (
-    "training.epochs=6", "training.patience=100", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}",
-)  # fmt: skip
+EPOCH = re.compile(r"epoch \d+  loss")
+PATIENT = ("training.patience=1000000", "training.batch_tokens=200", f"training.save_minutes={SAVED / 60}")
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,15 @@ class Training:
         host: Host,
         run: str,
         *more: str,
-        settings: tuple[str, ...] = LONG,
+        settings: tuple[str, ...] = (),
+        seconds: float = 25.0,
         address: str | None = None,
         storage: Storage | None = None,
         **environment: str,
     ) -> None:
-        given = [word for setting in (*SETTINGS, *settings) for word in ("--set", setting)]
+        """It trains for as many epochs as one worker needs so many `seconds` for."""
+        epochs = f"training.epochs={max(12, round(seconds / host.epoch_seconds))}"
+        given = [word for one in (*SETTINGS, *PATIENT, epochs, *settings) for word in ("--set", one)]
         if address:
             given += ["--address", f"{address}:{PORT}"]
         if storage:
@@ -102,6 +104,11 @@ class Training:
         return [
             (number(match[1]), line.at) for line in self.said if line.at > since and (match := STEP.search(line.text))
         ]
+
+    def epoch_seconds(self) -> float:
+        """What an epoch has taken, the first left out."""
+        ends = [line.at for line in self.said if EPOCH.search(line.text)]
+        return (ends[-1] - ends[0]) / (len(ends) - 1)
 
     def until(self, what: Callable[[], object], seconds: float, why: str) -> None:
         """Wait until something is so while it runs; else fail with what it said."""

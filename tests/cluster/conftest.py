@@ -120,6 +120,11 @@ def hosts() -> Iterator[Hosts]:
         pytest.skip(why)
     with network() as hosts:
         write_corpus(hosts.folder, 2400)
+        host = hosts.add()
+        with Training(host, "pace", "--no-ray", seconds=4.0) as training:
+            training.weights()
+            hosts.epoch_seconds = training.epoch_seconds()
+        host.kill()
         yield hosts
 
 

@@ -60,11 +60,14 @@ def wait_until(what: Callable[[], object], seconds: float, why: str) -> None:
 
 @dataclass
 class Host:
-    """One of the hosts. `folder` has its Ray node's files; with a disk of its own, that is beside its token."""
+    """One of the hosts. `folder` has its Ray node's files; with a disk of its own, that is beside its token.
+
+    `epoch_seconds` is what an epoch of the toy training takes one worker here."""
 
     number: int
     folder: Path
     token: Path
+    epoch_seconds: float
     own_disk: bool = False
     first: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
@@ -181,12 +184,13 @@ class Hosts:
     """The bridge and what is on it."""
 
     folder: Path
+    epoch_seconds: float = 1.0
     hosts: list[Host] = field(default_factory=list)
 
     def add(self, own_disk: bool = False) -> Host:
         """One more host."""
         number = len(self.hosts) + 1
-        host = Host(number, self.folder / f"h{number}", self.folder / "token", own_disk)
+        host = Host(number, self.folder / f"h{number}", self.folder / "token", self.epoch_seconds, own_disk)
         self.hosts.append(host)
         host.start()
         return host

@@ -8,7 +8,7 @@ import torch
 import seq2seq
 from seq2seq.bundle import Bundle
 from seq2seq.model import Model
-from tests.cluster.command import LONG, Training
+from tests.cluster.command import Training
 from tests.cluster.conftest import Cluster, note
 from tests.cluster.hosts import Hosts
 from tests.s3 import S3Server
@@ -17,7 +17,8 @@ from training.storage import Storage
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 # Dropout's random numbers depend on the rank; without it any number of workers computes the same, but for rounding.
-SAME = (*LONG, "model.dropout=0", "training.epochs=20")
+SAME = ("model.dropout=0",)
+SECONDS = 90.0  # a node has to join, and be lost, before it ends
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def alone(hosts: Hosts) -> tuple[str, Bundle[Model]]:
     """The last state and the bundle of one worker whom nobody joined."""
     host = hosts.add()
     try:
-        with Training(host, "alone", "--no-ray", settings=SAME) as training:
+        with Training(host, "alone", "--no-ray", settings=SAME, seconds=SECONDS) as training:
             training.weights(900)
             return training.states()[-1], seq2seq.load(training.folder / "bundle")
     finally:
@@ -36,7 +37,7 @@ def grow_and_shrink(cluster: Cluster, alone: tuple[str, Bundle[Model]], storage:
     """A node joins one with a worker, and is lost again; the updates are those of one worker."""
     cluster.has(1)
     kept = ", `--storage`" if storage else ""
-    settings = {"settings": SAME, "storage": storage, "INTERLINEAR_RESIZE_SECONDS": "5"}
+    settings = {"settings": SAME, "seconds": SECONDS, "storage": storage, "INTERLINEAR_RESIZE_SECONDS": "5"}
     with cluster.train("elastic", "--workers", "1:3", **settings) as training:
         training.until_states(1)
         began = time.monotonic()
