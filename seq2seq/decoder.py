@@ -325,7 +325,7 @@ class Decoder(nn.Module):
         """Readouts (B, K, L, R) of every step over known words, and the looks of each."""
         hypotheses, steps = words_BKLE.shape[1], words_BKLE.shape[2]
         state = repeat(self.start(memory), hypotheses)
-        words_LBKE = words_BKLE.movedim(2, 0)
+        words_LBKE = words_BKLE.movedim(2, 0).contiguous()  # else torch may copy the weights for every word of it
         unrolled = Unrolled(self.spread(self.given(words_LBKE), words_LBKE.shape[:-1]))
         seen = []
         for t in range(steps):

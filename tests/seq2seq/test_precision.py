@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from seq2seq.batch import collate
 from seq2seq.search import SearchOptions, SlotTable, Waiting
@@ -25,6 +26,21 @@ def test_an_update_under_autocast(system: str) -> None:
     assert loss.objective.item() == pytest.approx(whole.item(), rel=0.05)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
+
+
+@pytest.mark.parametrize("system", ALL)
+def test_a_dev_set_is_judged_without_a_copy_of_the_weights_for_every_word(system: str) -> None:
+    """torch makes a product for every word, each with weights of its own, of words that do not lie side by side."""
+    model = copy.deepcopy(model_of(system)).float().eval()
+    batch = collate({"source": [[5, 6, 7]] * 5}, [[6, 7, 5, 4, 6, 7]] * 5)
+    with (
+        torch.inference_mode(),
+        torch.autocast("cpu", torch.bfloat16),
+        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler,
+    ):
+        model.loss(batch)
+    products = [event.input_shapes for event in profiler.events() if event.name == "aten::bmm"]
+    assert all(shapes[0][0] != 5 * 7 for shapes in products), products
 
 
 @pytest.mark.parametrize("system", ALL)
