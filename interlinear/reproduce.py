@@ -331,7 +331,7 @@ def draw(found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path)
             bleu_by_length(lines, folder / f"{one.group}.{one.test}.lengths.svg")
     for group in dict.fromkeys(one.group for one in found):
         own = [result for result in results if result.place.group == group]
-        systems = dict.fromkeys(result.place.system for result in own)
+        systems = dict.fromkeys(row.system for one in found if one.group == group for row in one.rows)
         learnt = [
             Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in own if r.place.system == name))
             for name in systems
