@@ -155,7 +155,7 @@ def interleaved(what: dict[str, Callable[[], None]], rounds: int, each: int) -> 
                 begun = time.perf_counter()
                 run()
                 seconds[name].append(time.perf_counter() - begun)
-    return seconds
+    return dict(seconds)
 
 
 def main() -> None:
