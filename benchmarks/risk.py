@@ -72,10 +72,10 @@ def main() -> None:
     asked = parser.parse_args()
     keep_freed_memory()  # as the command does
     torch.set_num_threads(asked.threads)
+    models = {system: model_of(system) for system in ("rnnsearch", "interactive_attention")}
+    batch = batch_of(models["rnnsearch"])
     work: dict[str, Callable[[], None]] = {}
-    for system in ("rnnsearch", "interactive_attention"):
-        model = model_of(system)
-        batch = batch_of(model)  # the same for both
+    for system, model in models.items():
         with torch.no_grad():
             model.output.bias[END] = -50
         work[system, "likelihood"] = updater(model, asked.precision, lambda model=model: model.loss(batch))
