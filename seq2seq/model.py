@@ -111,7 +111,8 @@ class Model(nn.Module):
 
     def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
         """What targets look at, by forced decoding, with all that `explained` adds."""
-        return self.explained(memory, *self.teacher_forced(memory, target_BKL), vocabulary)
+        readouts_BKLR, looks = self.unroll(memory, target_BKL)
+        return self.explained(memory, readouts_BKLR, Looks.stack(looks), vocabulary)
 
     def explained(self, memory: Memory, readouts_BKLR: Tensor, looks: Looks, vocabulary: bool = False) -> Looks:
         """The looks of steps with what only explanations need: with linguistic coverage the fertilities; with the

@@ -62,7 +62,8 @@ def wait_until(what: Callable[[], object], seconds: float, why: str) -> None:
 class Host:
     """One of the hosts. `folder` has its Ray node's files; with a disk of its own, that is beside its token.
 
-    `epoch_seconds` is what an epoch of the toy training takes one worker here."""
+    `epoch_seconds` is what an epoch of the toy training takes one worker here.
+    """
 
     number: int
     folder: Path
