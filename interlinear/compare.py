@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from interlinear.align import AlignedBy
 from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
+from interlinear.cases import Case, find_cases, judge_of_cases, side_by_side
 from interlinear.judging import (
     JUDGED,
     MetricNames,
@@ -54,6 +55,14 @@ def compare(
         Literal["holm", "bonferroni"] | None,
         typer.Option(show_default=False, help="Correct each test's p-values for there being several."),
     ] = None,
+    cases: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Show N lines with which each model gains most on the first, and N with which it loses most.",
+        ),
+    ] = 0,
     as_json: Json = False,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -82,6 +91,7 @@ def compare(
             answers = test_set.answers()
             asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
             chosen, left_out = applicable(asked, answers)
+            judge = judge_of_cases(chosen) if cases else chosen[0]
         outputs[run] = system.outputs(test_set, by=by, label=run)
     statistics = {
         metric: {name: [metric.statistics(outputs[run], answers) for run in names] for name, names in systems.items()}
@@ -96,11 +106,23 @@ def compare(
         ]
         for metric, comparison in zip(chosen, correct(comparisons, correction), strict=True):
             found[metric.name][test] = comparison
+    shown: dict[str, list[Case]] = {}
+    if cases:
+        assert test_set
+        first_runs = {name: (outputs[names[0]], statistics[judge][name][0]) for name, names in systems.items()}
+        shown = find_cases(judge, first_runs, test_set, cases)
     if as_json:
-        tests = {name: {test: asdict(each) for test, each in by_test.items()} for name, by_test in found.items()}
-        print(json.dumps(tests | ({"left_out": left_out} if left_out else {})))
+        answer: dict[str, Any] = {
+            name: {test: asdict(each) for test, each in own.items()} for name, own in found.items()
+        }
+        if left_out:
+            answer["left_out"] = left_out
+        if cases:
+            answer["cases"] = {name: [asdict(case) for case in own] for name, own in shown.items()}
+        print(json.dumps(answer))
         return
-    print("\n\n".join(table(name, by_test) for name, by_test in found.items()))
+    blocks = [table(name, by_test) for name, by_test in found.items()]
+    print("\n\n".join([*blocks, *side_by_side(models[0], shown, judge.name.upper())]))
 
 
 def table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:

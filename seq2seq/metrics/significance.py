@@ -21,7 +21,7 @@ Correction = Literal["holm", "bonferroni"]
 SAMPLES: dict[Test, int] = {"bootstrap": 1000, "randomisation": 10_000, "sign": 0}  # where the caller says nothing
 SEED = 12345
 _AT_ONCE = 2_000_000  # drawn numbers held in memory
-_EQUAL = 1e-9  # scores that differ by less are equal: a sum's order shall decide nothing
+EQUAL = 1e-9  # scores that differ by less are equal: a sum's order shall decide nothing
 
 
 @dataclass(frozen=True)
@@ -168,13 +168,17 @@ def sign(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: i
     """Each sentence of a system put into the baseline's test set: does the score rise, or fall?"""
     (first, own), *others = systems.items()
     yield plain(metric, first, own)
-    before = np.mean(own, 0)
-    total = before.sum(0)
-    standing = metric.values(total[None])[0]
     for name, runs in others:
-        changes = metric.values(total - before + np.mean(runs, 0)) - standing
-        more, less = int((changes > _EQUAL).sum()), int((changes < -_EQUAL).sum())
+        found = changes(metric, np.mean(own, 0), np.mean(runs, 0))
+        more, less = int((found > EQUAL).sum()), int((found < -EQUAL).sum())
         yield replace(plain(metric, name, runs), more=more, less=less, p_value=sign_test(more, less))
+
+
+def changes(metric: Metric, own: Statistics, other: Statistics) -> Values:
+    """By how much the score of `own` changes with each sentence that is taken from `other` instead, (N,)."""
+    total = own.sum(0)
+    found: Values = metric.values(total - own + other) - metric.values(total[None])[0]
+    return found
 
 
 def sign_test(more: int, less: int) -> float:
@@ -189,7 +193,7 @@ def sign_test(more: int, less: int) -> float:
 
 def share(found: Values, real: float) -> float:
     """The share of differences that are as large as the real one, itself counted."""
-    return (int((found >= real - _EQUAL).sum()) + 1) / (len(found) + 1)
+    return (int((found >= real - EQUAL).sum()) + 1) / (len(found) + 1)
 
 
 def correct(comparisons: Sequence[Comparison], how: Correction | None) -> list[Comparison]:

@@ -191,6 +191,41 @@ def test_compare_has_every_score_test_and_run(toy, other_toy, tmp_path, parallel
     assert cli.run(["compare", f"{toy},{toy}", str(outputs), *data]) == 2
 
 
+def test_cases_are_the_sentences_that_change_the_score_most(toy, tmp_path, parallel, capsys):
+    source, reference = parallel
+    right = reference.read_text().splitlines()
+    base = ["a dog runs in garden .", *right[1:]]
+    other = [right[0], *right[1:7], "a a a", "dog", right[9]]
+    for name, lines in (("base", base), ("other", other)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    named = [str(tmp_path / name) for name in ("base", "other")]
+    arguments = [*named, "--source", str(source), "--reference", str(reference), "--samples", "20"]
+    found = run_json(capsys, "compare", *arguments, "--cases", "5", "--metrics", "bleu,aer")
+    (cases,) = found["cases"].values()
+    assert [case["line"] for case in cases] in ([1, 8, 9], [1, 9, 8])  # of the others both say the same
+    texts = source.read_text().splitlines()
+    before = run_json(capsys, "evaluate", named[0], *arguments[2:6])["bleu"]["score"]
+    for case in cases:
+        row = case["line"] - 1
+        assert case["texts"] == {"source": texts[row]} and case["references"] == [right[row]]
+        assert (case["baseline"], case["output"]) == (base[row], other[row])
+        (tmp_path / "mixed").write_text("".join(f"{line}\n" for line in [*base[:row], other[row], *base[row + 1 :]]))
+        after = run_json(capsys, "evaluate", str(tmp_path / "mixed"), *arguments[2:6])["bleu"]["score"]
+        assert case["gain"] == pytest.approx(after - before)
+    assert cases[0]["gain"] > 0 > cases[1]["gain"] > cases[2]["gain"]
+    assert [c["line"] for c in run_json(capsys, "compare", *arguments, "--cases", "1")["cases"][named[1]]] == [
+        cases[0]["line"], cases[2]["line"],
+    ]  # fmt: skip
+    fewer_errors = run_json(capsys, "compare", *arguments, "--cases", "5", "--metrics", "ter")["cases"][named[1]]
+    assert fewer_errors[0]["line"] == 1 and fewer_errors[0]["gain"] > 0 > fewer_errors[-1]["gain"]
+    assert cli.run(["compare", *arguments, "--cases", "1"]) == 0
+    first = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert first[0] == f"line 1: {cases[0]['gain']:+.3f} BLEU by {named[1]}"
+    assert [line.split()[0] for line in first[1:]] == ["source", "reference", *named]
+    assert cli.run(["compare", *arguments, "--cases", "1", "--metrics", "length-ratio"]) == 2
+    assert "--cases: no score that is asked for says which output is better" in capsys.readouterr().err
+
+
 def test_compare_aligns_models_and_not_files(toy, other_toy, tmp_path, parallel, capsys):
     data = describe(tmp_path, gold="0-0 1-1\n" * 10)
     arguments = ["--samples", "20", "--metrics", "aer,bleu"]
