@@ -171,7 +171,7 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for one in service.models.served:
-                say(f"{one} is served: {one.task}, {' to '.join(one.bundle.card.languages.values())}")
+                say(f"{one} is served: {one.task}, {one.bundle.card.direction}")
             say(f"playground {address}/  API {address}/docs  Ctrl-C ends it")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -62,6 +62,12 @@ class Card(BaseModel):
     weights_sha256: str = Field("", description="of the weights themselves (`hash_weights`), not of their file")
     files: dict[str, str] = Field({}, description="SHA-256 of the other files, but for README.md")
 
+    @property
+    def direction(self) -> str:
+        """Its languages in words, as `de to en`, or `en and de to de`; empty where none is known."""
+        sources = [code for field, code in self.languages.items() if field != "target"]
+        return " to ".join(filter(None, [" and ".join(sources), self.languages.get("target")]))
+
 
 Kind = TypeVar("Kind", bound=Predictor, covariant=True)
 

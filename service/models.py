@@ -153,5 +153,5 @@ def check_replaces(new: Served, old: Served) -> None:
     if new.task != old.task:
         raise ServiceError(str(new), f"it is for {new.task}, and {old} is for {old.task}", "promote another version")
     if new.bundle.card.languages != old.bundle.card.languages:
-        (now, before) = (" to ".join(model.bundle.card.languages.values()) or "none" for model in (new, old))
+        (now, before) = (model.bundle.card.direction or "none" for model in (new, old))
         raise ServiceError(str(new), f"its languages are {now}, and {old}'s {before}", "promote another version")

@@ -114,3 +114,16 @@ def test_weights_of_another_architecture_are_refused(folder: Path) -> None:
 def test_a_folder_without_a_card_is_no_bundle(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no bundle"):
         seq2seq.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("languages", "direction"),
+    [
+        ({"source": "de", "target": "en"}, "de to en"),
+        ({"source": "en", "mt": "de", "target": "de"}, "en and de to de"),
+        ({"target": "en"}, "en"),
+        ({}, ""),
+    ],
+)
+def test_languages_are_said_in_words(folder: Path, languages: dict[str, str], direction: str) -> None:
+    assert seq2seq.load(folder).card.model_copy(update={"languages": languages}).direction == direction
