@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Paper = Annotated[
     str,
     typer.Argument(
-        metavar="PAPER", show_default=False, help="word-attention, interactive-attention, uam, or a YAML file."
+        metavar="PAPER",
+        show_default=False,
+        help="word-attention, interactive-attention, uam, multi-source, or a YAML file.",
     ),
 ]
 
