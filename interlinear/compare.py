@@ -91,7 +91,7 @@ def compare(
             answers = test_set.answers()
             asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
             chosen, left_out = applicable(asked, answers)
-            judge = judge_of_cases(chosen) if cases else chosen[0]
+            judge = judge_of_cases(chosen) if cases else None
         outputs[run] = system.outputs(test_set, by=by, label=run)
     statistics = {
         metric: {name: [metric.statistics(outputs[run], answers) for run in names] for name, names in systems.items()}
@@ -107,8 +107,7 @@ def compare(
         for metric, comparison in zip(chosen, correct(comparisons, correction), strict=True):
             found[metric.name][test] = comparison
     shown: dict[str, list[Case]] = {}
-    if cases:
-        assert test_set
+    if judge and test_set:
         first_runs = {name: (outputs[names[0]], statistics[judge][name][0]) for name, names in systems.items()}
         shown = find_cases(judge, first_runs, test_set, cases)
     if as_json:
@@ -117,12 +116,14 @@ def compare(
         }
         if left_out:
             answer["left_out"] = left_out
-        if cases:
+        if judge:
             answer["cases"] = {name: [asdict(case) for case in own] for name, own in shown.items()}
         print(json.dumps(answer))
         return
     blocks = [table(name, by_test) for name, by_test in found.items()]
-    print("\n\n".join([*blocks, *side_by_side(models[0], shown, judge.name.upper())]))
+    if judge:
+        blocks += side_by_side(models[0], shown, judge.name.upper())
+    print("\n\n".join(blocks))
 
 
 def table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:

@@ -213,9 +213,7 @@ def test_cases_are_the_sentences_that_change_the_score_most(toy, tmp_path, paral
         after = run_json(capsys, "evaluate", str(tmp_path / "mixed"), *arguments[2:6])["bleu"]["score"]
         assert case["gain"] == pytest.approx(after - before)
     assert cases[0]["gain"] > 0 > cases[1]["gain"] > cases[2]["gain"]
-    assert [c["line"] for c in run_json(capsys, "compare", *arguments, "--cases", "1")["cases"][named[1]]] == [
-        cases[0]["line"], cases[2]["line"],
-    ]  # fmt: skip
+    assert run_json(capsys, "compare", *arguments, "--cases", "1")["cases"] == {named[1]: [cases[0], cases[2]]}
     fewer_errors = run_json(capsys, "compare", *arguments, "--cases", "5", "--metrics", "ter")["cases"][named[1]]
     assert fewer_errors[0]["line"] == 1 and fewer_errors[0]["gain"] > 0 > fewer_errors[-1]["gain"]
     assert cli.run(["compare", *arguments, "--cases", "1"]) == 0
