@@ -286,14 +286,15 @@ def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], o
     """Write the tables as they stand: a page, the same for programs, and a figure for every score of the core."""
     import json
 
-    from training.paper_tables import read_results
+    from training.paper_tables import read_results, table_names
     from training.standings import as_json, markdown, standings
 
     results = [one for one in read_results(output, paper) if one.place.scale == scale]
     found = standings(table, results, scale)
     folder = output / paper if scale == "small" else output / f"{paper}-{scale}"
     folder.mkdir(parents=True, exist_ok=True)
-    asked = f"interlinear reproduce {paper} --scale {scale}"
+    named = paper if paper in table_names() else f"{paper}.yaml"
+    asked = f"interlinear reproduce {named} --scale {scale}"
     page = folder / "table.md"
     page.write_text(markdown(table, scale, found, results, asked), encoding="utf-8")
     (folder / "table.json").write_text(json.dumps(as_json(found), indent=1) + "\n", encoding="utf-8")

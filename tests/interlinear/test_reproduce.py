@@ -53,6 +53,7 @@ def test_a_table_grows_run_by_run_and_nothing_is_trained_twice(folder: Path, cap
     assert interlinear(command(folder)) == 0
     assert first.read_bytes() == before
     page = (folder / "out/paper/table.md").read_text()
+    assert "    interlinear reproduce paper.yaml --scale small\n" in page
     assert "| rnnsearch_star | 1 |" in page and "| interactive_attention | 1 |" in page and "| +1.50 |" in page
     (bleu, exact) = json.loads((folder / "out/paper/table.json").read_text())
     assert [row["system"] for row in bleu["rows"]] == ["rnnsearch_star", "interactive_attention"]
