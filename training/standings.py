@@ -127,11 +127,15 @@ def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results:
     heading = (
         "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | commit |"
     )
+    group = None
     for one in found:
+        if one.group != group:
+            group = one.group
+            lines += [f"## {group}: {one.about}", ""]
         lines += [
-            f"## {one.group}: {one.about}",
+            f"### {one.data}, {one.test}: {one.metric}",
             "",
-            f"{one.data}, {one.test}; {one.metric}, `{one.signature}`",
+            f"`{one.signature}`",
             "",
             heading,
             "|---|---|---|---|---|---|---|---|---|---|---|",
