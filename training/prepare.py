@@ -123,13 +123,14 @@ def prepare(
     pictures = {split: {name: Pictures(dataset.image(split, name)) for name in images} for split in SPLITS}
     forms = {name: _form(name, size, pictures) for name, size in images.items()}
     road = road or Here()
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not progress,
+        console=console,
+        disable=not (progress and console.is_terminal),  # elsewhere nothing is drawn, but an empty line at the end
         transient=True,
     )
     with bar:

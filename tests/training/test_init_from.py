@@ -70,6 +70,7 @@ def test_another_vocabulary_is_refused(star: Path, tmp_path: Path) -> None:
         toy_job(tmp_path, settings=[f"training.init_from={star / 'runs/star/bundle'}"], recipe="rnnsearch_star")
 
 
-def test_there_must_be_a_model_to_start_from(tmp_path: Path) -> None:
+def test_there_must_be_a_model_to_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CallError, match="no such folder"):
         toy_job(tmp_path, settings=[f"training.init_from={tmp_path / 'nothing'}"])
+    assert capsys.readouterr().err == ""  # preparing the data leaves no empty line before the command's own sentence
