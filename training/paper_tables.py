@@ -216,14 +216,26 @@ def write_result(folder: Path, result: Result) -> Path:
 
 
 def read_results(folder: Path, name: str) -> list[Result]:
-    """All results of a paper's tables that are kept there. Raises DataError for a file that is none."""
-    found = []
+    """All results of a paper's tables that are kept there. Raises DataError for a file that is none, and for a copy of
+    another, which would count as a further seed."""
+    found: dict[tuple[Place, str], Result] = {}
     for path in sorted((folder / "runs").glob(f"{name}.*.json")):
         try:
-            found.append(Result.model_validate_json(path.read_bytes()))
+            result = Result.model_validate_json(path.read_bytes())
         except (ValidationError, OSError) as error:
             first = str(error).splitlines()[0]
             raise DataError(
                 str(path), f"it is no result of a run ({first})", "remove it, and it is trained again"
             ) from None
-    return found
+        if path != result_file(folder, result.place):
+            raise DataError(
+                str(path), f"it is the result of another run, {result.place}", "remove it, and this one is trained"
+            )
+        any_seed = result.place.model_copy(update={"seed": 0})
+        if (other := found.setdefault((any_seed, result.weights_sha256), result)) is not result:
+            raise DataError(
+                str(path),
+                f"seed {result.place.seed} has the weights of seed {other.place.seed}: one is a copy of the other",
+                "remove the copy, and it is trained",
+            )
+    return list(found.values())

@@ -107,6 +107,22 @@ def test_a_result_that_is_none_or_another_s_is_named(folder: Path, capsys: pytes
         path.write_text(kept)
 
 
+def test_a_copy_of_a_result_is_no_further_seed(folder: Path, capsys: pytest.CaptureFixture[str]):
+    first = folder / "out/runs/paper.toy.rnnsearch_star.small.1.json"
+    copy = folder / "out/runs/paper.toy.rnnsearch_star.small.2.json"
+    named = first.read_text()
+    for text, says in (
+        (named, "it is the result of another run, paper.toy.rnnsearch_star.small.1. Remove it"),
+        (named.replace('"seed": 1', '"seed": 2'), "seed 2 has the weights of seed 1: one is a copy of the other"),
+    ):
+        copy.write_text(text)
+        try:
+            assert interlinear(command(folder)) == 1
+            assert f"{copy}: {says}" in capsys.readouterr().err
+        finally:
+            copy.unlink()
+
+
 def test_a_stopped_command_stops_its_training_which_goes_on_later(folder: Path, capsys: pytest.CaptureFixture[str]):
     """SIGTERM to the command alone: the training in its own process saves and ends."""
     paper = folder / "long.yaml"
