@@ -54,7 +54,7 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
         context = getattr(error, "ctx", None)
         remedy = f" See `{context.command_path} --help`." if context else ""
         if message := error.format_message():  # a group without a verb has printed its help instead
-            say(f"{message.rstrip('.')}.{remedy}")
+            say(f"{message.replace('Value error, ', '').rstrip('.')}.{remedy}")
         return error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

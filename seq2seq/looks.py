@@ -211,15 +211,12 @@ def by_words(
 
 def by_target_words(weights_LT: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> Tensor:
     """Weights (target words, T) from weights (target subwords, T): averaged over a word."""
-    rows_LW = membership(target, words, weights_LT)
-    shares_LW = rows_LW / rows_LW.sum(0).clamp(min=1)
-    return shares_LW.T @ weights_LT[: len(target)]
+    return shares(target, words, weights_LT).T @ weights_LT[: len(target)]
 
 
 def means(values_L: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
     """A number for every target word from one for every subword: their mean."""
-    rows_LW = membership(target, words, values_L)
-    result: list[float] = ((rows_LW / rows_LW.sum(0).clamp(min=1)).T @ values_L[: len(target)]).tolist()
+    result: list[float] = (shares(target, words, values_L).T @ values_L[: len(target)]).tolist()
     return result
 
 
@@ -229,11 +226,20 @@ def sums(values_T: Tensor, source: Sequence[tuple[int, int]], words: Sequence[tu
     return result
 
 
+def shares(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
+    """(pieces, words): what each piece counts in a word's mean; a column sums to 1, or to 0 for a word of no piece."""
+    member = membership(pieces, words, like)
+    return member / member.sum(0).clamp(min=torch.finfo(member.dtype).tiny)
+
+
 def membership(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
-    """(pieces, words): 1 where a piece has a character of the word (of the first such word only)."""
-    found = [
-        next((j for j, (first, last) in enumerate(words) if start < last and first < end), None)
-        for start, end in pieces
-    ]
-    member = [[float(j == one) for j in range(len(words))] for one in found]
+    """(pieces, words): the share that a word has of the characters of a piece that lie in words.
+
+    That is 1 for the one word that a piece is in, but a piece of Chinese may go over several that are shown apart.
+    """
+    member = []
+    for start, end in pieces:
+        common = [max(0, min(end, last) - max(start, first)) for first, last in words]
+        touched = sum(common) or 1
+        member.append([characters / touched for characters in common])
     return like.new_tensor(member).view(len(pieces), len(words))  # a view, for where there are no words

@@ -103,8 +103,9 @@ def lay_out(
 
 
 def column_label(sheet: Sheet, word: str, language: str | None, size: float) -> Text:
-    """A word over a column: turned, or letter under letter in scripts that are written so."""
-    if all(unicodedata.east_asian_width(letter) in "WF" for letter in word):
+    """A word over a column: turned, or letter under letter in scripts that are written so, its digits and dots too."""
+    wide = [unicodedata.east_asian_width(letter) in "WF" for letter in word]
+    if any(wide) and all(upright or not letter.isalpha() for upright, letter in zip(wide, word, strict=True)):
         return sheet.word("\n".join(word), language, size)
     return sheet.word(word, language, size, rotation=90)
 

@@ -52,9 +52,9 @@ USUAL: dict[Task, tuple[str, ...]] = {
 
 
 def chosen(names: Iterable[str], reading: Reading) -> tuple[Metric, ...]:
-    """The metrics of these names, each once. Raises CallError for a name that is none's."""
+    """The metrics of these names, in capitals or not, each once. Raises CallError for a name that is none's."""
     found: dict[str, Metric] = {}
-    for name in names:
+    for name in map(str.lower, names):
         if name not in METRICS and name not in GROUPS:
             known = [*METRICS, *GROUPS]
             near = difflib.get_close_matches(name, known)

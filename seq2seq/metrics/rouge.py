@@ -61,8 +61,8 @@ class Rouge(Metric):
 
     def report(self, statistics: Statistics, signature: str) -> IntervalScore:
         plain = super().report(statistics, signature)
-        low, high, mean = interval(statistics[:, 0])
-        return IntervalScore(score=plain.score, signature=signature, low=100 * low, high=100 * high, mean=100 * mean)
+        low, high, mean = (round(100 * end, 3) for end in interval(statistics[:, 0]))
+        return IntervalScore(score=plain.score, signature=signature, low=low, high=high, mean=mean)
 
     def sentence(self, summary: str, references: Sequence[str]) -> float:
         """F1 (or recall) of one summary, 0 to 1."""

@@ -87,7 +87,8 @@ def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], sampl
     """Test sets of sentences drawn with replacement, the same for all systems; and runs drawn with replacement.
 
     p is the share of resamples whose difference exceeds the resamples' mean difference by as much as the real one is,
-    as Moses' script and sacrebleu have it: one tail, where the other tests count both.
+    as Moses' script and sacrebleu have it: one tail, where the other tests count both. No difference at all has p = 1:
+    of distances, which are never below 0, no resample could say so.
     """
     draw = np.random.default_rng(SEED)
     columns = np.concatenate([run for runs in systems.values() for run in runs], 1)
@@ -110,7 +111,8 @@ def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], sampl
         else:
             differences = np.abs(scores - baseline[1])
             real = abs(found.score - baseline[0].score)
-            found = replace(found, p_value=share(differences - differences.mean(), real))
+            p_value = share(differences - differences.mean(), real) if real > EQUAL else 1.0
+            found = replace(found, p_value=p_value)
         yield found
 
 

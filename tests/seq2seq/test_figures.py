@@ -209,6 +209,14 @@ def test_chinese_columns_are_written_downwards(tmp_path):
     assert three.shape[1] == one.shape[1] and three.shape[0] > one.shape[0] + 20 * SCALE
 
 
+def test_digits_and_dots_in_chinese_words_stand_upright_and_latin_letters_lie(tmp_path):
+    def size(word: str) -> tuple[int, int]:
+        return pixels(attention_matrix(explanation([[1.0]], word, "x"), tmp_path / "a.png")).shape[:2]
+
+    assert size("学") < size("2学") < size("22学") == size("学·学")
+    assert size("2222222学")[0] > size("aaaaaaa学")[0]
+
+
 def test_a_letter_has_the_form_of_its_language(tmp_path):
     bone = explanation([[1.0]], "骨", "x")
     drawn = [

@@ -261,6 +261,10 @@ def test_groups_stand_for_several_and_nothing_comes_twice():
     assert [metric.name for metric in chosen(["all"], Reading())] == list(METRICS)
 
 
+def test_a_score_is_known_by_its_name_in_capitals_too():
+    assert [metric.name for metric in chosen(["BLEU", "Rouge-L"], Reading())] == ["bleu", "rouge-l"]
+
+
 @pytest.mark.parametrize(
     ("name", "task", "references", "words"),
     [
