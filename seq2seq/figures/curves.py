@@ -61,7 +61,7 @@ def learning_curves(panels: Sequence[Panel], path: Path, font: Path | None = Non
         for curve in panel.curves:
             draw_curve(axes, curve, names.index(curve.name))
         axes.set_xlabel("epoch", color=SOFT, fontsize=7.5, family=sheet.plain)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # whole epochs, of a single one too
         axes.margins(x=0.02, y=0.08)
     return sheet.save(path)
 

@@ -290,6 +290,13 @@ def test_seeds_are_a_band_around_their_mean(tmp_path):
     assert near(drawn((1.0, 2.0)), band).sum() < 400
 
 
+@pytest.mark.parametrize(("epochs", "ticks"), [(1, range(1, 2)), (3, range(1, 4)), (12, range(2, 13, 2))])
+def test_epochs_are_counted_whole(tmp_path, epochs: int, ticks: range):
+    curve = Curve("rnnsearch", (tuple(30.5 for _ in range(epochs)),))
+    words = texts(learning_curves([Panel("dev/bleu", (curve,))], tmp_path / "c.svg"))
+    assert words[: words.index("epoch")] == [str(tick) for tick in ticks]
+
+
 def dichromat(colour: str, kind: str) -> np.ndarray:
     """A colour as somebody without one kind of cone sees it (Machado et al. 2009, severity 1), in CIELAB."""
     matrices = {
