@@ -89,7 +89,7 @@ def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:
     seconds = []
     for _ in range(PASSES + 1):
         begun = time.perf_counter()
-        requests = (Request({"source": line}, options, raw=False) for line in lines)
+        requests = (Request({"source": line}, options, tokenised=frozenset({"source", "target"})) for line in lines)
         for answer in Generation(bundle, slots=SLOTS, width=options.beam).answers(requests):
             assert isinstance(answer, Answer)
             assert len(answer.candidates[0].ids) == WORDS

@@ -142,7 +142,7 @@ def translated(generation: "Generation", test_set: TestSet, options: "SearchOpti
     """The output for every line; empty where the model cannot read it, which is said with count and first line."""
     lines = read_lines(generation, test_set)
     hypotheses, problems, empty = [], [], []
-    searched = searched_outcomes(generation, iter([lines]), options, raw=test_set.raw)
+    searched = searched_outcomes(generation, iter([lines]), options, tokenised=test_set.tokenised)
     for outcome in progress(searched, label, total=len(lines)):
         hypotheses.append(outcome.answer.candidates[0].text if outcome.answer else "")
         if outcome.problem:

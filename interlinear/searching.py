@@ -38,9 +38,7 @@ ReplaceUnknown = Annotated[
     bool | None,
     typer.Option("--replace-unknown", show_default=False, help="Unknown words become the source word most looked at."),
 ]
-Tokenised = Annotated[
-    bool, typer.Option("--tokenised", help="The text is tokenised as the training data was, and the output shall be.")
-]
+Tokenised = Annotated[bool, typer.Option("--tokenised", help="Words stand between spaces, and shall in the output.")]
 
 
 @dataclass(frozen=True)

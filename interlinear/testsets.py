@@ -58,7 +58,8 @@ class TestSet:
     """Lines to translate, the references of each, and how the text is written.
 
     texts, pictures: line by line, by field; of the texts the first source comes first, and there are none where the
-    outputs are there already. gold: the right links of every line, where they are wanted; `unaligned` says why there
+    outputs are there already. tokenised: the texts, and `target` for the references, whose words stand between spaces.
+    gold: the right links of every line, where they are wanted; `unaligned` says why there
     are none. task, language (of the references): None where it is not known.
     """
 
@@ -66,12 +67,17 @@ class TestSet:
     task: "Task | None"
     texts: Mapping[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
-    raw: bool = True
+    tokenised: frozenset[str] = frozenset()
     lowercase: bool = False
     language: str | None = None
     gold: "tuple[Gold, ...]" = ()
     unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
     pictures: Mapping[str, "Sequence[Picture | None]"] = field(default_factory=dict)
+
+    @property
+    def raw(self) -> bool:
+        """Whether all of it is as people write it."""
+        return not self.tokenised
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -121,7 +127,7 @@ class TestSet:
 
         if lowercase is None and self.lowercase:
             lowercase = True
-        return Reading(tokenize or ("13a" if self.raw else "none"), lowercase, self.language)
+        return Reading(tokenize or ("none" if "target" in self.tokenised else "13a"), lowercase, self.language)
 
     def words(self, text: str) -> list[tuple[int, int]]:
         """Where the words lie that gold links count: between spaces in tokenised text, else words and marks."""
@@ -171,7 +177,11 @@ class Place:
         if self.mt:
             edited = tuple(read_file(self.mt))
             check_lines(str(self.mt), len(edited), test_set.name, test_set.rows)
-            test_set = replace(test_set, task="post-edit", texts={**test_set.texts, MT: edited})
+            tokenised = test_set.tokenised | (
+                {MT} if "target" in test_set.tokenised else set()
+            )  # they are written alike
+            texts = {**test_set.texts, MT: edited}
+            test_set = replace(test_set, task="post-edit", texts=texts, tokenised=tokenised)
         if MT in system.fields and MT not in test_set.texts:
             raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
         if pictures := self._pictures(system, test_set.rows):
@@ -227,7 +237,7 @@ class Place:
             dataset.task,
             dict(zip(names, read, strict=True)),
             tuple(columns),
-            not (target.tokenised or source.tokenised),
+            frozenset(name for name in (*names, "target") if dataset.field(split, name).tokenised),
             target.lowercase,
             target.language,
             unaligned=f"the split '{split}' of {dataset.name} has no gold alignments",

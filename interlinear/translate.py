@@ -106,7 +106,8 @@ def translate(
     generation = Generation(bundle, width=options.beam)
     failed = 0
     groups = together(read_groups(files or []), bundle.card.model, mt, image_dir, images)
-    for outcome in outcomes(generation, groups, options, explain, raw=not tokenised):
+    spaced = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
+    for outcome in outcomes(generation, groups, options, explain, spaced):
         if outcome.problem:
             failed += 1
             say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")
@@ -120,12 +121,14 @@ def outcomes(
     groups: Iterator[Sequence[Line]],
     options: "SearchOptions",
     explain: bool = False,
-    raw: bool = True,
+    tokenised: frozenset[str] = frozenset(),
 ) -> Iterator[Outcome]:
-    """What becomes of every line, in order. A line's text is the model's first; what is empty is absent."""
+    """What becomes of every line, in order. A line's text is the model's first; what is empty is absent. `tokenised`:
+    as a `Request` has it."""
     config = generation.bundle.card.model
     for group in groups:
-        answers = generation.answers(requested(line, config, options, explain, raw) for line in group if not line.empty)
+        asked = (requested(line, config, options, explain, tokenised) for line in group if not line.empty)
+        answers = generation.answers(asked)
         for line in group:
             if line.empty:
                 yield Outcome(line)
@@ -137,7 +140,7 @@ def outcomes(
 
 
 def requested(
-    line: Line, config: "ModelConfig", options: "SearchOptions", explain: bool, raw: bool
+    line: Line, config: "ModelConfig", options: "SearchOptions", explain: bool, tokenised: frozenset[str]
 ) -> "Request | RequestError":
     """What is asked of the model for a line; or what is wrong with the line."""
     from seq2seq.generation import Request
@@ -152,7 +155,7 @@ def requested(
         images = {name: picture(config.images[name]) for name, picture in line.pictures.items()}
     except RequestError as error:
         return error
-    return Request(texts, options, explain, raw, images)
+    return Request(texts, options, explain, tokenised, images)
 
 
 def together(

@@ -34,7 +34,7 @@ from seq2seq.looks import (
 from seq2seq.memory import fit
 from seq2seq.model import Model
 from seq2seq.search import Finished, Hypothesis, SearchOptions, SlotTable, Waiting
-from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Decoded, Encoded
+from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Decoded, Encoded, Tokenizer
 
 Item = TypeVar("Item")
 
@@ -47,14 +47,14 @@ class Request:
     """What the model is to read, by the name of the source, and how to search for its output.
 
     A model of several sources does without those that are not named, but for one. An image is pixels (S, S, 3) in
-    uint8, or features of regions (T, F), as the model's `ImageGrid` asks. `raw` says that the texts are as people write
-    them; False, that they are tokenised as the training data was.
+    uint8, or features of regions (T, F), as the model's `ImageGrid` asks. `tokenised`: the texts, and `target`, whose
+    words stand between spaces, whatever the model learnt; the others are as people write them.
     """
 
     texts: dict[str, str]
     options: SearchOptions
     explain: bool = False
-    raw: bool = True
+    tokenised: frozenset[str] = frozenset()
     images: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -146,7 +146,8 @@ class Generation:
 
     def _encoded(self, name: str, request: Request) -> Encoded:
         """One text in ids."""
-        encoded = self.bundle.tokenizers[name].encode(request.texts[name], raw=request.raw)
+        tokenizer, raw = self.bundle.tokenizers[name], name not in request.tokenised
+        encoded = tokenizer.encode(learnt(tokenizer, request.texts[name], raw), raw)
         limit = self.bundle.card.limits.source_length
         if not encoded.ids:
             raise RequestError(name, "the text is empty")
@@ -269,9 +270,7 @@ class Generation:
     def _script(self, mt: str, target: str, raw: bool) -> Encoded:
         """The operations that make an output, as `read` has texts."""
         tokenizer = self.bundle.tokenizers["target"]
-        if not raw and not tokenizer.config.tokenised:
-            mt, target = tokenizer.joined(mt).text, tokenizer.joined(target).text
-        return script_of(tokenizer, mt, target, raw)
+        return script_of(tokenizer, learnt(tokenizer, mt, raw), learnt(tokenizer, target, raw), raw)
 
     def _pairs(self, given: "Sequence[dict[str, Text]]", targets: "Sequence[Text]") -> Batch:
         """Texts and outputs as a batch, without images."""
@@ -285,14 +284,8 @@ class Generation:
     def read(self, name: str, texts: Sequence[str], raw: bool = True) -> list["Text"]:
         """Texts of a source, or of the target, as the model is given them, with their words; `raw` as in `align`."""
         tokenizer = self.bundle.tokenizers[name]
-        if raw or tokenizer.config.tokenised:
-            words = [tokenizer.words(text, raw) for text in texts]
-            encoded = tokenizer.encode_batch(texts, raw)
-            return [Text(spans(t, w), w, e) for t, w, e in zip(texts, words, encoded, strict=True)]
-        joined = [tokenizer.joined(text) for text in texts]
-        encoded = tokenizer.encode_batch([text.text for text in joined])
-        shown = [spans(text, [match.span() for match in re.finditer(r"\S+", text)]) for text in texts]
-        return [Text(s, j.offsets, e) for s, j, e in zip(shown, joined, encoded, strict=True)]
+        encoded = tokenizer.encode_batch([learnt(tokenizer, text, raw) for text in texts], raw)
+        return [with_words(tokenizer, text, ids, raw) for text, ids in zip(texts, encoded, strict=True)]
 
     def run_on(self, texts: dict[str, str], target: str, raw: bool = True) -> "RunOn":
         """What an output's words look at, then its end symbol, then <null> until there are as many steps as the source
@@ -329,47 +322,54 @@ class Generation:
 
     def _answer(self, row: Row, done: Finished) -> Answer:
         """The text of every hypothesis, with its unknown words replaced where asked."""
-        tokenizer, raw = self.bundle.tokenizers["target"], row.request.raw
+        replaces = row.request.options.replace_unknown
+        sources = self._sources(row) if replaces or row.request.explain else {}
         candidates = []
         for k, hypothesis in enumerate(done.hypotheses):
-            replaced = self._replace(row, hypothesis, done.looks, k) if row.request.options.replace_unknown else {}
+            replaced = self._replace(sources, hypothesis, done.looks, k) if replaces else {}
             written = self._written(row, hypothesis.ids, replaced)
             candidates.append(Candidate(written.text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
             if k == 0 and row.request.explain and done.looks is not None:
-                words = tokenizer.words(written.text, raw)
+                words = words_of(self.bundle.tokenizers["target"], written.text, "target" not in row.request.tokenised)
                 output = Text(spans(written.text, words), words, Encoded(hypothesis.ids, written.offsets))
-                explanation = self._explain(self._sources(row), output, done.looks.pick(0, 1))
+                explanation = self._explain(sources, output, done.looks.pick(0, 1))
         return Answer(candidates, explanation if row.request.explain else None)
 
     def _written(self, row: Row, ids: Sequence[int], replaced: dict[int, str]) -> Decoded:
         """The text that ids stand for, and the part of it that each became; operations have been applied."""
-        tokenizer, raw = self.bundle.tokenizers["target"], row.request.raw
+        tokenizer, request = self.bundle.tokenizers["target"], row.request
+        raw = "target" not in request.tokenised
         if (source := tokenizer.config.operations_on) is None:
-            return tokenizer.decode_with_offsets(ids, replaced, raw)
-        return edited(tokenizer, ids, row.request.texts.get(source, ""), replaced, raw)
+            written = tokenizer.decode_with_offsets(ids, replaced, raw)
+        else:
+            mt = learnt(tokenizer, request.texts.get(source, ""), source not in request.tokenised)
+            written = edited(tokenizer, ids, mt, replaced, raw)
+        return tokenizer.separated(written) if must_join(tokenizer, raw) else written
 
-    def _replace(self, row: Row, hypothesis: Hypothesis, looks: Looks | None, k: int) -> dict[int, str]:
+    def _replace(
+        self, sources: dict[str, "Text"], hypothesis: Hypothesis, looks: Looks | None, k: int
+    ) -> dict[int, str]:
         """For every unknown word of an output, by position: the source word that it most looked at."""
         assert looks is not None
-        if not row.sources:
+        if not sources:
             return {}
-        (name, encoded), *_ = row.sources.items()
-        text = row.request.texts[name]
-        spans = self.bundle.tokenizers[name].words(text, row.request.raw)
+        (name, source), *_ = sources.items()
         replaced = {}
         for position, word in enumerate(hypothesis.ids):
             if word == UNKNOWN:
-                weights = looks.weights[name, "attention"][0, k, position, : len(encoded.ids)]
-                start, end = encoded.offsets[int(weights.argmax())]
-                first, last = next(((a, b) for a, b in spans if start < b and a < end), (start, end))
-                replaced[position] = text[first:last]
+                weights = looks.weights[name, "attention"][0, k, position, : len(source.encoded.ids)]
+                start, end = source.encoded.offsets[int(weights.argmax())]
+                words = zip(source.shown, source.words, strict=True)
+                replaced[position] = next((shown.text for shown, (a, b) in words if start < b and a < end), "")
         return replaced
 
     def _sources(self, row: Row) -> dict[str, "Text"]:
         """A request's texts with their words."""
-        texts, raw = row.request.texts, row.request.raw
-        words = {name: self.bundle.tokenizers[name].words(texts[name], raw) for name in row.sources}
-        return {name: Text(spans(texts[name], words[name]), words[name], row.sources[name]) for name in row.sources}
+        texts, tokenised = row.request.texts, row.request.tokenised
+        return {
+            name: with_words(self.bundle.tokenizers[name], texts[name], encoded, name not in tokenised)
+            for name, encoded in row.sources.items()
+        }
 
     def _explain(self, sources: dict[str, "Text"], output: "Text", looks: Looks, by: str | None = None) -> Explanation:
         """The looks of one output, between words; of an image, between words and regions."""
@@ -409,7 +409,10 @@ class Generation:
 
 @dataclass(frozen=True)
 class Text:
-    """A text as a model is given it: its pieces, where its words lie among them, and these words as they are shown."""
+    """A text as a model is given it: its pieces, where its words lie among them, and these words as they are shown.
+
+    Shown words lie in the text as it came, the others in the one that the pieces are of: `learnt`.
+    """
 
     shown: list[Span]
     words: list[tuple[int, int]]
@@ -458,6 +461,30 @@ def check_shape(name: str, image: np.ndarray, grid: ImageGrid) -> None:
     if (image.shape, image.dtype) != (wanted.shape, wanted.dtype):
         shape = " x ".join(map(str, image.shape))
         raise RequestError(name, f"the image is {shape} of {image.dtype}, and the model reads {grid}")
+
+
+def must_join(tokenizer: Tokenizer, raw: bool) -> bool:
+    """Whether words that stand between spaces (not `raw`) are put together for a model, which learnt raw text."""
+    return not raw and not tokenizer.config.tokenised
+
+
+def learnt(tokenizer: Tokenizer, text: str, raw: bool) -> str:
+    """A text in the form that the model learnt."""
+    return tokenizer.joined(text).text if must_join(tokenizer, raw) else text
+
+
+def words_of(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, int]]:
+    """Where the words of a text lie: between spaces unless it is as people write it."""
+    if must_join(tokenizer, raw):
+        return [match.span() for match in re.finditer(r"\S+", text)]
+    return tokenizer.words(text, raw)
+
+
+def with_words(tokenizer: Tokenizer, text: str, encoded: Encoded, raw: bool) -> Text:
+    """A text that is in ids already, with its words."""
+    words = words_of(tokenizer, text, raw)
+    pieced = tokenizer.joined(text).offsets if must_join(tokenizer, raw) else words
+    return Text(spans(text, words), pieced, encoded)
 
 
 def spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:

@@ -211,6 +211,11 @@ class Tokenizer:
         places = [(start, start + len(token)) for start, token in zip(starts, tokens, strict=False)]
         return _detokenised(Decoded(" ".join(tokens), places), self.config.language)
 
+    def separated(self, written: Decoded) -> Decoded:
+        """Text as people write it with its words and punctuation marks between spaces, by Moses' rules, as data that is
+        tokenised has it."""
+        return _respaced(written, " ".join(_moses(self.config.language)[0].tokenize(written.text, escape=False)))
+
     def for_language(self, language: str | None) -> "Tokenizer":
         """The same vocabulary, for the text of another language: what a joint vocabulary is on its second side."""
         config = self.config.model_copy(update={"language": language})
@@ -436,7 +441,7 @@ def _longest(word: str, known: frozenset[str], joiner: str | None) -> list[tuple
 
 @lru_cache
 def _moses(language: str | None) -> tuple[Any, Any]:
-    """Moses' tokenizer and detokenizer, needed only where tokenised models meet raw text."""
+    """Moses' tokenizer and detokenizer, needed only where tokenised models meet raw text, or raw ones tokenised."""
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     return MosesTokenizer(language or "en"), MosesDetokenizer(language or "en")
@@ -630,7 +635,11 @@ def _detokenised(decoded: Decoded, language: str | None) -> Decoded:
     """Spaces as the language writes them, by Moses' rules."""
     if not decoded.text:
         return decoded
-    text = _moses(language)[1].detokenize(decoded.text.split(" "), unescape=False)
+    return _respaced(decoded, _moses(language)[1].detokenize(decoded.text.split(" "), unescape=False))
+
+
+def _respaced(decoded: Decoded, text: str) -> Decoded:
+    """The same text with other spaces."""
     mapped = _Mapped(decoded.text, _followed(decoded.text, text))
     return Decoded(text, [mapped.span(*span) for span in decoded.offsets])
 

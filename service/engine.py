@@ -333,7 +333,7 @@ def identity(request: Request) -> Hashable:
     """Equal for requests that are searched and answered alike; one with pictures is like no other."""
     if request.images:
         return object()
-    return tuple(request.texts.items()), request.options, request.explain, request.raw
+    return tuple(request.texts.items()), request.options, request.explain, request.tokenised
 
 
 async def here_or_aside(here: bool, work: Callable[..., T], *arguments: object) -> T:

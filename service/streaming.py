@@ -61,7 +61,7 @@ class Stream:
         passage = self._passages[i]
         if passage.whole.options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # what will stand there is not known yet
-        text = passage.model.bundle.tokenizers["target"].decode(ids, raw=passage.whole.raw)
+        text = passage.model.bundle.tokenizers["target"].decode(ids, raw="target" not in passage.whole.tokenised)
         self._parts[i][j] = text.rstrip("\ufffd")  # a character of which not all bytes are written
         self.news.set()
 

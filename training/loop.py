@@ -317,7 +317,7 @@ class Training:
         hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
         references = [[reference[i] for i in chosen] for reference in dev.references]
         outputs, answers = Outputs.of(hypotheses), Answers.of(references)
-        metric = Sacrebleu("bleu", bleu, Reading("none" if dev.tokenised else "13a", dev.lowercase))
+        metric = Sacrebleu("bleu", bleu, Reading("none" if "target" in dev.tokenised else "13a", dev.lowercase))
         rouge = RougeL("rouge-l").score(outputs, answers) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, answers), rouge
 

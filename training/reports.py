@@ -17,12 +17,13 @@ from training.recipe import Recipe
 class DevSet:
     """The dev set as text: sources by name, and one or more references, a line each; and how it is scored.
 
+    `tokenised`: the texts, and `target`, whose words stand between spaces.
     `lines`: the number of each in the corpus, from 0, by which its pictures are found in the prepared data.
     """
 
     sources: dict[str, tuple[str, ...]]
     references: tuple[tuple[str, ...], ...]
-    tokenised: bool = False
+    tokenised: frozenset[str] = frozenset()
     lowercase: bool = False
     lines: tuple[int, ...] = ()
 
@@ -34,7 +35,7 @@ class DevSet:
         texts = {name: lines[row] for name, lines in self.sources.items() if name == first or lines[row].strip()}
         pictures = {name: split.picture(name, self.lines[row], grid) for name, grid in config.images.items()}
         images = {name: picture for name, picture in pictures.items() if picture is not None}
-        return Request(texts, options, explain, raw=False, images=images)
+        return Request(texts, options, explain, self.tokenised, images)
 
 
 @dataclass(frozen=True)

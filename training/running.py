@@ -70,12 +70,13 @@ def networks(recipe: Recipe) -> dict[str, Path]:
 def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     """The dev set's text, with all of its references."""
     names = list(recipe.texts)
-    field = dataset.field("dev", "target")
+    fields = [dataset.field("dev", name) for name in (*names, "target")]
     rows = list(read_rows(dataset, "dev", [*names, "target"]))
     sources = {name: tuple(row.texts[i] for row in rows) for i, name in enumerate(names)}
     references = (tuple(row.texts[-1] for row in rows),)
     lines = tuple(row.number - 1 for row in rows)
-    return DevSet(sources, references, field.tokenised, field.lowercase, lines)
+    tokenised = frozenset(field.name for field in fields if field.tokenised)
+    return DevSet(sources, references, tokenised, fields[-1].lowercase, lines)
 
 
 def job_for(

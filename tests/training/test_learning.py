@@ -55,7 +55,7 @@ def test_it_learns(tmp_path: Path, system: str, task: str) -> None:
     assert outcome.bundle is not None
     sources = (tmp_path / "test.source").read_text().splitlines()
     targets = (tmp_path / "test.target").read_text().splitlines()
-    requests = (Request({"source": line}, SearchOptions(beam=1), raw=False) for line in sources)
+    requests = (Request({"source": line}, SearchOptions(beam=1)) for line in sources)
     answers = Generation(seq2seq.load(outcome.bundle), slots=100, width=1).answers(requests)
     right = [
         isinstance(answer, Answer) and answer.candidates[0].text == target
