@@ -283,7 +283,7 @@ def machine() -> str:
 
 
 def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], output: Path) -> Path:
-    """Write the tables as they stand: a page, the same for programs, and a figure for every score of the core."""
+    """Write the tables as they stand: a page, the same for programs, and the figures that the page shows."""
     import json
 
     from training.paper_tables import read_results, table_names
@@ -296,26 +296,40 @@ def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], o
     named = paper if paper in table_names() else f"{paper}.yaml"
     asked = f"interlinear reproduce {named} --scale {scale}"
     page = folder / "table.md"
-    page.write_text(markdown(table, scale, found, results, asked), encoding="utf-8")
+    pictures = draw(table, found, results, folder)
+    page.write_text(markdown(table, scale, found, results, asked, pictures), encoding="utf-8")
     (folder / "table.json").write_text(json.dumps(as_json(found), indent=1) + "\n", encoding="utf-8")
-    draw(found, results, folder)
     return page
 
 
-def draw(found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path) -> None:
-    """The first table's scores with their intervals, BLEU by length, and its systems' learning curves."""
+def draw(
+    table: "Table", found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path
+) -> "dict[Standing | str | None, list[str]]":
+    """The table in one picture; of every standing its scores with their intervals, and BLEU by length; of every group
+    its learning curves. Returns the files' names by what they are of: all (None), a standing, a group."""
     import numpy as np
 
     from seq2seq.figures.curves import Curve, Panel, learning_curves
     from seq2seq.figures.lengths import FEWEST, bleu_by_length, by_length
-    from seq2seq.figures.systems import SystemScore, system_comparison
+    from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.catalogue import chosen
+    from training.standings import in_paper, in_short
 
+    compared = {
+        one: Comparison(
+            f"{one.group}: {one.metric.upper()}, {one.data}, {one.test}",
+            tuple(SystemScore(row.system, row.ours, row.low, row.high, row.p_value, in_paper(row)) for row in one.rows),
+        )
+        for one in found
+    }
+    heading = f"{table.about.partition(',')[0]}, {results[0].place.scale} scale"
+    system_comparisons([compared[one] for one in in_short(table, found)], heading, folder / "table.svg")
+    pictures: dict[Standing | str | None, list[str]] = {None: ["table.svg"]}
     for one in found:
+        drawn = []
         if len(one.rows) > 1:
-            scores = [SystemScore(row.system, row.ours, row.low, row.high, row.p_value) for row in one.rows]
-            title = f"{one.metric.upper()}, {one.data}, {one.test}"
-            system_comparison(scores, title, folder / f"{one.group}.{one.test}.{one.metric}.svg")
+            path = folder / f"{one.group}.{one.test}.{one.metric}.svg"
+            drawn.append(system_comparison(compared[one].systems, compared[one].title, path))
         runs = {
             row.system: [
                 result.tests[one.test]
@@ -331,7 +345,8 @@ def draw(found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path)
                 by_length(system, first.lengths, bleu, np.sum([judged.of(one.metric) for judged in own], axis=0))
                 for system, own in runs.items()
             ]
-            bleu_by_length(lines, folder / f"{one.group}.{one.test}.lengths.svg")
+            drawn.append(bleu_by_length(lines, folder / f"{one.group}.{one.test}.lengths.svg"))
+        pictures[one] = [path.name for path in drawn]
     for group in dict.fromkeys(one.group for one in found):
         own = [result for result in results if result.place.group == group]
         systems = dict.fromkeys(row.system for one in found if one.group == group for row in one.rows)
@@ -339,4 +354,6 @@ def draw(found: "Sequence[Standing]", results: "Sequence[Result]", folder: Path)
             Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in own if r.place.system == name))
             for name in systems
         ]
-        learning_curves([Panel("dev BLEU", tuple(learnt))], folder / f"{group}.curves.svg")
+        path = learning_curves([Panel("dev BLEU", tuple(learnt))], folder / f"{group}.curves.svg")
+        pictures[group] = [path.name]
+    return pictures

@@ -1,6 +1,6 @@
 """A paper's tables as they stand: ours beside the paper's, gains beside gains, from the runs that are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean, stdev
 
@@ -104,8 +104,24 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
     return Standing(name, group.about, first.training.data, test, metric, signature, tuple(rows), unedited)
 
 
-def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results: Sequence[Result], command: str) -> str:
-    """The tables as a page."""
+def in_short(table: Table, found: Sequence[Standing]) -> list[Standing]:
+    """Of every group one score on its first test set: that which the paper's figures are in, if it has that."""
+    short = []
+    for name in dict.fromkeys(one.group for one in found):
+        own = [one for one in found if one.group == name]
+        short.append(next((one for one in own if one.metric == table.groups[name].metric), own[0]))
+    return short
+
+
+def markdown(
+    table: Table,
+    scale: ScaleName,
+    found: Sequence[Standing],
+    results: Sequence[Result],
+    command: str,
+    pictures: Mapping[Standing | str | None, Sequence[str]],
+) -> str:
+    """The tables as a page. `pictures`: file names by what they are of: a standing, a group, or (None) all."""
     machines = dict.fromkeys(one.machine for one in results)
     commits = dict.fromkeys((one.commit or "unknown")[:10] for one in results)
     dates = sorted({one.date[:10] for one in results})
@@ -124,25 +140,28 @@ def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results:
         ]
     else:
         lines += [f"All runs are of commit {next(iter(commits))}.", ""]
+    lines += shown(pictures, None)
     heading = (
         "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | commit |"
     )
-    group = None
-    for one in found:
-        if one.group != group:
-            group = one.group
-            lines += [f"## {group}: {one.about}", ""]
-        lines += [
-            f"### {one.data}, {one.test}: {one.metric}",
-            "",
-            f"`{one.signature}`",
-            "",
-            heading,
-            "|---|---|---|---|---|---|---|---|---|---|---|",
-            *([] if one.unedited is None else [f"| *unedited* | | {one.unedited:.2f} |" + " |" * 8]),
-            *(line(row) for row in one.rows),
-            "",
-        ]
+    for group in dict.fromkeys(one.group for one in found):
+        lines += [f"## {group}: {table.groups[group].about}", ""]
+        for one in found:
+            if one.group != group:
+                continue
+            lines += [
+                f"### {one.data}, {one.test}: {one.metric}",
+                "",
+                f"`{one.signature}`",
+                "",
+                heading,
+                "|---|---|---|---|---|---|---|---|---|---|---|",
+                *([] if one.unedited is None else [f"| *unedited* | | {one.unedited:.2f} |" + " |" * 8]),
+                *(line(row) for row in one.rows),
+                "",
+                *shown(pictures, one),
+            ]
+        lines += shown(pictures, group)
     lines += [
         "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
         "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
@@ -151,6 +170,18 @@ def markdown(table: Table, scale: ScaleName, found: Sequence[Standing], results:
         "",
     ]
     return "\n".join(lines)
+
+
+def shown(pictures: Mapping[Standing | str | None, Sequence[str]], of: Standing | str | None) -> list[str]:
+    """The pictures of something, in the page."""
+    return [line for name in pictures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
+
+
+def in_paper(row: Row) -> str:
+    """What the paper reports of a system, in a picture."""
+    figure = "" if row.published is None else f"{row.published:.2f}"
+    reported = ", ".join(filter(None, [figure, signed(row.published_gain)]))
+    return f"paper: {reported}" if reported else ""
 
 
 def line(row: Row) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,8 +62,14 @@ def test_a_table_grows_run_by_run_and_nothing_is_trained_twice(folder: Path, cap
     result = json.loads(first.read_text())
     assert bleu["rows"][0]["ours"] == pytest.approx(result["tests"]["test"]["scores"]["bleu"]["score"])
     assert len(result["tests"]["test"]["statistics"]["bleu"]) == 40 and len(result["curve"]) == 2
-    assert "<svg" in (folder / "out/paper/toy.test.bleu.svg").read_text()
-    assert "<svg" in (folder / "out/paper/toy.test.lengths.svg").read_text()
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
+    assert pictures == [
+        "table.svg", "toy.test.bleu.svg", "toy.test.lengths.svg", "toy.test.exact-match.svg", "toy.curves.svg",
+    ]  # fmt: skip
+    assert all("<svg" in (folder / "out/paper" / name).read_text() for name in pictures)
+    whole = (folder / "out/paper/table.svg").read_text()
+    words = ("A PAPER OF TWO SYSTEMS, SMALL SCALE", "toy: BLEU, ", "rnnsearch_star", "paper: 21.50, +1.50")
+    assert all(word in whole for word in words) and "EXACT-MATCH" not in whole
 
 
 def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):

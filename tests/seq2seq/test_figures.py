@@ -21,7 +21,7 @@ from seq2seq.figures.grid import Languages
 from seq2seq.figures.lengths import LengthCurve, LengthPoint, bleu_by_length, by_length
 from seq2seq.figures.links import alignment_grid
 from seq2seq.figures.matrices import attention_matrix, gate_strip
-from seq2seq.figures.systems import SystemScore, system_comparison
+from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
 from seq2seq.looks import Explanation, Span
 from seq2seq.metrics.catalogue import chosen
 from seq2seq.metrics.metric import Answers, Outputs, Reading
@@ -353,6 +353,17 @@ def test_a_difference_is_a_full_dot_and_none_an_open_one(tmp_path):
         return int(near(pixels(system_comparison(scores, "BLEU", tmp_path / "s.png")), style.tint(1.0)).sum())
 
     assert dots(0.049) > dots(0.051) + 50
+
+
+def test_comparisons_stand_below_each_other_in_one_picture(tmp_path):
+    rouge = (SystemScore("luong", 27.1, 26.5, 27.6), SystemScore("uam", 28.2, 27.6, 28.7, 0.003, "paper: 36.3"))
+    accuracy = (SystemScore("uam", 40, 40, 40),)
+    titled = [Comparison("ROUGE-1", rouge), Comparison("accuracy", accuracy)]
+    words = texts(system_comparisons(titled, "Kiyono et al.", tmp_path / "both.svg"))
+    assert {"KIYONO ET AL.", "ROUGE-1", "luong", "accuracy"} <= set(words) and words.count("baseline") == 1
+    assert {"28.20  (27.60 – 28.70)   p = 0.003   paper: 36.3", "40.00"} <= set(words)
+    with pytest.raises(CallError, match="luong: two systems have this name"):
+        system_comparisons([Comparison("", rouge[:1] * 2)], "twice", tmp_path / "twice.svg")
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
