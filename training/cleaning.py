@@ -16,6 +16,8 @@ CHUNK = 1 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that was not UTF-8, or half of a character in JSON
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # all but the tab
 
+Encoding = Literal["fail", "drop"]  # what is done with bytes that are not UTF-8
+
 
 class Reason(IntEnum):
     """Why a pair is left out; the first that holds, in this order."""
@@ -46,7 +48,7 @@ class Cleaning(BaseModel):
     max_characters: int | None = Field(None, ge=1, description="of every text")
     max_ratio: float | None = Field(None, ge=1, description="of the first source and the target, longer by shorter")
     duplicates: Literal["keep", "drop"] = Field("keep", description="pairs all of whose texts were there before")
-    encoding: Literal["fail", "drop"] = Field(
+    encoding: Encoding = Field(
         "fail", description="drop: not UTF-8, a replacement character (U+FFFD), control characters"
     )
 

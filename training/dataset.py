@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
+from training.cleaning import Encoding
 from training.description import Description, FieldFiles, ImageFiles, TextFile, first_problem, parse
 from training.formats import Counted, Part, check_same, count, named, read_file, read_part
 from training.places import Place, fingerprint, is_uri, matching, named_by
@@ -25,8 +26,8 @@ GENERATED = Path("prepared/generated")
 class Field:
     """A field of a split whose files have been found.
 
-    `kept`: the lines (from 0) that are read, where others lack a picture that the split requires. `lenient`: bytes that
-    are not UTF-8 are read as lone surrogates.
+    `kept`: the lines (from 0) that are read, where others lack a picture that the split requires. `encoding`: what
+    cleaning does with lines that are not UTF-8; None: the split is not cleaned.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Field:
     segmentation: str | None
     references: tuple[tuple[Part, ...], ...]
     kept: frozenset[int] | None = None
-    lenient: bool = False
+    encoding: Encoding | None = None
 
     @property
     def files(self) -> tuple[Place, ...]:
@@ -142,7 +143,7 @@ class Dataset(Description):
             segmentation=described.segmentation,
             references=tuple(self.found(files) for files in described.references),
             kept=self.kept(split),
-            lenient=split == "train" and self.cleaning.encoding == "drop",
+            encoding=self.cleaning.encoding if split == "train" else None,
         )
 
     def found(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
@@ -165,6 +166,10 @@ class Dataset(Description):
         """
         if (remote := named_by(path)) is not None:
             return remote
+        if Path(path).is_absolute():
+            if local := matching(path):
+                return local
+            raise DataError(f"data set '{self.name}'", f"there is no file {path}", f"correct its path in {self.where}")
         for root in self.roots:
             if local := matching(str(root / path)):
                 return local
@@ -282,7 +287,7 @@ def every_line(field: Field, start: int = 0, counted: Sequence[Counted] | None =
             continue
         if known is not None:
             check_same(part, known)
-        for line in read_part(part, field.lenient, start, known, field.language, field.unknown):
+        for line in read_part(part, field.encoding, start, known, field.language, field.unknown):
             empty = False
             yield line
         start = 0

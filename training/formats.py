@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, BinaryIO, cast
 
 from seq2seq.errors import DataError
+from training.cleaning import Encoding
 from training.places import Place, facts, first_line, opened
 from training.rewriting import Step, rewriter
 
@@ -71,7 +72,7 @@ def read_file(path: Place) -> Iterator[str]:
 
 def read_part(
     part: Part,
-    lenient: bool = False,
+    encoding: Encoding | None = None,
     start: int = 0,
     counted: Counted | None = None,
     language: str | None = None,
@@ -79,13 +80,14 @@ def read_part(
 ) -> Iterator[str]:
     """The texts of one file from row `start` on (from 0), rewritten by its steps. `counted`: of this file, if known.
 
-    `lenient`: bytes that are not UTF-8 become lone surrogates (PEP 383) instead of an error. A line break inside of a
-    JSON or Parquet text is a space; null is an empty text. Raises DataError with file and row.
+    `encoding`: what cleaning does with bytes that are not UTF-8, which with `drop` become lone surrogates (PEP 383)
+    instead of an error; None: the text is not cleaned. A line break inside of a JSON or Parquet text is a space; null
+    is an empty text. Raises DataError with file and row.
     """
     if part.column is not None:
         texts = _column(part, part.column, start)
     else:
-        texts = _texts(part, lenient, start, counted)
+        texts = _texts(part, encoding, start, counted)
     return map(rewriter(part.steps, language, unknown), texts) if part.steps else texts
 
 
@@ -110,8 +112,8 @@ def count(part: Part) -> Counted:
 # Lines
 
 
-def _texts(part: Part, lenient: bool, start: int, counted: Counted | None) -> Iterator[str]:
-    errors = "surrogateescape" if lenient else "strict"
+def _texts(part: Part, encoding: Encoding | None, start: int, counted: Counted | None) -> Iterator[str]:
+    errors = "surrogateescape" if encoding == "drop" else "strict"
     number = start
     with _raw(part.place) as (file, plain), _reading(part.place, lambda: number):
         begin = 0
@@ -123,10 +125,11 @@ def _texts(part: Part, lenient: bool, start: int, counted: Counted | None) -> It
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
             except UnicodeDecodeError as error:
+                leave_out = ", or leave such lines out with `cleaning: {encoding: drop}`" if encoding else ""
                 raise DataError(
                     f"{part.place}, line {number}",
                     f"is not valid UTF-8 (byte 0x{line[error.start]:02x} at position {error.start})",
-                    "convert the file to UTF-8, or leave such lines out with `cleaning: {encoding: drop}`",
+                    f"convert the file to UTF-8{leave_out}",
                 ) from None
             if part.key is not None:
                 yield _at(text, part.key, f"{part.place}, line {number}")

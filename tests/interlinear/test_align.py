@@ -59,6 +59,15 @@ def test_json_has_words_with_their_places_and_a_weight_for_every_link(toy, paral
         assert all(0 < link["weight"] <= 1 and "reverse_weight" not in link for link in record["links"])
 
 
+def test_a_file_that_is_not_utf8_is_to_be_converted(toy, texts, tmp_path, capsys):
+    for encoding in ("latin-1", "utf-16"):
+        (tmp_path / "odd").write_bytes("ein Café\n".encode(encoding))
+        assert cli.run(["align", str(toy), "--source", str(tmp_path / "odd"), *texts[2:]]) == 1
+        said = capsys.readouterr().err
+        assert f"{tmp_path / 'odd'}, line 1: is not valid UTF-8" in said
+        assert said.endswith(" Convert the file to UTF-8.\n")
+
+
 def test_a_line_with_a_problem_says_so_in_json(toy, tmp_path, capsys):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("hund " * 13 + "\nein hund\n")

@@ -206,6 +206,15 @@ def test_the_data_root_comes_before_the_description_s_folder(tmp_path: Path, mon
     assert open_dataset(path, root).field("train", "target").files == (beside / "train.en",)
 
 
+def test_an_absolute_path_that_is_not_there_is_said_so(tmp_path: Path):
+    where = tmp_path / "mine.yaml"
+    where.write_text("{task: translation, about: x, licence: x, languages: {source: de, target: en}, splits: {train:"
+                     " {source: /nowhere/a.de, target: /nowhere/a.en}}}")  # fmt: skip
+    with pytest.raises(DataError) as raised:
+        open_dataset(str(where)).field("train", "source")
+    assert str(raised.value) == (f"data set 'mine': there is no file /nowhere/a.de. Correct its path in {where}.")
+
+
 def test_an_absolute_path_is_taken_as_it_is(tmp_path: Path):
     corpus(tmp_path)
     (tmp_path / "below").mkdir()
