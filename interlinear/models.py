@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interlinear.arguments import DataRoot, Device, Json, Tracking
 from seq2seq.errors import CallError, RegistryError
+
+if TYPE_CHECKING:
+    from registry.store import ModelRecord
 
 COLUMNS = ("NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV BLEU", "RECIPE", "DATA", "CREATED")
 
@@ -26,7 +29,7 @@ def models(tracking: Tracking = None, as_json: Json = False) -> None:
             record.version,
             ",".join(record.aliases) or "-",
             record.languages or "-",
-            "-" if record.dev_bleu is None else f"{record.dev_bleu:.1f}",
+            dev_bleu(record),
             record.recipe or "-",
             record.dataset or "-",
             f"{record.created.astimezone():%Y-%m-%d %H:%M}",
@@ -36,6 +39,13 @@ def models(tracking: Tracking = None, as_json: Json = False) -> None:
     widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
     for row in (COLUMNS, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def dev_bleu(record: "ModelRecord") -> str:
+    """The score, and what it is of where the version says it."""
+    if record.dev_bleu is None:
+        return "-"
+    return f"{record.dev_bleu:.1f}" + (f" ({record.dev_bleu_of})" if record.dev_bleu_of else "")
 
 
 def promote(

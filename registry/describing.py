@@ -25,7 +25,7 @@ def tags_of(card: "Card") -> dict[str, str]:
         "weights_sha256": card.weights_sha256,
     }
     if bleu := card.metrics.get("dev_bleu"):
-        tags |= {"dev_bleu": f"{bleu.score:.2f}", "dev_bleu_signature": bleu.signature}
+        tags |= {"dev_bleu": f"{bleu.score:.2f}", "dev_bleu_signature": bleu.signature, "dev_bleu_of": card.dev_search}
     return {key: str(value) for key, value in tags.items() if value}
 
 

@@ -82,6 +82,7 @@ class ModelRecord:
     recipe: str | None
     dataset: str | None
     dev_bleu: float | None
+    dev_bleu_of: str | None  # how many sentences, searched how
 
 
 @dataclass(frozen=True)
@@ -428,4 +429,5 @@ def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
         recipe=made.tags.get("recipe"),
         dataset=made.tags.get("dataset"),
         dev_bleu=float(bleu) if bleu else None,
+        dev_bleu_of=made.tags.get("dev_bleu_of"),
     )

@@ -68,6 +68,12 @@ class Card(BaseModel):
         sources = [code for field, code in self.languages.items() if field != "target"]
         return " to ".join(filter(None, [" and ".join(sources), self.languages.get("target")]))
 
+    @property
+    def dev_search(self) -> str:
+        """What the dev scores by search are of, as `1,014 sentences, beam 1`; empty where that is not recorded."""
+        sentences, beam = self.data.get("dev_sentences"), self.recipe.get("training", {}).get("dev_beam")
+        return f"{sentences:,} sentences, beam {beam}" if sentences and beam else ""
+
 
 Kind = TypeVar("Kind", bound=Predictor, covariant=True)
 

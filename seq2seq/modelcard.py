@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from seq2seq.risk import RiskOptions
+
 if TYPE_CHECKING:
     from seq2seq.bundle import Card
 
@@ -11,6 +13,8 @@ PURPOSES = {
     "multimodal": "Translates a sentence with the help of a picture.",
     "post-edit": "Mends a machine translation, given its source.",
 }
+
+DEV_SCORES = {"dev_bleu": "dev BLEU", "dev_rouge_l": "dev ROUGE-L"}  # of what the model wrote
 
 
 def readme(card: "Card", parameters: int, operations_on: str | None = None) -> str:
@@ -33,11 +37,18 @@ def readme(card: "Card", parameters: int, operations_on: str | None = None) -> s
         "made": f"{card.created}, commit {card.git_commit or 'unknown'}",
         "weights": f"SHA-256 `{card.weights_sha256}`",
     }
-    shown = {
-        metric: score.model_copy(update={"signature": score.signature.replace("|", r"\|")})  # a bar would end the cell
-        for metric, score in card.metrics.items()
-    }
-    scores = [f"| {metric} | {score.score:.2f} | `{score.signature}` |" for metric, score in shown.items()]
+    training = card.recipe.get("training", {})
+    if training.get("objective") == "risk":
+        metric = training.get("risk", {}).get("metric", RiskOptions().metric)
+        facts["objective"] = f"minimum risk: what is expected of 1 - {metric.upper()} over its own outputs"
+    if training.get("init_from"):
+        facts["started from"] = str(training["init_from"])
+    of = f" ({card.dev_search})" if card.dev_search else ""
+    titles = {metric: f"{title}{of}" for metric, title in DEV_SCORES.items()} | {"dev_perplexity": "dev perplexity"}
+    scores = []
+    for metric, score in card.metrics.items():
+        signature = score.signature.replace("|", r"\|")  # a bar would end the cell
+        scores.append(f"| {titles.get(metric, metric)} | {score.score:.2f} | `{signature}` |")
     limits, search = card.limits, card.search
     lines = [
         f"# {name}: {', '.join(dict.fromkeys(card.languages.values())) or card.task}",

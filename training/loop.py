@@ -388,7 +388,12 @@ class Training:
             search=job.recipe.search,
             limits=Limits(source_length=2 * longest, target_length=2 * longest),
             recipe={"name": job.recipe_name, **job.recipe.model_dump(mode="json", exclude_none=True)},
-            data={"name": job.dataset, "licence": job.licence, "prepared": job.prepared.name},
+            data={
+                "name": job.dataset,
+                "licence": job.licence,
+                "prepared": job.prepared.name,
+                "dev_sentences": min(len(job.dev.references[0]), self.settings.dev_sentences),
+            },
             git_commit=job.git_commit,
             versions={name: version(name) for name in libraries},
             created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -35,9 +35,10 @@ from registry.curves import (
     run_of,
     title_of,
 )
+from registry.describing import tags_of
 from registry.names import check_name
 from registry.store import Logged, Store
-from seq2seq.bundle import Bundle, load
+from seq2seq.bundle import Bundle, load, read_card
 from seq2seq.errors import FigureError, RegistryError
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.grid import Languages
@@ -179,12 +180,8 @@ class Tracker:
         """Log the scores, pictures and the model, and register it. Raises RegistryError where that fails."""
         assert self.job and outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
         scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
-        self.tags |= {
-            "dev_bleu": f"{outcome.dev_bleu.score:.2f}",
-            "dev_bleu_signature": outcome.dev_bleu.signature,
-            "weights_sha256": outcome.weights_sha256 or "",
-        }
         job, bundle = self.job, outcome.bundle
+        self.tags |= tags_of(read_card(bundle))
         fingerprints = Prepared.load(job.prepared).record.fingerprints
         lineage = {f"{split}_sha256": fingerprints[split] for split in ("train", "dev")}
         logged = None

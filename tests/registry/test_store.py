@@ -60,7 +60,7 @@ def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Stor
     )
     made = store.client.get_model_version("de-en", "1")
     assert made.tags["git_commit"] == "0123abc"
-    assert "# rnnsearch: de, en" in made.description and "| dev_bleu | 41.25 |" in made.description
+    assert "# rnnsearch: de, en" in made.description and "| dev BLEU | 41.25 |" in made.description
 
 
 @contextmanager

@@ -43,15 +43,21 @@ def test_the_card_for_people_says_what_the_model_is_and_may_be_written_on(folder
     score = Score(score=41.257, signature="nrefs:1|case:mixed")
     card = bundle.card.model_copy(
         update={
-            "recipe": {"name": "rnnsearch", "about": "Additive attention"},
-            "data": {"name": "captions", "licence": "non-commercial"},
-            "metrics": {"dev_bleu": score},
+            "recipe": {
+                "name": "rnnsearch",
+                "about": "Additive attention",
+                "training": {"objective": "risk", "init_from": "models:/de-en/3", "dev_beam": 2},
+            },
+            "data": {"name": "captions", "licence": "non-commercial", "dev_sentences": 1014},
+            "metrics": {"dev_bleu": score, "dev_perplexity": Score(score=7.1, signature="per token")},
         }
     )
     card = write_bundle(folder, bundle.model, bundle.tokenizers, card)
     text = (folder / "README.md").read_text()
     parts = ["rnnsearch: de, en", "Additive attention", "captions - non-commercial", card.weights_sha256]
-    assert all(part in text for part in [*parts, r"| dev_bleu | 41.26 | `nrefs:1\|case:mixed` |"])
+    parts += ["- objective: minimum risk: what is expected of 1 - BLEU", "- started from: models:/de-en/3"]
+    parts += [r"| dev BLEU (1,014 sentences, beam 2) | 41.26 | `nrefs:1\|case:mixed` |", "| dev perplexity | 7.10 |"]
+    assert all(part in text for part in parts)
     (folder / "README.md").write_text(f"{text}\nA note of the owner's.\n")
     seq2seq.load(folder)
 

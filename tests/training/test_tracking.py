@@ -63,6 +63,7 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
         "recipe": "rnnsearch",
         "dataset": "toy",
         "dev_bleu": f"{outcome.dev_bleu.score:.2f}",
+        "dev_bleu_of": "40 sentences, beam 1",
         "weights_sha256": outcome.weights_sha256,
     }.items():
         assert run.data.tags[key] == expected, key
@@ -86,6 +87,7 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
     assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
     (record,) = Store(uri).list_models()
     assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
+    assert record.dev_bleu_of == "40 sentences, beam 1"
 
 
 def test_data_run_and_version_point_at_each_other(tmp_path: Path, uri: str):
