@@ -15,6 +15,7 @@ from interlinear.terminal import say
 from seq2seq.errors import CallError, DataError, TrainingError
 
 if TYPE_CHECKING:
+    from registry.evaluations import Evaluation
     from seq2seq.generation import Generation
     from training.paper_tables import Judged, Place, Result, Table
     from training.standings import Standing
@@ -197,11 +198,15 @@ def system_run(place: "Place", shop: Workshop) -> str:
 
 
 def judge(place: "Place", table: "Table", shop: Workshop) -> None:
-    """Score a trained run on its group's test sets; keep the result, here and in its run in MLflow."""
+    """Score a trained run on its group's test sets; keep the result in its run in MLflow, with its model there and on
+    the model's card; then here, by which the run is done."""
     from datetime import UTC, datetime
 
     from interlinear.loading import load_generation
-    from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, add_scores, read_run
+    from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, read_run
+    from registry.evaluations import add_to_training
+    from registry.evaluations import trained as training_of
+    from seq2seq.bundle import add_scores
     from training.paper_tables import DevPoint, Result, write_result
 
     group = table.groups[place.group]
@@ -209,11 +214,18 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
     folder = shop.runs / str(place)
     generation = load_generation(str(folder), shop.tracking, "cuda" if shop.gpu else "cpu")
     card = generation.bundle.card
-    tests = {
-        split: judged(generation, own.data, split, metrics, shop)
-        for split, metrics in group.tests.items()
-        if has_split(own.data, split, shop)
-    }
+    tests, evaluations, on_card = {}, [], {}
+    for split, metrics in group.tests.items():
+        if has_split(own.data, split, shop):
+            tests[split], evaluation = judged(generation, own.data, split, metrics, shop)
+            evaluations.append(evaluation)
+            of = f"{evaluation.rows:,} sentences, beam {card.search.beam}"
+            for name, score in tests[split].scores.items():
+                on_card[f"{evaluation.test_set}: {name.upper()} ({of})"] = score
+    tags = {"table": place.table, "group": place.group, "system": place.system, "scale": place.scale}
+    tags["seed"] = str(place.seed)
+    readme = add_scores(generation.bundle, on_card)
+    add_to_training(training_of(str(folder), shop.tracking), evaluations, tags, readme)
     run = read_run(str(folder), shop.tracking)
     points = zip(run.by_epoch(DEV_PERPLEXITY), run.by_epoch(DEV_BLEU), strict=True)
     result = Result(
@@ -231,8 +243,6 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
     )
     write_result(shop.output, result)
     scores = {f"{split}/{name}": one.score for split, test in tests.items() for name, one in test.scores.items()}
-    tags = {"table": place.table, "group": place.group, "system": place.system, "scale": place.scale}
-    add_scores(str(folder), shop.tracking, scores, {**tags, "seed": str(place.seed)})
     say(f"{place}: " + ", ".join(f"{name} {score:.2f}" for name, score in scores.items()))
 
 
@@ -242,11 +252,14 @@ def has_split(data: str, split: str, shop: Workshop) -> bool:
     return open_dataset(data, shop.data_root).has(split)
 
 
-def judged(generation: "Generation", data: str, split: str, metrics: str, shop: Workshop) -> "Judged":
-    """What a model scores on one split."""
+def judged(
+    generation: "Generation", data: str, split: str, metrics: str, shop: Workshop
+) -> "tuple[Judged, Evaluation]":
+    """What a model scores on one split: for the tables, and for MLflow."""
     from interlinear.judging import System, applicable, asked_metrics, wants_alignments
     from interlinear.testsets import MT, UNEDITED
     from interlinear.testsets import Place as TestPlace
+    from registry.evaluations import Evaluation
     from training.paper_tables import Judged, lines
 
     system = System(data, generation)
@@ -260,14 +273,20 @@ def judged(generation: "Generation", data: str, split: str, metrics: str, shop: 
     if MT in test_set.texts:  # post-editing is held against doing nothing
         before = System(UNEDITED, None).outputs(test_set)
         unedited = {metric.name: metric.score(before, answers).score for metric in chosen}
-    return Judged(
+    scores = {m.name: m.report(each, m.signature(outputs, answers)) for m, each in statistics.items()}
+    values = {name: one.score for name, one in scores.items()}
+    values |= {f"{UNEDITED}/{name}": score for name, score in unedited.items()}
+    signatures = {name: one.signature for name, one in scores.items()}
+    evaluation = Evaluation(test_set.name, split, test_set.sha256, test_set.rows, values, signatures)
+    own = Judged(
         reading=reading,
-        scores={m.name: m.report(each, m.signature(outputs, answers)) for m, each in statistics.items()},
+        scores=scores,
         left_out=left_out,
         unedited=unedited,
         lengths=[len(test_set.words(text)) for text in test_set.sources],
         statistics={metric.name: lines(each) for metric, each in statistics.items()},
     )
+    return own, evaluation
 
 
 def machine() -> str:

@@ -1,12 +1,10 @@
 """What MLflow keeps of how a training went: its curves, and the record by which a run's folder finds them."""
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlflow.entities import Metric, RunTag
 from mlflow.exceptions import MlflowException
 from pydantic import BaseModel, ValidationError
 
@@ -89,21 +87,6 @@ def read_run(name: str, tracking: str | None = None) -> RunCurves:
     curves = read_curves(store, run_id)
     settings = {key: value for key, value in data.params.items() if key != SEED}
     return RunCurves(run_id, data.tags.get("recipe", run_id), data.tags.get("dataset", ""), settings, curves)
-
-
-def add_scores(name: str, tracking: str | None, scores: Mapping[str, float], tags: Mapping[str, str]) -> None:
-    """Give a training's run what it scored later, and tags, so that MLflow's page compares runs by them.
-
-    Raises as `read_run`.
-    """
-    store, run_id = _located(name, tracking)
-    now = int(time.time() * 1000)
-    with store.errors():
-        store.client.log_batch(
-            run_id,
-            metrics=[Metric(key, value, now, 0) for key, value in scores.items()],
-            tags=[RunTag(key, value) for key, value in tags.items()],
-        )
 
 
 def run_of(store: Store, model: str, folder: Path) -> str | None:

@@ -1,12 +1,14 @@
-"""What a model scored, as MLflow keeps it: a run of its own, nested in the one that trained the model."""
+"""What a model scored, as MLflow keeps it: in the run that trained the model, or in one of its own below it."""
 
 import json
 import re
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param, RunTag
 
 from registry.address import user
 from registry.curves import PARENT, run_of
@@ -69,13 +71,6 @@ def log_evaluation(of: Trained, evaluation: Evaluation) -> str:
     tags = {f"{name}_signature": signature for name, signature in evaluation.signatures.items()}
     tags |= {PARENT: of.run_id, "model": of.model, "test_set": evaluation.test_set, "mlflow.user": user()}
     tags |= {"mlflow.source.name": "interlinear evaluate", "mlflow.source.type": "LOCAL"}
-    dataset = Dataset(
-        name=evaluation.test_set,
-        digest=evaluation.sha256[:32],  # MLflow takes no more than 36 characters
-        source_type="local",
-        source=json.dumps({"split": evaluation.split}),
-        profile=json.dumps({"sha256": evaluation.sha256, "rows": evaluation.rows}),
-    )
     store = of.store
     with store.errors():
         run = store.client.create_run(of.experiment_id, tags=tags, run_name=f"evaluate {evaluation.test_set}")
@@ -84,19 +79,78 @@ def log_evaluation(of: Trained, evaluation: Evaluation) -> str:
         try:
             store.client.log_inputs(
                 run_id,
-                datasets=[DatasetInput(dataset, [InputTag("mlflow.data.context", evaluation.split)])],
+                datasets=[dataset_of(evaluation)],
                 models=[LoggedModelInput(of.model_id)] if of.model_id else [],
             )
-            now, split = int(time.time() * 1000), re.sub(r"[^\w. -]", "_", evaluation.split)
             store.client.log_batch(
                 run_id,
-                metrics=[
-                    Metric(f"{split}/{name}", score, now, 0, of.model_id, dataset.name, dataset.digest)
-                    for name, score in evaluation.scores.items()
-                ],
+                metrics=metrics_of(evaluation, of.model_id),
                 params=[Param(key, value) for key, value in evaluation.settings.items()],
             )
             status = "FINISHED"
         finally:
             store.client.set_terminated(run_id, status)
     return store.page(of.experiment_id, run_id)
+
+
+def add_to_training(of: Trained, evaluations: Sequence[Evaluation], tags: Mapping[str, str], readme: str) -> None:
+    """Keep scores with the training's own run, so that MLflow's page compares runs by them and by `tags`; and with the
+    model and the versions that are registered of it, each with its signature. `readme`, the model's card with these
+    scores, is theirs from then on.
+
+    Raises RegistryError.
+    """
+    from seq2seq.bundle import README
+
+    scored: dict[str, str] = {}
+    for one in evaluations:
+        for name, signature in one.signatures.items():
+            key = f"{as_key(one.split)}_{name}"
+            scored |= {key: f"{one.scores[name]:.2f}", f"{key}_signature": signature}
+    client = of.store.client
+    with of.store.errors():
+        client.log_inputs(of.run_id, datasets=[dataset_of(one) for one in evaluations])
+        client.log_batch(
+            of.run_id,
+            metrics=[metric for one in evaluations for metric in metrics_of(one, of.model_id)],
+            tags=[RunTag(key, value) for key, value in {**tags, **scored}.items()],
+        )
+        if of.model_id is None:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            card = Path(folder, "artifacts", "bundle", README)
+            card.parent.mkdir(parents=True)
+            card.write_text(readme, encoding="utf-8")
+            client.log_model_artifacts(of.model_id, folder)
+        client.set_logged_model_tags(of.model_id, scored)
+        for version in client.search_model_versions(f"run_id = '{of.run_id}'"):
+            if version.source == f"models:/{of.model_id}":
+                for key, value in scored.items():
+                    client.set_model_version_tag(version.name, version.version, key, value)
+                client.update_model_version(version.name, version.version, readme)
+
+
+def dataset_of(evaluation: Evaluation) -> DatasetInput:
+    """The test set, by its text's fingerprint."""
+    dataset = Dataset(
+        name=evaluation.test_set,
+        digest=evaluation.sha256[:32],  # MLflow takes no more than 36 characters
+        source_type="local",
+        source=json.dumps({"split": evaluation.split}),
+        profile=json.dumps({"sha256": evaluation.sha256, "rows": evaluation.rows}),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", evaluation.split)])
+
+
+def metrics_of(evaluation: Evaluation, model_id: str | None) -> list[Metric]:
+    """The scores, of that model on that test set."""
+    now, dataset = int(time.time() * 1000), dataset_of(evaluation).dataset
+    return [
+        Metric(f"{as_key(evaluation.split)}/{name}", score, now, 0, model_id, dataset.name, dataset.digest)
+        for name, score in evaluation.scores.items()
+    ]
+
+
+def as_key(split: str) -> str:
+    """A split's name, in letters that MLflow's keys have."""
+    return re.sub(r"[^\w. -]", "_", split)

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -126,6 +126,16 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return card
+
+
+def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
+    """Write a bundle's card for people anew, with further scores by their titles; returns it. The card for programs
+    stays as the training wrote it."""
+    card = bundle.card.model_copy(update={"metrics": {**bundle.card.metrics, **scores}})
+    parameters = sum(map(torch.Tensor.numel, bundle.model.parameters()))
+    text = readme(card, parameters, bundle.tokenizers["target"].config.operations_on)
+    (bundle.folder / README).write_text(text, encoding="utf-8")
+    return text
 
 
 def own_weights(model: Model) -> dict[str, torch.Tensor]:

@@ -79,9 +79,39 @@ def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
     (run, *_) = client.search_runs([client.get_experiment_by_name("paper").experiment_id])
     assert run.data.tags["table"] == "paper" and run.data.tags["scale"] == "small"
     assert 0 <= run.data.metrics["test/bleu"] <= 100
+    assert run.data.tags["test_bleu"] == f"{run.data.metrics['test/bleu']:.2f}"
+    assert run.data.tags["test_bleu_signature"].startswith("nrefs:1|case:mixed")
+    assert [one.tags[0].value for one in run.inputs.dataset_inputs].count("test") == 1
     above = client.get_run(run.data.tags["mlflow.parentRunId"])
     assert above.info.run_name == f"{run.data.tags['group']}.{run.data.tags['system']}.small"
     assert "mlflow.parentRunId" not in above.data.tags and above.info.status == "FINISHED"
+
+
+def test_a_registered_model_s_version_and_card_have_its_test_scores(folder: Path):
+    from registry.names import fetch
+    from registry.store import Store
+
+    client = Store(f"sqlite:///{folder}/mlflow.db").client
+    version = client.get_model_version("paper.toy.rnnsearch_star", "1")
+    bleu, signature = version.tags["test_bleu"], version.tags["test_bleu_signature"]
+    result = json.loads((folder / "out/runs/paper.toy.rnnsearch_star.small.1.json").read_text())
+    judged = result["tests"]["test"]["scores"]["bleu"]
+    assert (bleu, signature) == (f"{judged['score']:.2f}", judged["signature"])
+    (model,) = client.search_logged_models(
+        [client.get_experiment_by_name("paper").experiment_id], f"source_run_id = '{version.run_id}'"
+    )
+    assert model.tags["test_bleu"] == bleu and "test/bleu" in {metric.key for metric in model.metrics}
+
+    own = folder / "runs/paper.toy.rnnsearch_star.small.1/bundle"
+    logged = fetch("models:/paper.toy.rnnsearch_star/1", f"sqlite:///{folder}/mlflow.db").folder
+    for text in (version.description, (own / "README.md").read_text(), (logged / "README.md").read_text()):
+        assert "| dev BLEU (40 sentences, beam 1) |" in text
+        assert f"test: BLEU (40 sentences, beam 5) | {bleu} | `nrefs:1\\|" in text
+
+
+def test_the_list_of_models_says_what_the_dev_score_is_of(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert interlinear(["models", "--tracking", f"sqlite:///{folder}/mlflow.db"]) == 0
+    assert "(40 sentences, beam 1)" in capsys.readouterr().out
 
 
 def test_runs_of_another_commit_are_shown_as_such(folder: Path, capsys: pytest.CaptureFixture[str]):
