@@ -16,6 +16,7 @@ from interlinear.judging import (
     applicable,
     asked_metrics,
     is_outputs,
+    of_outputs,
     open_system,
     wants_alignments,
 )
@@ -24,7 +25,6 @@ from interlinear.testsets import Lowercase, MtFile, Place, ReferenceFiles, Sourc
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
-    from seq2seq.metrics.metric import Outputs
     from seq2seq.metrics.significance import Compared, Comparison, Test
 
 Models = Annotated[
@@ -73,6 +73,7 @@ def compare(
     Three paired tests: bootstrap resampling, approximate randomisation, and the sign test. Of several runs, with seeds
     of their own, the mean is compared, and the tests reckon with their differences.
     """
+    from seq2seq.metrics.metric import Outputs
     from seq2seq.metrics.significance import TESTS, correct
     from seq2seq.metrics.significance import compare as compare_systems
 
@@ -92,16 +93,16 @@ def compare(
             asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
             chosen, left_out = applicable(asked, answers)
             judge = judge_of_cases(chosen) if cases else None
-        outputs[run] = system.outputs(test_set, by=by, label=run)
+        outputs[run] = system.outputs(test_set, by=by, label=run, search=of_outputs(chosen))
     statistics = {
         metric: {name: [metric.statistics(outputs[run], answers) for run in names] for name, names in systems.items()}
         for metric in chosen
     }
-    composed = max(outputs.values(), key=lambda one: one.composed)
+    together = Outputs.together(outputs.values())
     found: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in chosen}
     for test in TESTS:
         comparisons = [
-            compare_systems(metric, own, test, metric.signature(composed, answers), samples)
+            compare_systems(metric, own, test, metric.signature(together, answers), samples)
             for metric, own in statistics.items()
         ]
         for metric, comparison in zip(chosen, correct(comparisons, correction), strict=True):

@@ -19,6 +19,7 @@ from interlinear.judging import (
     asked_metrics,
     awareness,
     is_outputs,
+    of_outputs,
     open_system,
     wants_alignments,
 )
@@ -117,7 +118,8 @@ def evaluate(
     options = None
     if system.generation:
         options = Asked(beam_size, length_penalty, max_length=max_length).over(system.generation.bundle.card.search)
-    outputs = system.outputs(test_set, options, by)
+    search = output is not None or of_outputs(chosen)
+    outputs = system.outputs(test_set, options, by, search=search)
     if output:
         output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
     scores = {metric.name: metric.score(outputs, answers) for metric in chosen}
@@ -127,7 +129,7 @@ def evaluate(
         before = {metric.name: metric.score(unedited, answers) for metric in chosen}
     seen: dict[str, Awareness] = {}
     if wrong is not None:
-        shuffled = system.outputs(wrong, options, by, "with other pictures")
+        shuffled = system.outputs(wrong, options, by, "with other pictures", search)
         seen = {metric.name: awareness(metric, outputs, shuffled, answers) for metric in chosen}
     if training:
         from registry.evaluations import Evaluation, log_evaluation

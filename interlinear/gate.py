@@ -11,7 +11,7 @@ from interlinear.testsets import Place
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
-    from seq2seq.metrics.metric import Metric, Outputs
+    from seq2seq.metrics.metric import Metric
     from seq2seq.metrics.significance import Test
 
 CHANCE = 0.05  # that a difference as large is none: less is better
@@ -52,6 +52,7 @@ def judge(
     device: str = "cpu",
 ) -> Verdict:
     """Score two models on DATASET[:SPLIT] as `compare` does. Raises as it does, and CallError for several metrics."""
+    from seq2seq.metrics.metric import Outputs
     from seq2seq.metrics.significance import TESTS, compare
 
     data, split = named(on)
@@ -66,7 +67,7 @@ def judge(
     if problem := by.lacks(answers):
         raise CallError(f"--metric {by.name}", f"it cannot be reckoned here: {problem}", "decide by another score")
     statistics = {model: [by.statistics(own, answers)] for model, own in outputs.items()}
-    signature = by.signature(max(outputs.values(), key=lambda own: own.composed), answers)
+    signature = by.signature(Outputs.together(outputs.values()), answers)
     compared = {test: compare(by, statistics, test, signature) for test in TESTS}
     before, after = compared[DECIDES].systems
     p_values = {test: found.systems[1].p_value for test, found in compared.items()}

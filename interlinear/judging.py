@@ -68,11 +68,14 @@ class System:
         options: "SearchOptions | None" = None,
         by: By | None = None,
         label: str = "translating",
+        search: bool = True,
     ) -> "Outputs":
         """What it says of a test set, searched for as its recipe does, or by `options`; with gold, its alignments too.
 
+        Without `search` a model's outputs are empty, which no score of alignments looks at.
         Raises CallError, and DataError for a file with another number of lines.
         """
+        from seq2seq.looks import best_of
         from seq2seq.metrics.metric import Outputs, check_lines
         from training.formats import read_file
 
@@ -83,8 +86,14 @@ class System:
             check_lines(self.name, len(lines), test_set.name, len(test_set.references[0]))
             say_empty(self.name, [number for number, line in enumerate(lines, 1) if not line.strip()])
             return Outputs.of(lines)
-        lines = translated(self.generation, test_set, options or self.generation.bundle.card.search, label)
-        return Outputs.of(lines, aligned(self.generation, test_set, by) if test_set.gold else ())
+        lines = [""] * test_set.rows
+        if search:
+            options = options or self.generation.bundle.card.search
+            lines = translated(self.name, self.generation, test_set, options, label)
+        if not test_set.gold:
+            return Outputs.of(lines)
+        links = aligned(self.name, self.generation, test_set, by)
+        return Outputs.of(lines, links, by or best_of(self.generation.kinds))
 
 
 def is_outputs(name: str) -> bool:
@@ -122,6 +131,13 @@ def wants_alignments(names: str | None, by: By | None) -> bool:
     return wanted
 
 
+def of_outputs(metrics: "Sequence[Metric]") -> bool:
+    """Whether any of these scores is of what systems write."""
+    from seq2seq.metrics.catalogue import ALIGNMENT
+
+    return any(metric.name not in ALIGNMENT for metric in metrics)
+
+
 def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[Metric], dict[str, str]]":
     """The scores that a test set has the means for; and why not the others, which is said.
 
@@ -138,7 +154,9 @@ def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[M
     return [metric for metric in metrics if metric.name not in left_out], left_out
 
 
-def translated(generation: "Generation", test_set: TestSet, options: "SearchOptions", label: str) -> list[str]:
+def translated(
+    name: str, generation: "Generation", test_set: TestSet, options: "SearchOptions", label: str
+) -> list[str]:
     """The output for every line; empty where the model cannot read it, which is said with count and first line."""
     lines = read_lines(generation, test_set)
     hypotheses, problems, empty = [], [], []
@@ -151,8 +169,9 @@ def translated(generation: "Generation", test_set: TestSet, options: "SearchOpti
             empty.append(outcome.line.number)
     if problems:
         first = problems[0]
-        say(f"{test_set.name}: {len(problems)} lines count as empty; first {first.line.where}: {first.problem}")
-    say_empty(test_set.name, empty)
+        count = "1 line counts" if len(problems) == 1 else f"{len(problems)} lines count"
+        say(f"{name}: {count} as empty; first {first.line.where}: {first.problem}")
+    say_empty(name, empty)
     return hypotheses
 
 
@@ -173,11 +192,13 @@ def read_lines(generation: "Generation", test_set: TestSet) -> list[Line]:
 
 def say_empty(name: str, lines: Sequence[int]) -> None:
     """Name outputs in which nothing is."""
-    if lines:
+    if len(lines) == 1:
+        say(f"{name}: 1 output is empty, in line {lines[0]}. It is scored as it is.")
+    elif lines:
         say(f"{name}: {len(lines)} outputs are empty, the first in line {lines[0]}. They are scored as they are.")
 
 
-def aligned(generation: "Generation", test_set: TestSet, by: By | None) -> "list[frozenset[Link]]":
+def aligned(name: str, generation: "Generation", test_set: TestSet, by: By | None) -> "list[frozenset[Link]]":
     """The links that a model sees between every source and its first reference, by forced decoding, in the words that
     gold links count. A pair that is empty, or too long for the model, has none, which is said."""
     if by:
@@ -195,7 +216,8 @@ def aligned(generation: "Generation", test_set: TestSet, by: By | None) -> "list
         links = outcome.alignment.links
         found.append(frozenset((s, t) for link in links for s in sources[link.source] for t in targets[link.target]))
     if unaligned:
-        say(f"{test_set.name}: {unaligned} pairs are empty or too long, and count as not aligned.")
+        count = "1 pair is" if unaligned == 1 else f"{unaligned} pairs are"
+        say(f"{name}: {count} empty or too long, hence not aligned.")
     return found
 
 

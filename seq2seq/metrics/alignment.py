@@ -12,7 +12,9 @@ class Alignment(Metric):
     """A score of the links A of all pairs, given the sure links S and the possible ones P, of which S is part."""
 
     def lacks(self, answers: Answers) -> str:
-        return "" if answers.gold else answers.unaligned
+        if not answers.gold:
+            return answers.unaligned
+        return "" if any(gold.sure or gold.possible for gold in answers.gold) else "the gold alignments have no link"
 
     def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
         pairs = zip(outputs.links, answers.gold, strict=True)
@@ -25,6 +27,10 @@ class Alignment(Metric):
     def how(self, answers: Answers) -> str:
         possible = any(gold.possible for gold in answers.gold)
         return f"pairs:{len(answers.gold)}|gold:{'sure+possible' if possible else 'sure'}"
+
+    def signature(self, outputs: Outputs, answers: Answers) -> str:
+        """By which looks, too; not in which form of Unicode, since links are of words, whatever their form."""
+        return self.how(answers) + (f"|by:{outputs.by}" if outputs.by else "")
 
 
 class ErrorRate(Alignment):

@@ -5,7 +5,7 @@ So one evaluation, one comparison and one significance test serve them all.
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,19 +70,31 @@ class Answers:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a system wrote, a line each, in NFC; and its word alignments of source and first reference, if any."""
+    """What a system wrote, a line each, in NFC; and its word alignments of source and first reference, if any, with the
+    looks that they were read `by`."""
 
     hypotheses: tuple[str, ...]
     links: tuple[frozenset[Link], ...]
     composed: bool
+    by: str = ""
 
     @classmethod
-    def of(cls, hypotheses: Sequence[str], links: Sequence[frozenset[Link]] = ()) -> "Outputs":
+    def of(cls, hypotheses: Sequence[str], links: Sequence[frozenset[Link]] = (), by: str = "") -> "Outputs":
         """Raises DataError where there is nothing."""
         if not hypotheses:
             raise DataError("hypotheses", "there are no lines to score")
         composed = nfc(hypotheses)
-        return cls(composed, tuple(links), composed != tuple(hypotheses))
+        return cls(composed, tuple(links), composed != tuple(hypotheses), by)
+
+    @classmethod
+    def together(cls, several: Collection["Outputs"]) -> "Outputs":
+        """What several systems wrote, one after the other: of which a signature of them all speaks."""
+        return cls(
+            tuple(line for own in several for line in own.hypotheses),
+            tuple(links for own in several for links in own.links),
+            any(own.composed for own in several),
+            ",".join(sorted({own.by for own in several} - {""})),
+        )
 
 
 def nfc(lines: Sequence[str]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def test_all_scores_and_the_reasons_of_those_left_out(toy, tmp_path, parallel, c
     assert set(found) == set(METRICS) - set(left_out)
     assert all(set(score) >= {"score", "signature"} for score in found.values())
     assert found["rouge-l"]["low"] <= found["rouge-l"]["mean"] <= found["rouge-l"]["high"]
-    assert found["aer"]["signature"] == "pairs:10|gold:sure+possible"
+    assert found["aer"]["signature"] == "pairs:10|gold:sure+possible|by:attention"
     data = describe(tmp_path)
     assert cli.run(["evaluate", str(toy), *data, "--metrics", "bleu,aer"]) == 0
     out, said = capsys.readouterr()
@@ -75,7 +75,9 @@ def test_a_pair_that_is_too_long_counts_as_not_aligned(toy, tmp_path, parallel, 
     found = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "alignment-recall,aer")
     assert found["alignment-recall"]["score"] <= 90
     assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer"]) == 0
-    assert "1 pairs are empty or too long" in capsys.readouterr().err
+    out, said = capsys.readouterr()
+    assert said == f"interlinear: {toy}: 1 pair is empty or too long, hence not aligned.\n"  # nothing is translated
+    assert out.startswith("AER ")
 
 
 def test_links_are_counted_in_the_words_of_the_gold():
@@ -125,6 +127,9 @@ def test_empty_outputs_are_scored_and_said(tmp_path, parallel, capsys):
     assert found["ter"]["score"] == pytest.approx(20)
     assert cli.run(["evaluate", str(outputs), "--reference", str(reference)]) == 0
     assert f"{outputs}: 2 outputs are empty, the first in line 9." in capsys.readouterr().err
+    outputs.write_text(reference.read_text().replace(reference.read_text().splitlines()[8], "", 1))
+    assert cli.run(["evaluate", str(outputs), "--reference", str(reference)]) == 0
+    assert f"{outputs}: 1 output is empty, in line 9. It is scored as it is.\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -222,6 +227,13 @@ def test_cases_are_the_sentences_that_change_the_score_most(toy, tmp_path, paral
     assert [line.split()[0] for line in first[1:]] == ["source", "reference", *named]
     assert cli.run(["compare", *arguments, "--cases", "1", "--metrics", "length-ratio"]) == 2
     assert "--cases: no score that is asked for says which output is better" in capsys.readouterr().err
+
+
+def test_compare_says_by_which_looks_every_model_aligned(toy, gated_toy, tmp_path, parallel, capsys):
+    data = describe(tmp_path, gold="0-0 1-1\n" * 10)
+    arguments = ["compare", str(toy), str(gated_toy), *data, "--samples", "20", "--metrics", "aer"]
+    assert "|by:attention,gated|" in run_json(capsys, *arguments)["aer"]["bootstrap"]["signature"]
+    assert "|by:attention|" in run_json(capsys, *arguments, "--by", "attention")["aer"]["bootstrap"]["signature"]
 
 
 def test_compare_aligns_models_and_not_files(toy, other_toy, tmp_path, parallel, capsys):

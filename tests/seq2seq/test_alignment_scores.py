@@ -51,12 +51,19 @@ def test_words_without_an_answer_count_neither_for_nor_against():
 
 def test_nothing_aligned_and_nothing_to_align():
     assert values([set()], ["0-0"]) == [100, 0, 0, 0]
-    assert values([set()], [""]) == [0, 0, 0, 0]
+    assert values([set(), set()], ["", "0?0"]) == [0, 0, 0, 0]
+    with pytest.raises(DataError, match="the gold alignments have no link"):
+        values([{(0, 0)}], [""])
 
 
-def test_the_signature_says_what_gold_there_was():
+def test_the_signature_says_what_gold_there_was_and_which_looks():
     assert scores([{(0, 0)}], ["0-0 1?1"])["aer"].signature == "pairs:1|gold:sure+possible"
     assert scores([{(0, 0)}], ["0-0"])["aer"].signature == "pairs:1|gold:sure"
+    (aer,) = chosen(["aer"], Reading())
+    answers = Answers.of([["x"]], gold=[read_gold("0-0", "gold", 9, 9)])
+    own, other, none = (Outputs.of(["x"], [frozenset()], by) for by in ("gated", "attention", ""))
+    assert aer.signature(own, answers) == "pairs:1|gold:sure|by:gated"
+    assert aer.signature(Outputs.together([own, other, own, none]), answers) == "pairs:1|gold:sure|by:attention,gated"
 
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12)
