@@ -10,7 +10,7 @@ import typer
 
 from interlinear.arguments import DataName, DataRoot, Device, FontFile, Tracking
 from interlinear.judging import asked_metrics, open_system
-from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Split, Tokenize
+from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -47,13 +47,14 @@ class Scored:
 def lengths(
     models: Systems,
     data: DataName = None,
-    split: Split = "test",
+    split: Split = None,
     source: SourceFile = None,
     reference: ReferenceFiles = None,
     longer_than: Annotated[
         list[int] | None,
         typer.Option(min=0, metavar="N", show_default=False, help="A threshold; may be repeated. Else 0, 10, ..., 60."),
     ] = None,
+    tokenised: Spaced = False,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file.")] = Path("lengths.png"),
@@ -70,7 +71,11 @@ def lengths(
     from seq2seq.figures.style import check_suffix
 
     check_suffix(output)
-    place = Place(data, split, source, reference or [], data_root)
+    if reference and not source and not data:
+        raise CallError(
+            "--source", "sentences go by the number of their source's words", "give the file of sources too"
+        )
+    place = Place(data, split, source, reference or [], data_root, tokenised=tokenised)
     made = scored(models, place, tokenize, lowercase, device, tracking)
     curves = [
         by_length(name, made.words, made.metric, statistics, longer_than or THRESHOLDS)
@@ -82,9 +87,10 @@ def lengths(
 def systems(
     models: Systems,
     data: DataName = None,
-    split: Split = "test",
+    split: Split = None,
     source: SourceFile = None,
     reference: ReferenceFiles = None,
+    tokenised: Spaced = False,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     samples: Annotated[int, typer.Option(min=0, metavar="N", help="Resamples; 0: 1,000.")] = 0,
@@ -102,7 +108,7 @@ def systems(
     check_suffix(output)
     if len(models) < 2:
         raise CallError("figure systems", "one system alone cannot be compared", "name two or more")
-    place = Place(data, split, source, reference or [], data_root)
+    place = Place(data, split, source, reference or [], data_root, tokenised=tokenised)
     made = scored(models, place, tokenize, lowercase, device, tracking)
     runs = {name: [statistics] for name, statistics in made.statistics.items()}
     scores = []

@@ -21,7 +21,7 @@ from interlinear.judging import (
     wants_alignments,
 )
 from interlinear.pictures import ImageFolder, ImageNames
-from interlinear.testsets import Lowercase, MtFile, Place, ReferenceFiles, SourceFile, Split, Tokenize
+from interlinear.testsets import Lowercase, MtFile, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -40,12 +40,13 @@ Models = Annotated[
 def compare(
     models: Models,
     data: DataName = None,
-    split: Split = "test",
+    split: Split = None,
     source: SourceFile = None,
     reference: ReferenceFiles = None,
     mt: MtFile = None,
     image_dir: ImageFolder = None,
     images: ImageNames = None,
+    tokenised: Spaced = False,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -84,7 +85,7 @@ def compare(
     outputs: dict[str, Outputs] = {}
     test_set = None
     alignments = wants_alignments(metrics, by)
-    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images)
+    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, tokenised=tokenised)
     for run in sorted(runs, key=is_outputs):  # a model first: it says which field is read
         system = open_system(run, tracking, device)
         if test_set is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.align import AlignedBy
-from interlinear.arguments import DataName, DataRoot, Device, Json, PrecisionName, Tracking
+from interlinear.arguments import PRECISION_HELP, DataName, DataRoot, Json, PrecisionChoice, Tracking
 from interlinear.judging import (
     JUDGED,
     Awareness,
@@ -28,12 +28,14 @@ from interlinear.searching import Asked, BeamSize, LengthPenalty, MaxLength
 from interlinear.terminal import say
 from interlinear.testsets import (
     MT,
+    TEST,
     UNEDITED,
     Lowercase,
     MtFile,
     Place,
     ReferenceFiles,
     SourceFile,
+    Spaced,
     Split,
     Tokenize,
 )
@@ -50,7 +52,7 @@ JudgedName = Annotated[
 def evaluate(
     model: JudgedName,
     data: DataName = None,
-    split: Split = "test",
+    split: Split = None,
     source: SourceFile = None,
     reference: ReferenceFiles = None,
     mt: MtFile = None,
@@ -63,6 +65,7 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", show_default=False, help="Of --shuffle-images; else 1.")
     ] = None,
+    tokenised: Spaced = False,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -71,23 +74,28 @@ def evaluate(
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", show_default=False, help="Keep the translations there.")
+        Path | None,
+        typer.Option(dir_okay=False, metavar="FILE", show_default=False, help="Keep the translations there."),
     ] = None,
     log: Annotated[
         bool, typer.Option("--log", help="Log the scores to MLflow, nested in the run that trained the model.")
     ] = False,
     as_json: Json = False,
     data_root: DataRoot = None,
-    device: Device = "cpu",
-    precision: PrecisionName = "fp32",
+    device: Annotated[
+        str | None, typer.Option(metavar="DEVICE", show_default=False, help="cpu, cuda or cuda:N; else cpu.")
+    ] = None,
+    precision: Annotated[
+        PrecisionChoice | None, typer.Option("--precision", show_default=False, help=f"{PRECISION_HELP} Else fp32.")
+    ] = None,
     tracking: Tracking = None,
 ) -> None:
     """Score a model, or a file with a model's outputs: BLEU, ROUGE, alignment error rate and others, with signatures.
 
-    Raw text is scored as it is written, after detokenisation; a data set that says its text is tokenised, as tokens.
-    Scores that the data has no means for are left out, with the reason. Where machine translations are edited, their
-    own scores are printed beside. With --shuffle-images the score with wrong pictures is printed too, and what right
-    ones are worth: how far the model is aware of them.
+    Raw text is scored as it is written, after detokenisation; text that is tokenised, as its data set or --tokenised
+    says, as tokens. Scores that the data has no means for are left out, with the reason. Where machine translations are
+    edited, their own scores are printed beside. With --shuffle-images the score with wrong pictures is printed too, and
+    what right ones are worth: how far the model is aware of them.
     """
     alignments = wants_alignments(metrics, by)
     if seed is not None and not shuffle_images:
@@ -98,19 +106,21 @@ def evaluate(
         raise CallError("--log", f"{model} is not a model that one run has trained", "leave it out")
     if is_outputs(model):
         given: dict[str, object] = {"--by": by, "--beam-size": beam_size, "--length-penalty": length_penalty}
-        given |= {"--max-length": max_length, "--output": output}
+        given |= {"--max-length": max_length, "--output": output, "--device": device, "--precision": precision}
         given |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
         for name, value in given.items():
             if value is not None:
                 what = "the machine translations" if model == UNEDITED else "a file with outputs"
                 raise CallError(name, f"{model} is {what}: nothing is searched for", "leave it out")
+    if output and not output.parent.is_dir():
+        raise CallError("--output", f"there is no folder {output.parent}", "make it, or name another file")
     training = None
     if log:
         from registry.evaluations import trained
 
         training = trained(model, tracking)
-    system = open_system(model, tracking, device, precision, beam_size)
-    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images)
+    system = open_system(model, tracking, device or "cpu", precision or "fp32", beam_size)
+    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
     test_set = place.read(system, alignments and system.generation is not None)
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None
     answers = test_set.answers()
@@ -139,7 +149,9 @@ def evaluate(
         settings |= {f"search.{key}": str(value) for key, value in options or () if value is not None}
         values = by_name(scores, before, seen)
         signatures = {name: score.signature for name, score in scores.items()}
-        evaluation = Evaluation(test_set.name, split, test_set.sha256, test_set.rows, values, signatures, settings)
+        evaluation = Evaluation(
+            test_set.name, split or TEST, test_set.sha256, test_set.rows, values, signatures, settings
+        )
         say(f"the scores are logged at {log_evaluation(training, evaluation)}")
     if as_json:
         found: dict[str, object] = as_records(scores)

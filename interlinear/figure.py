@@ -8,6 +8,7 @@ import typer
 from interlinear import charts
 from interlinear.align import AlignedBy, Pair, Reverse, Spaced, Symmetrize, check_kind
 from interlinear.arguments import DataRoot, Device, FontFile, ModelName, Tracking
+from interlinear.testsets import TEST, Split
 from seq2seq.errors import CallError, RequestError
 
 if TYPE_CHECKING:
@@ -119,8 +120,10 @@ def alignment(
         str | None,
         typer.Option("--data", metavar="DATASET", show_default=False, help="A data set with gold alignments, instead."),
     ] = None,
-    split: Annotated[str, typer.Option(metavar="NAME", help="The split of the data set.")] = "test",
-    line: Annotated[int, typer.Option(min=1, metavar="N", help="Which of its pairs.")] = 1,
+    split: Split = None,
+    line: Annotated[
+        int | None, typer.Option(min=1, metavar="N", show_default=False, help="Which of its pairs; else the first.")
+    ] = None,
     by: AlignedBy = None,
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
@@ -137,10 +140,20 @@ def alignment(
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.links import alignment_grid
 
-    if data and not (source or target or gold):
+    if data and source is None and target is None and gold is None:
+        if tokenised:
+            raise CallError("--tokenised", "the data set says itself how its text is written", "leave it out")
+        split, line = split or TEST, line or 1
         pair, links, spaced = gold_pair(data, split, line, data_root)
-    elif source and target and gold is not None and not data:
-        pair, links, spaced = Pair(1, source, target), gold, tokenised
+        where = f"{data}, {split}, line {line}"
+    elif source is not None and target is not None and gold is not None and not data:
+        for name, option in (("--split", split), ("--line", line)):
+            if option is not None:
+                raise CallError(name, "it is a data set that has splits and lines", "leave it out, or give --data")
+        for name, text in (("source", source), ("target", target)):
+            if not text.strip():
+                raise RequestError(name, "the text is empty")
+        pair, links, spaced, where = Pair(1, source, target), gold, tokenised, "--gold"
     else:
         raise CallError(
             "figure alignment", "it is not clear what to draw", "give --source, --target and --gold, or --data"
@@ -150,7 +163,6 @@ def alignment(
     if outcome.problem:
         raise RequestError("the pair", outcome.problem)
     found = outcome.alignment
-    where = f"{data}, {split}, line {line}" if data else "--gold"
     made = read_gold(links, where, len(found.source), len(found.target))
     ours = [(link.source, link.target) for link in found.links]
     languages = Languages.of(aligner.forward.bundle.card)

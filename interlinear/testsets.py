@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 MT = "mt"  # the field of machine translations that are to be edited
 UNEDITED = "unedited"  # names them where a model is asked for
 
-Split = Annotated[str, typer.Option(metavar="NAME", help="The split of the data set.")]
+TEST = "test"  # the split where none is named
+
+Split = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", show_default=False, help=f"The split of the data set; else {TEST}."),
+]
 SourceFile = Annotated[
     Path | None,
     typer.Option(
@@ -43,6 +48,7 @@ MtFile = Annotated[
         help="Machine translations, line by line those of the source, for a model that edits them.",
     ),
 ]  # fmt: skip
+Spaced = Annotated[bool, typer.Option("--tokenised", help="Words of the files stand between spaces.")]
 Tokenize = Annotated[
     Literal["13a", "none", "intl", "char", "zh"] | None,
     typer.Option(show_default=False, help="How sacrebleu tokenises; else 13a, and none for text that is tokenised."),
@@ -152,7 +158,7 @@ class Place:
     """Where the caller has a test set."""
 
     data: str | None
-    split: str
+    split: str | None
     source: Path | None
     references: list[Path]
     data_root: Path | None
@@ -160,6 +166,7 @@ class Place:
     image_dir: Path | None = None
     images: Path | None = None
     no_images: bool = False
+    tokenised: bool = False
 
     def read(self, system: "System", aligned: bool) -> TestSet:
         """The test set, with what the system reads.
@@ -171,6 +178,8 @@ class Place:
         from training.formats import read_file
 
         if self.data and not self.source and not self.references:
+            if self.tokenised:
+                raise CallError("--tokenised", "the data set says itself how its text is written", "leave it out")
             test_set = self._dataset(self.data, system, aligned)
         else:
             test_set = self._files(system)
@@ -193,7 +202,9 @@ class Place:
         from training.formats import read_file
 
         if self.data or not self.references or (system.fields and not self.source):
-            raise CallError("evaluate", "it is not clear what to score on", "give --data, or --source and --reference")
+            raise CallError("--data", "it is not clear what to score on", "give it, or --source and --reference")
+        if self.split:
+            raise CallError("--split", "it is a data set that has splits", "leave it out, or give --data")
         paths = [self.source, *self.references] if self.source else self.references
         columns = [tuple(read_file(path)) for path in paths]
         for path, column in zip(paths, columns, strict=True):
@@ -203,8 +214,10 @@ class Place:
                     f"they have {len(columns[0])} and {len(column)} lines",
                     "line i of each must belong together",
                 )
-        texts = {(*system.fields, "source")[0]: columns.pop(0)} if self.source else {}
-        return TestSet(str(paths[0]), system.task, texts, tuple(columns), language=system.language)
+        name = (*system.fields, "source")[0]
+        texts = {name: columns.pop(0)} if self.source else {}
+        tokenised = frozenset({name, "target"}) if self.tokenised else frozenset[str]()
+        return TestSet(str(paths[0]), system.task, texts, tuple(columns), tokenised, language=system.language)
 
     def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
         """The pictures in the folder, for the model's first source that is a picture."""
@@ -222,7 +235,7 @@ class Place:
         """A split of a data set: what the system reads, or `source`; and the machine translations, if any."""
         from training.dataset import open_dataset, read_lines, read_rows
 
-        dataset, split = open_dataset(name, self.data_root), self.split
+        dataset, split = open_dataset(name, self.data_root), self.split or TEST
         names = [field for field in system.fields if field != MT] or ["source"]
         if not self.mt and (MT in system.fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
             names.append(MT)

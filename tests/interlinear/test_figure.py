@@ -127,6 +127,11 @@ def test_an_alignment_is_drawn_over_gold_of_a_text_or_a_data_set(toy, back_toy, 
     assert "'0:0' is no link" in refused(capsys, 1, *pair, "--gold", "0:0")
     assert "not clear what to draw" in refused(capsys, 2, *pair)
     assert "not clear what to draw" in refused(capsys, 2, *pair, "--gold", "0-0", "--data", str(data))
+    assert "source: the text is empty" in refused(capsys, 1, *pair, "--source", "", "--gold", "0-0")
+    for option, value in (("--split", "test"), ("--line", "1")):
+        said = refused(capsys, 2, *pair, "--gold", "0-0", option, value)
+        assert f"{option}: it is a data set that has splits and lines" in said
+    assert "--tokenised: the data set" in refused(capsys, 2, "alignment", str(toy), "--data", str(data), "--tokenised")
     assert "13 tokens" in refused(
         capsys, 1, "alignment", str(toy), "--source", "hund " * 13, "--target", "a", "--gold", ""
     )
@@ -142,7 +147,11 @@ def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, 
     assert "the longest has 6" in refused(capsys, 2, "lengths", str(toy), *files, "--longer-than", "6")
     assert "is called one already" in refused(capsys, 2, "systems", f"one={toy}", f"one={other_toy}", *files)
     assert "one system alone" in refused(capsys, 2, "systems", str(toy), *files)
-    assert "not clear what to score on" in refused(capsys, 2, "lengths", str(toy))
+    assert "--data: it is not clear what to score on" in refused(capsys, 2, "lengths", str(toy))
+    references = ["--reference", str(parallel[1])]
+    assert "--source: sentences go by" in refused(capsys, 2, "lengths", f"one={parallel[1]}", *references)
+    spaced = ["lengths", *pair, "--longer-than", "5", "--tokenised"]
+    assert {"> 5", "10"} <= set(drawn(capsys, tmp_path / "l.svg", *spaced))
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,8 @@ def test_a_file_with_outputs_is_scored_as_its_model_is(toy, tmp_path, parallel, 
     assert run_json(capsys, "evaluate", str(kept), "--reference", str(reference), *names) == of_model
     left_out = run_json(capsys, "evaluate", str(kept), *data, "--metrics", "all")["left_out"]
     assert left_out["aer"] == "a file with outputs has no alignments"
-    for option in (["--beam-size", "2"], ["--output", str(tmp_path / "x")], ["--by", "attention"]):
+    search = (["--beam-size", "2"], ["--output", str(tmp_path / "x")], ["--by", "attention"])
+    for option in (*search, ["--device", "cpu"], ["--precision", "fp32"]):
         assert cli.run(["evaluate", str(kept), *data, "--metrics", "all", *option]) == 2
         assert f"{option[0]}: {kept} is a file with outputs" in capsys.readouterr().err
     kept.write_text("one line\n")
@@ -115,7 +116,8 @@ def test_a_file_with_outputs_is_scored_as_its_model_is(toy, tmp_path, parallel, 
     assert f"{kept}: it has 1 lines, and mine, test has 10" in capsys.readouterr().err
     kept.write_bytes("ein Café\n".encode("latin-1") * 10)
     assert cli.run(["evaluate", str(kept), *data]) == 1
-    assert f"{kept}, line 1: is not valid UTF-8" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{kept}, line 1: is not valid UTF-8" in said and said.endswith(" Convert the file to UTF-8.\n")
 
 
 def test_empty_outputs_are_scored_and_said(tmp_path, parallel, capsys):
@@ -162,6 +164,59 @@ def test_gold_that_cannot_be_right_is_refused_where_it_is_asked_for(toy, tmp_pat
     assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer"]) == 1
     assert said in capsys.readouterr().err
     assert cli.run(["evaluate", str(toy), *data]) == 0
+
+
+def test_gold_without_any_link_leaves_the_scores_of_alignments_out(toy, tmp_path, parallel, capsys):
+    found = run_json(capsys, "evaluate", str(toy), *describe(tmp_path, gold="\n" * 10), "--metrics", "bleu,aer")
+    assert found["left_out"] == {"aer": "the gold alignments have no link"} and "aer" not in found
+
+
+def test_tokenised_text_is_scored_as_tokens_of_files_as_of_a_data_set(toy, tmp_path, parallel, capsys):
+    source, reference = parallel
+    files = ["--source", str(source), "--reference", str(reference)]
+    data = [f"{{files: test.{code}, tokenised: true}}" for code in ("de", "en")]
+    (tmp_path / "cut.yaml").write_text(
+        DESCRIPTION.format(task="translation", more="").replace("test.de", data[0]).replace("test.en", data[1])
+    )
+    of_data = run_json(capsys, "evaluate", str(toy), "--data", str(tmp_path / "cut.yaml"))
+    assert "tok:none" in of_data["bleu"]["signature"]
+    assert run_json(capsys, "evaluate", str(toy), *files, "--tokenised") == of_data
+    assert "tok:13a" in run_json(capsys, "evaluate", str(toy), *files)["bleu"]["signature"]
+    cut_source = DESCRIPTION.format(task="translation", more="").replace("test.de", data[0])
+    (tmp_path / "source.yaml").write_text(cut_source)
+    of_cut_source = run_json(capsys, "evaluate", str(toy), "--data", str(tmp_path / "source.yaml"))
+    assert "tok:13a" in of_cut_source["bleu"]["signature"]
+    compared = run_json(capsys, "compare", str(toy), str(reference), *files, "--tokenised", "--samples", "20")
+    assert compared["bleu"]["sign"]["systems"][0]["score"] == pytest.approx(of_data["bleu"]["score"])
+    for verb in (["evaluate", str(toy)], ["compare", str(toy), str(reference)]):
+        assert cli.run([*verb, "--data", str(tmp_path / "cut.yaml"), "--tokenised"]) == 2
+        assert "--tokenised: the data set says itself how its text is written" in capsys.readouterr().err
+
+
+def test_what_would_have_no_effect_or_is_not_there_is_refused(toy, other_toy, tmp_path, parallel, capsys):
+    source, reference = parallel
+    files = ["--source", str(source), "--reference", str(reference)]
+    nowhere = str(tmp_path / "nowhere")
+    for arguments, said in (
+        (["evaluate", str(toy), *files, "--split", "dev"], "--split: it is a data set that has splits."),
+        (["evaluate", str(toy), *files, "--output", f"{nowhere}/x"], f"--output: there is no folder {nowhere}."),
+        (["evaluate", nowhere, *files], f"{nowhere}: there is no such file or folder. Name a bundle's folder, "),
+        (["evaluate", str(toy)], "--data: it is not clear what to score on. Give it, or --source and --reference."),
+        (["compare", str(toy), str(other_toy)], "--data: it is not clear what to score on."),
+    ):
+        assert cli.run(arguments) == 2
+        out, err = capsys.readouterr()
+        assert not out and err.startswith(f"interlinear: {said}")
+
+
+def test_compare_says_whose_lines_count_as_empty(toy, other_toy, tmp_path, parallel, capsys):
+    source, reference = parallel
+    source.write_text("hund " * 13 + "\n" + "".join(source.read_text().splitlines(keepends=True)[1:]))
+    files = ["--source", str(source), "--reference", str(reference), "--samples", "20"]
+    assert cli.run(["compare", str(toy), str(other_toy), *files]) == 0
+    said = capsys.readouterr().err
+    for model in (toy, other_toy):
+        assert f"{model}: 1 line counts as empty; first line 1: the text has 13 tokens" in said
 
 
 def test_by_needs_a_score_of_alignments_and_a_model_that_looks_so(toy, tmp_path, parallel, capsys):
