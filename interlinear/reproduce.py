@@ -122,6 +122,7 @@ def reproduce(
             for place in ended:
                 judge(place, table, shop)
                 page = write_tables(paper, table, scale, output)
+                log_tables(page.parent, paper, scale, shop)
     print(page)
 
 
@@ -319,6 +320,14 @@ def write_tables(paper: str, table: "Table", scale: Literal["small", "paper"], o
     page.write_text(markdown(table, scale, found, results, asked, pictures), encoding="utf-8")
     (folder / "table.json").write_text(json.dumps(as_json(found), indent=1) + "\n", encoding="utf-8")
     return page
+
+
+def log_tables(folder: Path, paper: str, scale: str, shop: Workshop) -> None:
+    """Keep the tables and their pictures with the run in MLflow that stands for them."""
+    from registry.curves import family, keep_files
+
+    run_id = family(shop.tracking, paper, f"{paper}.{scale}", {"table": paper, "scale": scale})
+    keep_files(shop.tracking, run_id, folder)
 
 
 def draw(

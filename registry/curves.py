@@ -19,7 +19,7 @@ EPOCH_SECONDS = "epoch/seconds"  # of training in all
 BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
 SEED = "training.seed"
 PARENT = "mlflow.parentRunId"  # the tag by which MLflow nests a run in another
-FAMILY = "family"  # the tag of a run that others are nested in: its name
+FAMILY = "family"  # the tag of a run that stands for others, such as the seeds of a system: its name
 
 Curves = dict[str, dict[int, float]]  # by name, the value at each update
 
@@ -114,7 +114,7 @@ def run_of(store: Store, model: str, folder: Path) -> str | None:
 
 
 def family(tracking: str | None, experiment: str, name: str, tags: Mapping[str, str]) -> str:
-    """The run that others of that experiment are nested in, by its name; it is made where there is none."""
+    """The run of that experiment that stands for others, by its name; it is made where there is none."""
     store = Store(tracking, create=True)
     place = store.experiment(experiment)
     with store.errors():
@@ -124,6 +124,13 @@ def family(tracking: str | None, experiment: str, name: str, tags: Mapping[str, 
         run_id = str(store.client.create_run(place, tags={**tags, FAMILY: name}, run_name=name).info.run_id)
         store.client.set_terminated(run_id, "FINISHED")
         return run_id
+
+
+def keep_files(tracking: str | None, run_id: str, folder: Path) -> None:
+    """Let a run have a folder's files, in place of those that it has by these names. Raises RegistryError."""
+    store = Store(tracking)
+    with store.errors():
+        store.client.log_artifacts(run_id, str(folder))
 
 
 def _located(name: str, tracking: str | None) -> tuple[Store, str]:

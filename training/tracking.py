@@ -9,7 +9,7 @@ command at once.
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +42,7 @@ from seq2seq.bundle import Bundle, load, read_card
 from seq2seq.errors import FigureError, RegistryError
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.grid import Languages
-from seq2seq.figures.matrices import attention_matrix
+from seq2seq.figures.matrices import attention_matrix, gate_strip
 from seq2seq.generation import Answer, Generation
 from seq2seq.model import Model
 from training.arrays import write_whole
@@ -267,21 +267,22 @@ class Tracker:
     def _pictures(self, bundle: Bundle[Model], job: TrainingJob) -> None:
         """How it learnt, and what the model looks at in a dev sentence; what cannot be drawn is said, and left out."""
         with tempfile.TemporaryDirectory() as folder, self.store.errors():
-            for draw in (self._learning, self._attention):
+            for draw in (self._learning, self._looks):
                 try:
-                    if picture := draw(Path(folder), bundle, job):
+                    for picture in draw(Path(folder), bundle, job):
                         self.store.client.log_artifact(self.run_id, str(picture), "figures")
                 except FigureError as error:
                     self.say(f"a picture is left out: {error}")
 
-    def _learning(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:
-        """None where this record has no epoch, as that of a training which was resumed behind its last."""
+    def _learning(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Iterator[Path]:
+        """Nothing where this record has no epoch, as that of a training which was resumed behind its last."""
         drawn = [(key, points) for key in PICTURED_CURVES if (points := self.curves.get(key))]
         panels = [Panel(title_of(key), (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
-        return learning_curves(panels, folder / "learning_curve.png") if panels else None
+        if panels:
+            yield learning_curves(panels, folder / "learning_curve.png")
 
-    def _attention(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Path | None:
-        """None where the model can translate no dev sentence."""
+    def _looks(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Iterator[Path]:
+        """Each kind of weights, and contextual gates; nothing where the model can translate no dev sentence."""
         dev, card = job.dev, bundle.card
         (first, *_) = dev.sources.values()
         row = next((row for row, text in enumerate(first) if len(text.split()) in PICTURED_WORDS), 0)
@@ -289,8 +290,11 @@ class Tracker:
         request = dev.request(row, card.search, split, card.model, explain=True)
         (answer,) = Generation(bundle, width=request.options.beam).answers([request])
         if not isinstance(answer, Answer) or not answer.explanation or not answer.explanation.target:
-            return None
-        return attention_matrix(answer.explanation, folder / "attention.png", languages=Languages.of(card))
+            return
+        for kind in answer.explanation.matrices:
+            yield attention_matrix(answer.explanation, folder / f"{kind}.png", kind, Languages.of(card))
+        if answer.explanation.gate is not None:
+            yield gate_strip(answer.explanation, folder / "gate.png", card.languages.get("target"))
 
 
 def is_described(run: Run) -> bool:

@@ -76,12 +76,16 @@ def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
     from registry.store import Store
 
     client = Store(f"sqlite:///{folder}/mlflow.db").client
-    (run, *_) = client.search_runs([client.get_experiment_by_name("paper").experiment_id])
+    paper = client.get_experiment_by_name("paper").experiment_id
+    (run, *_) = client.search_runs([paper], "attributes.run_name = 'paper.toy.rnnsearch_star.small.1'")
     assert run.data.tags["table"] == "paper" and run.data.tags["scale"] == "small"
     assert 0 <= run.data.metrics["test/bleu"] <= 100
     assert run.data.tags["test_bleu"] == f"{run.data.metrics['test/bleu']:.2f}"
     assert run.data.tags["test_bleu_signature"].startswith("nrefs:1|case:mixed")
     assert [one.tags[0].value for one in run.inputs.dataset_inputs].count("test") == 1
+    (whole,) = client.search_runs([run.info.experiment_id], "tags.family = 'paper.small'")
+    files = {file.path for file in client.list_artifacts(whole.info.run_id)}
+    assert {"table.md", "table.json", "table.svg", "toy.curves.svg"} <= files
     above = client.get_run(run.data.tags["mlflow.parentRunId"])
     assert above.info.run_name == f"{run.data.tags['group']}.{run.data.tags['system']}.small"
     assert "mlflow.parentRunId" not in above.data.tags and above.info.status == "FINISHED"

@@ -179,6 +179,16 @@ def test_a_run_whose_process_was_killed_while_it_was_opened_is_found(tmp_path: P
     assert run.data.params["model.hidden"] == "32" and len(run.inputs.dataset_inputs) == 2
 
 
+def test_what_a_gated_model_looked_at_is_pictured_with_its_gates(tmp_path: Path, uri: str):
+    job = toy_job(tmp_path, recipe="contextual_gates", settings=["training.epochs=1"])
+    with Tracker(uri) as tracker:
+        train(job, None, [tracker])
+    files = mlflow.MlflowClient(uri).list_artifacts(tracker.run_id, "figures")
+    assert {Path(file.path).stem for file in files} == {
+        "learning_curve", "attention", "word_attention", "gated", "gate",
+    }  # fmt: skip
+
+
 def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, uri: str):
     write_corpus(tmp_path)
     sources = (tmp_path / "dev.source").read_text(encoding="utf-8").splitlines()
