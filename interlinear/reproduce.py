@@ -208,6 +208,7 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
     from registry.evaluations import add_to_training
     from registry.evaluations import trained as training_of
     from seq2seq.bundle import add_scores
+    from seq2seq.metrics.catalogue import ALIGNMENT
     from training.paper_tables import DevPoint, Result, write_result
 
     group = table.groups[place.group]
@@ -220,9 +221,10 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
         if has_split(own.data, split, shop):
             tests[split], evaluation = judged(generation, own.data, split, metrics, shop)
             evaluations.append(evaluation)
-            of = f"{evaluation.rows:,} sentences, beam {card.search.beam}"
             for name, score in tests[split].scores.items():
-                on_card[f"{evaluation.test_set}: {name.upper()} ({of})"] = score
+                searched = "" if name in ALIGNMENT else f", beam {card.search.beam}"
+                title = f"{evaluation.test_set}: {name.upper()} ({evaluation.rows:,} sentences{searched})"
+                on_card[title] = score
     tags = {"table": place.table, "group": place.group, "system": place.system, "scale": place.scale}
     tags["seed"] = str(place.seed)
     readme = add_scores(generation.bundle, on_card)
