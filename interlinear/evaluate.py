@@ -104,14 +104,20 @@ def evaluate(
         raise CallError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
     if log and (is_outputs(model) or ("," in model and not Path(model).exists())):
         raise CallError("--log", f"{model} is not a model that one run has trained", "leave it out")
+    given: dict[str, object] = {
+        "--beam-size": beam_size,
+        "--length-penalty": length_penalty,
+        "--max-length": max_length,
+    }
+    no_search = "" if output or of_outputs(asked_metrics(metrics)) else "scores of alignments need no search"
     if is_outputs(model):
-        given: dict[str, object] = {"--by": by, "--beam-size": beam_size, "--length-penalty": length_penalty}
-        given |= {"--max-length": max_length, "--output": output, "--device": device, "--precision": precision}
+        given |= {"--by": by, "--output": output, "--device": device, "--precision": precision}
         given |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
-        for name, value in given.items():
-            if value is not None:
-                what = "the machine translations" if model == UNEDITED else "a file with outputs"
-                raise CallError(name, f"{model} is {what}: nothing is searched for", "leave it out")
+        what = "the machine translations" if model == UNEDITED else "a file with outputs"
+        no_search = f"{model} is {what}: nothing is searched for"
+    for name, value in given.items():
+        if no_search and value is not None:
+            raise CallError(name, no_search, "leave it out")
     if output and not output.parent.is_dir():
         raise CallError("--output", f"there is no folder {output.parent}", "make it, or name another file")
     training = None

@@ -202,7 +202,7 @@ class Place:
         from training.formats import read_file
 
         if self.data or not self.references or (system.fields and not self.source):
-            raise CallError("--data", "it is not clear what to score on", "give it, or --source and --reference")
+            raise CallError("--data", "it is not clear what to score on", "give --data, or --source and --reference")
         if self.split:
             raise CallError("--split", "it is a data set that has splits", "leave it out, or give --data")
         paths = [self.source, *self.references] if self.source else self.references

@@ -201,7 +201,11 @@ def test_what_would_have_no_effect_or_is_not_there_is_refused(toy, other_toy, tm
         (["evaluate", str(toy), *files, "--split", "dev"], "--split: it is a data set that has splits."),
         (["evaluate", str(toy), *files, "--output", f"{nowhere}/x"], f"--output: there is no folder {nowhere}."),
         (["evaluate", nowhere, *files], f"{nowhere}: there is no such file or folder. Name a bundle's folder, "),
-        (["evaluate", str(toy)], "--data: it is not clear what to score on. Give it, or --source and --reference."),
+        (["evaluate", str(toy)], "--data: it is not clear what to score on. Give --data, or --source and --reference."),
+        (
+            ["evaluate", str(toy), *files, "--metrics", "aer", "--beam-size", "1"],
+            "--beam-size: scores of alignments need no search.",
+        ),
         (["compare", str(toy), str(other_toy)], "--data: it is not clear what to score on."),
     ):
         assert cli.run(arguments) == 2
