@@ -144,6 +144,17 @@ def load_aligner(
     """The models, if they fit what was asked and each other. Raises CallError."""
     from interlinear.loading import load_generation
 
+    check_symmetrized(reverse, symmetrize)
+    forward = load_generation(model, tracking, device)
+    backward = load_reverse(reverse, forward.bundle.card, device, tracking) if reverse else None
+    for name, generation in ((model, forward), (reverse, backward)):
+        if generation and by:
+            check_kind(str(name), by, generation.kinds)
+    return Aligner(forward, backward, symmetrize, by, not tokenised)
+
+
+def check_symmetrized(reverse: str | None, symmetrize: "Symmetrization | None") -> None:
+    """Raises CallError where one of --reverse and --symmetrize is given, and not the other."""
     if symmetrize and not reverse:
         raise CallError(
             "--symmetrize", "one model has one direction", "name a model of the opposite direction with --reverse"
@@ -152,14 +163,15 @@ def load_aligner(
         raise CallError(
             "--reverse", "it is not said how two alignments become one", "say it, as --symmetrize grow-diag-final-and"
         )
-    forward = load_generation(model, tracking, device)
-    backward = load_generation(reverse, tracking, device) if reverse else None
-    for name, generation in ((model, forward), (reverse, backward)):
-        if generation and by:
-            check_kind(str(name), by, generation.kinds)
-    if backward:
-        check_opposite(forward.bundle.card, backward.bundle.card)
-    return Aligner(forward, backward, symmetrize, by, not tokenised)
+
+
+def load_reverse(reverse: str, card: "Card", device: str, tracking: str | None) -> "Generation":
+    """The model of the direction opposite to the card's. Raises CallError where it is not."""
+    from interlinear.loading import load_generation
+
+    backward = load_generation(reverse, tracking, device)
+    check_opposite(card, backward.bundle.card)
+    return backward
 
 
 def check_kind(model: str, by: By, kinds: Sequence[str]) -> str:

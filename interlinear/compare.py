@@ -145,4 +145,6 @@ def table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
 def chance(compared: "Compared") -> str:
     """The p-value that is meant: the corrected one, where it was corrected."""
     p_value = compared.p_value if compared.corrected is None else compared.corrected
-    return "baseline" if p_value is None else f"{p_value:.4f}"
+    if p_value is None:
+        return "baseline"
+    return f"{p_value:.4f}" if p_value >= 0.0001 else "< 0.0001"

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.align import AlignedBy
+from interlinear.align import AlignedBy, Reverse, Symmetrize, check_symmetrized, load_reverse
 from interlinear.arguments import PRECISION_HELP, DataName, DataRoot, Json, PrecisionChoice, Tracking
 from interlinear.judging import (
     JUDGED,
@@ -45,7 +45,12 @@ if TYPE_CHECKING:
     from seq2seq.metrics.score import Score
 
 JudgedName = Annotated[
-    str, typer.Argument(metavar="MODEL", show_default=False, help=f"{JUDGED[0].upper()}{JUDGED[1:]}.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        show_default=False,
+        help=f"{JUDGED[0].upper()}{JUDGED[1:]}. Models with commas between them are an ensemble.",
+    ),
 ]
 
 
@@ -70,6 +75,8 @@ def evaluate(
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     by: AlignedBy = None,
+    reverse: Reverse = None,
+    symmetrize: Symmetrize = None,
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
@@ -98,6 +105,9 @@ def evaluate(
     what right ones are worth: how far the model is aware of them.
     """
     alignments = wants_alignments(metrics, by)
+    check_symmetrized(reverse, symmetrize)
+    if reverse and not alignments:
+        raise CallError("--reverse", "no score of alignments is asked for", "ask for them: --metrics alignment")
     if seed is not None and not shuffle_images:
         raise CallError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
     if shuffle_images and no_images:
@@ -111,7 +121,7 @@ def evaluate(
     }
     no_search = "" if output or of_outputs(asked_metrics(metrics)) else "scores of alignments need no search"
     if is_outputs(model):
-        given |= {"--by": by, "--output": output, "--device": device, "--precision": precision}
+        given |= {"--by": by, "--reverse": reverse, "--output": output, "--device": device, "--precision": precision}
         given |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
         what = "the machine translations" if model == UNEDITED else "a file with outputs"
         no_search = f"{model} is {what}: nothing is searched for"
@@ -126,6 +136,9 @@ def evaluate(
 
         training = trained(model, tracking)
     system = open_system(model, tracking, device or "cpu", precision or "fp32", beam_size)
+    if reverse and system.generation:
+        backward = load_reverse(reverse, system.generation.bundle.card, device or "cpu", tracking)
+        system = replace(system, backward=backward, how=symmetrize)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
     test_set = place.read(system, alignments and system.generation is not None)
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None
@@ -150,7 +163,8 @@ def evaluate(
     if training:
         from registry.evaluations import Evaluation, log_evaluation
 
-        asked = {"by": by, "no_images": no_images or None, "shuffled_by": (seed or 1) if shuffle_images else None}
+        asked: dict[str, object] = {"by": by, "reverse": reverse, "symmetrize": symmetrize}
+        asked |= {"no_images": no_images or None, "shuffled_by": (seed or 1) if shuffle_images else None}
         settings = {key: str(value) for key, value in asked.items() if value is not None}
         settings |= {f"search.{key}": str(value) for key, value in options or () if value is not None}
         values = by_name(scores, before, seen)

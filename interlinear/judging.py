@@ -15,7 +15,7 @@ from interlinear.translate import outcomes as searched_outcomes
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
-    from seq2seq.alignment import Link
+    from seq2seq.alignment import Link, Symmetrization
     from seq2seq.config import Precision
     from seq2seq.generation import Generation
     from seq2seq.looks import Span
@@ -38,10 +38,15 @@ MetricNames = Annotated[
 
 @dataclass(frozen=True)
 class System:
-    """A model, or (generation None) a file with outputs, or the machine translations as they are (`unedited`)."""
+    """A model, or (generation None) a file with outputs, or the machine translations as they are (`unedited`).
+
+    `backward`, a model of the opposite direction, has a part in its alignments, which become one as `how` says.
+    """
 
     name: str
     generation: "Generation | None"
+    backward: "Generation | None" = None
+    how: "Symmetrization | None" = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -92,8 +97,12 @@ class System:
             lines = translated(self.name, self.generation, test_set, options, label)
         if not test_set.gold:
             return Outputs.of(lines)
-        links = aligned(self.name, self.generation, test_set, by)
-        return Outputs.of(lines, links, by or best_of(self.generation.kinds))
+        for generation in filter(None, (self.generation, self.backward)):
+            if by:
+                check_kind(f"--by {by}", by, generation.kinds)
+        aligner = Aligner(self.generation, self.backward, self.how, by, test_set.raw)
+        looks = by or best_of(self.generation.kinds)
+        return Outputs.of(lines, aligned(self.name, aligner, test_set), f"{looks},{self.how}" if self.how else looks)
 
 
 def is_outputs(name: str) -> bool:
@@ -203,17 +212,14 @@ def say_empty(name: str, lines: Sequence[int]) -> None:
         say(f"{name}: {len(lines)} outputs are empty, the first in line {lines[0]}. They are scored as they are.")
 
 
-def aligned(name: str, generation: "Generation", test_set: TestSet, by: By | None) -> "list[frozenset[Link]]":
-    """The links that a model sees between every source and its first reference, by forced decoding, in the words that
-    gold links count. A pair that is empty, or too long for the model, has none, which is said."""
-    if by:
-        check_kind(f"--by {by}", by, generation.kinds)
+def aligned(name: str, aligner: Aligner, test_set: TestSet) -> "list[frozenset[Link]]":
+    """The links that a model, or two, see between every source and its first reference, by forced decoding, in the
+    words that gold links count. A pair that is empty, or too long for the model, has none, which is said."""
     texts = list(zip(test_set.sources, test_set.references[0], strict=True))
     pairs = (Pair(number, source, target) for number, (source, target) in enumerate(texts))
     found: list[frozenset[Link]] = []
     unaligned = 0
-    seen = outcomes(Aligner(generation, by=by, raw=test_set.raw), pairs)
-    for outcome in progress(seen, "aligning", total=len(texts)):
+    for outcome in progress(outcomes(aligner, pairs), "aligning", total=len(texts)):
         source, target = texts[outcome.number]
         unaligned += not outcome.alignment.source
         sources = covering(outcome.alignment.source, test_set.words(source))

@@ -91,6 +91,10 @@ def system_comparisons(comparisons: Sequence[Comparison], heading: str, path: Pa
 
 def value_of(system: SystemScore) -> str:
     """A system's score and chance in figures."""
-    chance = "" if system.p_value is None else f"p = {system.p_value:.3f}"
+    chance = (
+        ""
+        if system.p_value is None
+        else f"p {'= ' if system.p_value >= 0.0005 else '< '}{max(system.p_value, 0.001):.3f}"
+    )
     interval = f"  ({system.low:.2f} – {system.high:.2f})" if system.low < system.high else ""
     return "   ".join(filter(None, [f"{system.score:.2f}{interval}", chance, system.beside]))

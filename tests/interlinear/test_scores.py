@@ -68,6 +68,25 @@ def test_alignments_are_those_that_align_prints(toy, tmp_path, parallel, capsys)
     assert [found[name]["score"] for name in ALIGNMENT] == pytest.approx([100 * (1 - 6 / 9), 50, 100, 100])
 
 
+def test_the_alignments_of_two_directions_are_scored_as_one(toy, back_toy, tmp_path, parallel, capsys):
+    source, target = parallel
+    both = ["--reverse", str(back_toy), "--symmetrize", "intersection"]
+    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target), *both]) == 0
+    data = describe(tmp_path, gold=capsys.readouterr().out)
+    found = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "alignment", *both)
+    assert [found[name]["score"] for name in ALIGNMENT] == [0, 100, 100, 100]
+    assert found["aer"]["signature"].endswith("|by:attention,intersection")
+    alone = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "alignment")
+    assert alone["alignment-precision"]["score"] < 100
+    for options, said in [
+        (both, "--reverse: no score of alignments is asked for"),
+        (["--metrics", "aer", *both[:2]], "--reverse: it is not said how two alignments become one"),
+        (["--metrics", "aer", "--reverse", str(toy), *both[2:]], "it goes from de to en, and MODEL from de to en"),
+    ]:
+        assert cli.run(["evaluate", str(toy), *data, *options]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_a_pair_that_is_too_long_counts_as_not_aligned(toy, tmp_path, parallel, capsys):
     source, _ = parallel
     source.write_text("hund " * 13 + "\n" + "".join(source.read_text().splitlines(keepends=True)[1:]))
