@@ -91,10 +91,7 @@ def system_comparisons(comparisons: Sequence[Comparison], heading: str, path: Pa
 
 def value_of(system: SystemScore) -> str:
     """A system's score and chance in figures."""
-    chance = (
-        ""
-        if system.p_value is None
-        else f"p {'= ' if system.p_value >= 0.0005 else '< '}{max(system.p_value, 0.001):.3f}"
-    )
+    p_value = system.p_value
+    chance = "" if p_value is None else "p < 0.001" if p_value < 0.0005 else f"p = {p_value:.3f}"
     interval = f"  ({system.low:.2f} – {system.high:.2f})" if system.low < system.high else ""
     return "   ".join(filter(None, [f"{system.score:.2f}{interval}", chance, system.beside]))
