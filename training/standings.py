@@ -65,7 +65,8 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
     """One score on one test set."""
     first = next(iter(runs.values()))[0]
     (judge,) = chosen([metric], first.tests[test].reading)
-    signature = first.tests[test].scores[metric].signature
+    ways = dict.fromkeys(one.tests[test].scores[metric].signature for made in runs.values() for one in made)
+    signature = " and ".join(ways)  # systems may look in ways of their own, by which their alignments are read
     statistics = {system: [one.tests[test].of(metric) for one in made] for system, made in runs.items()}
     drawn: dict[str, Compared] = {}
     chances: dict[str, Compared] = {}

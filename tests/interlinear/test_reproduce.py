@@ -118,13 +118,21 @@ def test_the_list_of_models_says_what_the_dev_score_is_of(folder: Path, capsys: 
     assert "(40 sentences, beam 1)" in capsys.readouterr().out
 
 
-def test_runs_of_another_commit_are_shown_as_such(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_runs_of_another_commit_and_scores_of_another_way_are_shown_as_such(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
     path = folder / "out/runs/paper.toy.rnnsearch_star.small.1.json"
     kept = path.read_text()
-    path.write_text(json.dumps({**json.loads(kept), "commit": "0123abcdef99"}))
+    result = {**json.loads(kept), "commit": "0123abcdef99"}
+    exact = result["tests"]["test"]["scores"]["exact-match"]
+    ways = [exact["signature"], "another-way"]
+    exact["signature"] = ways[1]
+    path.write_text(json.dumps(result))
     try:
         assert interlinear([*command(folder), "--only", "rnnsearch_star"]) == 0
-        assert "0123abcdef |" in (folder / "out/paper/table.md").read_text()
+        page = (folder / "out/paper/table.md").read_text()
+        assert "0123abcdef |" in page
+        assert f"`{ways[1]} and {ways[0]}`" in page or f"`{ways[0]} and {ways[1]}`" in page
     finally:
         path.write_text(kept)
 
