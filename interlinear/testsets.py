@@ -186,9 +186,8 @@ class Place:
         if self.mt:
             edited = tuple(read_file(self.mt))
             check_lines(str(self.mt), len(edited), test_set.name, test_set.rows)
-            tokenised = test_set.tokenised | (
-                {MT} if "target" in test_set.tokenised else set()
-            )  # they are written alike
+            alike = {MT} if "target" in test_set.tokenised else set()  # they are written as the references are
+            tokenised = test_set.tokenised | alike
             texts = {**test_set.texts, MT: edited}
             test_set = replace(test_set, task="post-edit", texts=texts, tokenised=tokenised)
         if MT in system.fields and MT not in test_set.texts:
