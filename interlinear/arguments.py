@@ -60,6 +60,19 @@ Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N
 PRECISION_HELP = "What is computed in; bf16 is faster where the processor has such products."
 PrecisionChoice = Literal["fp32", "bf16"]  # seq2seq.config's, without pydantic at every start of the command
 PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
+
+
+def picture_file(path: Path) -> Path:
+    """Raises CallError, before there is any work, for a suffix by which no picture is written."""
+    from seq2seq.figures.style import check_suffix
+
+    check_suffix(path)
+    return path
+
+
+PictureFile = Annotated[
+    Path, typer.Option("--output", callback=picture_file, metavar="FILE", help="A .png, .svg or .pdf file.")
+]
 FontFile = Annotated[
     Path | None,
     typer.Option(

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.arguments import DataName, DataRoot, Device, FontFile, Tracking
-from interlinear.judging import asked_metrics, open_system
+from interlinear.arguments import DataName, DataRoot, Device, FontFile, PictureFile, Tracking
+from interlinear.judging import MetricNames, applicable, asked_metrics, of_outputs, open_system, wants_alignments
+from interlinear.terminal import say
 from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
 from seq2seq.errors import CallError
 
@@ -35,13 +36,12 @@ Runs = Annotated[
 
 @dataclass(frozen=True)
 class Scored:
-    """BLEU on a test set: how it is reckoned, the number of words of each of its sources, and what every sentence of
-    every system adds, by the system's name."""
+    """Scores on a test set: the number of words of each source; and by each score how it is reckoned, and what every
+    sentence of every system adds, by the system's name."""
 
-    metric: "Metric"
-    signature: str
     words: list[int]
-    statistics: "dict[str, Statistics]"
+    signatures: "dict[Metric, str]"
+    statistics: "dict[Metric, dict[str, Statistics]]"
 
 
 def lengths(
@@ -55,33 +55,39 @@ def lengths(
         typer.Option(min=0, metavar="N", show_default=False, help="A threshold; may be repeated. Else 0, 10, ..., 60."),
     ] = None,
     tokenised: Spaced = False,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="NAME", show_default=False, help="A score by name; else the task's first."),
+    ] = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file.")] = Path("lengths.png"),
+    output: PictureFile = Path("lengths.png"),
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
-    """Draw BLEU over the sentences with more than N source words (Meng et al. 2016, figure 4).
+    """Draw the score of the sentences with more than N source words (Meng et al. 2016, figure 4, by BLEU).
 
     A threshold that fewer than ten sentences pass is left out.
     """
-    from seq2seq.figures.lengths import THRESHOLDS, bleu_by_length, by_length
-    from seq2seq.figures.style import check_suffix
+    from seq2seq.figures.lengths import THRESHOLDS, by_length, score_by_length
 
-    check_suffix(output)
+    if metric and len(several := asked_metrics(metric)) > 1:
+        raise CallError(f"--metric {metric}", "these are several scores", f"name one, as {several[0].name}")
     if reference and not source and not data:
         raise CallError(
             "--source", "sentences go by the number of their source's words", "give the file of sources too"
         )
     place = Place(data, split, source, reference or [], data_root, tokenised=tokenised)
-    made = scored(models, place, tokenize, lowercase, device, tracking)
+    made = scored(models, place, metric, tokenize, lowercase, device, tracking)
+    one = next(iter(made.statistics))
     curves = [
-        by_length(name, made.words, made.metric, statistics, longer_than or THRESHOLDS)
-        for name, statistics in made.statistics.items()
+        by_length(name, made.words, one, statistics, longer_than or THRESHOLDS)
+        for name, statistics in made.statistics[one].items()
     ]
-    print(bleu_by_length(curves, output, font))
+    say(f"{one.name.upper()}: {made.signatures[one]}")
+    print(score_by_length(curves, one.name.upper(), output, font))
 
 
 def systems(
@@ -91,31 +97,37 @@ def systems(
     source: SourceFile = None,
     reference: ReferenceFiles = None,
     tokenised: Spaced = False,
+    metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     samples: Annotated[int, typer.Option(min=0, metavar="N", help="Resamples; 0: 1,000.")] = 0,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file.")] = Path("systems.png"),
+    output: PictureFile = Path("systems.png"),
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
-    """Draw the BLEU of systems with 95 % intervals by paired bootstrap; the first is the baseline."""
-    from seq2seq.figures.style import check_suffix
-    from seq2seq.figures.systems import SystemScore, system_comparison
+    """Draw the scores of systems with 95 % intervals by paired bootstrap; the first is the baseline."""
+    from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.significance import compare
 
-    check_suffix(output)
     if len(models) < 2:
         raise CallError("figure systems", "one system alone cannot be compared", "name two or more")
     place = Place(data, split, source, reference or [], data_root, tokenised=tokenised)
-    made = scored(models, place, tokenize, lowercase, device, tracking)
-    runs = {name: [statistics] for name, statistics in made.statistics.items()}
-    scores = []
-    for one in compare(made.metric, runs, "bootstrap", made.signature, samples).systems:
-        assert one.low is not None and one.high is not None  # the bootstrap's
-        scores.append(SystemScore(one.system, one.score, one.low, one.high, one.p_value))
-    print(system_comparison(scores, "BLEU with 95 % intervals", output, font))
+    made = scored(models, place, metrics, tokenize, lowercase, device, tracking)
+    comparisons = []
+    for metric, own in made.statistics.items():
+        say(f"{metric.name.upper()}: {made.signatures[metric]}")
+        runs = {name: [statistics] for name, statistics in own.items()}
+        scores = []
+        for one in compare(metric, runs, "bootstrap", made.signatures[metric], samples).systems:
+            assert one.low is not None and one.high is not None  # the bootstrap's
+            scores.append(SystemScore(one.system, one.score, one.low, one.high, one.p_value))
+        comparisons.append(Comparison(metric.name.upper(), tuple(scores)))
+    if len(comparisons) == 1:
+        print(system_comparison(scores, f"{metric.name.upper()} with 95 % intervals", output, font))
+    else:
+        print(system_comparisons(comparisons, "Scores with 95 % intervals", output, font))
 
 
 def curves(
@@ -128,16 +140,14 @@ def curves(
             help="A curve in MLflow, dev/... or epoch/...; may be repeated. Else dev/bleu.",
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file.")] = Path("curves.png"),
+    output: PictureFile = Path("curves.png"),
     font: FontFile = None,
     tracking: Tracking = None,
 ) -> None:
     """Draw what trainings had learnt after each epoch; seeds of one system are a line, their mean, in a band."""
     from registry.curves import DEV_BLEU, read_run
     from seq2seq.figures.curves import learning_curves
-    from seq2seq.figures.style import check_suffix
 
-    check_suffix(output)
     read = [(name, read_run(run, tracking)) for name, run in map(named, runs)]
     print(learning_curves(panels(read, metric or [DEV_BLEU]), output, font))
 
@@ -174,29 +184,36 @@ def panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> l
 def scored(
     models: Sequence[str],
     place: Place,
+    metrics: str | None,
     tokenize: Tokenize,
     lowercase: Lowercase,
     device: str,
     tracking: str | None,
 ) -> Scored:
-    """Every system's BLEU on the test set, one after the other. Raises CallError where two have one name."""
-    made: Scored | None = None
+    """Every system's scores on the test set, one after the other. Raises CallError where two have one name."""
+    from seq2seq.metrics.metric import Outputs
+
+    outputs: dict[str, Outputs] = {}
+    test_set = None
     for given, model in map(named, models):
         system = open_system(model, tracking, device)
         card = system.generation.bundle.card if system.generation else None
         name = given or (str(card.recipe.get("name", model)) if card else Path(model).name)
-        if made is None:
-            test_set = place.read(system, aligned=False)
-            answers = test_set.answers()
-            (metric,) = asked_metrics("bleu", test_set.task, test_set.reading(tokenize, lowercase))
-            made = Scored(metric, "", [len(test_set.words(text)) for text in test_set.sources], {})
-        if name in made.statistics:
+        if name in outputs:
             raise CallError(model, f"another system is called {name} already", "name it, NAME=MODEL")
-        outputs = system.outputs(test_set, label=name)
-        made.statistics[name] = made.metric.statistics(outputs, answers)
-        made = replace(made, signature=made.metric.signature(outputs, answers))
-    assert made is not None  # a command has one model at least
-    return made
+        if test_set is None:
+            test_set = place.read(system, aligned=wants_alignments(metrics, None))
+            answers = test_set.answers()
+            asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
+            chosen, _ = applicable(asked, answers)
+        outputs[name] = system.outputs(test_set, label=name, search=of_outputs(chosen))
+    assert test_set is not None  # a command has one model at least
+    together = Outputs.together(outputs.values())
+    return Scored(
+        [len(test_set.words(text)) for text in test_set.sources],
+        {metric: metric.signature(together, answers) for metric in chosen},
+        {metric: {name: metric.statistics(own, answers) for name, own in outputs.items()} for metric in chosen},
+    )
 
 
 def named(argument: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import typer
 
 from interlinear import charts
 from interlinear.align import AlignedBy, Pair, Reverse, Spaced, Symmetrize, check_kind
-from interlinear.arguments import DataRoot, Device, FontFile, ModelName, Tracking
+from interlinear.arguments import DataRoot, Device, FontFile, ModelName, PictureFile, Tracking
 from interlinear.testsets import TEST, Split
 from seq2seq.errors import CallError, RequestError
 
@@ -22,7 +22,6 @@ TargetText = Annotated[
     str | None,
     typer.Option("--target", metavar="TEXT", show_default=False, help="Look at this output; else at the model's own."),
 ]
-OutputFile = Annotated[Path, typer.Option("--output", metavar="FILE", help="A .png, .svg or .pdf file.")]
 Matrix = Literal["attention", "words", "uam"]
 
 
@@ -42,7 +41,7 @@ def attention(
     nulls: Annotated[
         bool, typer.Option("--nulls", help="Go on over `<null>` behind the end, as an alignment module does.")
     ] = False,
-    output: OutputFile = Path("attention.png"),
+    output: PictureFile = Path("attention.png"),
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -73,7 +72,7 @@ def gated(
     model: ModelName,
     source: SourceText,
     target: TargetText = None,
-    output: OutputFile = Path("gated.png"),
+    output: PictureFile = Path("gated.png"),
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -93,7 +92,7 @@ def gate(
     model: ModelName,
     source: SourceText,
     target: TargetText = None,
-    output: OutputFile = Path("gate.png"),
+    output: PictureFile = Path("gate.png"),
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -128,7 +127,7 @@ def alignment(
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: Spaced = False,
-    output: OutputFile = Path("alignment.png"),
+    output: PictureFile = Path("alignment.png"),
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",

@@ -340,7 +340,7 @@ def draw(
     import numpy as np
 
     from seq2seq.figures.curves import Curve, Panel, learning_curves
-    from seq2seq.figures.lengths import FEWEST, bleu_by_length, by_length
+    from seq2seq.figures.lengths import FEWEST, by_length, score_by_length
     from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.catalogue import chosen
     from training.standings import in_paper, in_short
@@ -375,7 +375,7 @@ def draw(
                 by_length(system, first.lengths, bleu, np.sum([judged.of(one.metric) for judged in own], axis=0))
                 for system, own in runs.items()
             ]
-            drawn.append(bleu_by_length(lines, folder / f"{one.group}.{one.test}.lengths.svg"))
+            drawn.append(score_by_length(lines, "BLEU", folder / f"{one.group}.{one.test}.lengths.svg"))
         pictures[one] = [path.name for path in drawn]
     for group in dict.fromkeys(one.group for one in found):
         own = [result for result in results if result.place.group == group]

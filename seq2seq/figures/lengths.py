@@ -1,4 +1,4 @@
-"""BLEU by length of the source."""
+"""A score by length of the source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ from seq2seq.figures.style import SOFT, Sheet, check_suffix
 from seq2seq.metrics.metric import Metric, Statistics
 
 THRESHOLDS = tuple(range(0, 70, 10))  # those of Meng et al. 2016
-FEWEST = 10  # sentences whose BLEU says something
+FEWEST = 10  # sentences whose score says something
 
 
 @dataclass(frozen=True)
 class LengthPoint:
-    """BLEU over the sentences whose source has more than so many words, and how many these are."""
+    """The score of the sentences whose source has more than so many words, and how many these are."""
 
     longer_than: int
     sentences: int
-    bleu: float
+    score: float
 
 
 @dataclass(frozen=True)
 class LengthCurve:
-    """A system's BLEU by length of the source."""
+    """A system's score by length of the source."""
 
     name: str
     points: tuple[LengthPoint, ...]
@@ -45,7 +45,7 @@ class LengthCurve:
 def by_length(
     name: str, lengths: Sequence[int], metric: Metric, statistics: Statistics, thresholds: Sequence[int] = THRESHOLDS
 ) -> LengthCurve:
-    """A system's BLEU, `metric`, over the sentences with more than so many source words, for every threshold; `lengths`
+    """A system's score by `metric` of the sentences with more than so many source words, for every threshold; `lengths`
     counts each, `statistics` (N, S) are what each adds. A threshold that fewer than FEWEST sentences pass has
     no point.
 
@@ -65,8 +65,8 @@ def by_length(
     return LengthCurve(name, tuple(points))
 
 
-def bleu_by_length(curves: Sequence[LengthCurve], path: Path, font: Path | None = None) -> Path:
-    """Draw BLEU over the sentences with more than so many source words (Meng et al. 2016, figure 4).
+def score_by_length(curves: Sequence[LengthCurve], metric: str, path: Path, font: Path | None = None) -> Path:
+    """Draw the score of the sentences with more than so many source words (Meng et al. 2016, figure 4, by BLEU).
 
     Returns `path`. Raises as `learning_curves`.
     """
@@ -75,13 +75,13 @@ def bleu_by_length(curves: Sequence[LengthCurve], path: Path, font: Path | None 
     check_systems(names)
     sheet = Sheet(names, font)
     left, top = lay_out_charts(
-        sheet, "BLEU by length of the source", names, TITLE_ROOM + CHART_HEIGHT + TICK_ROOM + TICK_LINE
+        sheet, f"{metric} by length of the source", names, TITLE_ROOM + CHART_HEIGHT + TICK_ROOM + TICK_LINE
     )
     axes = sheet.chart(left + AXIS_ROOM, top + TITLE_ROOM, CHART_WIDTH - AXIS_ROOM, CHART_HEIGHT)
-    sheet.place(sheet.note("BLEU", size=7.5), left, top, "left", "top")
+    sheet.place(sheet.note(metric, size=7.5), left, top, "left", "top")
     counts = {point.longer_than: point.sentences for curve in curves for point in curve.points}
     for number, curve in enumerate(curves):
-        add_line(axes, [point.longer_than for point in curve.points], [point.bleu for point in curve.points], number)
+        add_line(axes, [point.longer_than for point in curve.points], [point.score for point in curve.points], number)
     axes.set_xticks(sorted(counts), [f"> {longer}\n{counts[longer]:,}" for longer in sorted(counts)])
     axes.set_xlabel("words of the source, and sentences that have more", color=SOFT, fontsize=7.5, family=sheet.plain)
     axes.margins(x=0.04, y=0.1)

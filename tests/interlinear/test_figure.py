@@ -143,7 +143,13 @@ def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, 
     words = drawn(capsys, tmp_path / "l.svg", "lengths", *pair, "--longer-than", "0", "--longer-than", "5")
     assert {"one", "other", "BLEU", "> 0", "> 5", "10"} <= set(words) and "> 10" not in words
     words = drawn(capsys, tmp_path / "s.svg", "systems", *pair, "--samples", "100")
-    assert {"one", "other", "baseline"} <= set(words) and any("p = " in word for word in words)
+    assert {"one", "other", "baseline", "BLEU WITH 95 % INTERVALS"} <= set(words)
+    assert any("p = " in word for word in words)
+    two = drawn(capsys, tmp_path / "s.svg", "systems", *pair, "--samples", "100", "--metrics", "rouge-1,ter")
+    assert {"ROUGE-1", "TER"} <= set(two) and not any("BLEU" in word for word in two)
+    by_rouge = drawn(capsys, tmp_path / "l.svg", "lengths", *pair, "--longer-than", "5", "--metric", "rouge-1")
+    assert {"ROUGE-1", "> 5"} <= set(by_rouge) and "BLEU" not in by_rouge
+    assert "--metric rouge: these are several scores" in refused(capsys, 2, "lengths", *pair, "--metric", "rouge")
     assert "the longest has 6" in refused(capsys, 2, "lengths", str(toy), *files, "--longer-than", "6")
     assert "is called one already" in refused(capsys, 2, "systems", f"one={toy}", f"one={other_toy}", *files)
     assert "one system alone" in refused(capsys, 2, "systems", str(toy), *files)

@@ -18,7 +18,7 @@ from seq2seq.figures import style
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.fonts import east_asian, families_for, lacking
 from seq2seq.figures.grid import Languages
-from seq2seq.figures.lengths import LengthCurve, LengthPoint, bleu_by_length, by_length
+from seq2seq.figures.lengths import LengthCurve, LengthPoint, by_length, score_by_length
 from seq2seq.figures.links import alignment_grid
 from seq2seq.figures.matrices import attention_matrix, gate_strip
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
@@ -86,7 +86,7 @@ def draw_all(folder: Path, suffix: str) -> list[Path]:
         gate_strip(gated, folder / f"gate{suffix}"),
         alignment_grid(gated.source, gated.target, [(0, 0)], Gold(frozenset({(1, 1)})), folder / f"links{suffix}"),
         learning_curves([Panel("dev/bleu", (curve,))], folder / f"curves{suffix}"),
-        bleu_by_length([LengthCurve("uam", (LengthPoint(0, 50, 30.0),))], folder / f"lengths{suffix}"),
+        score_by_length([LengthCurve("uam", (LengthPoint(0, 50, 30.0),))], "BLEU", folder / f"lengths{suffix}"),
         system_comparison([SystemScore("luong", 30, 29, 31)], "BLEU", folder / f"systems{suffix}"),
     ]
 
@@ -329,10 +329,10 @@ def test_systems_are_told_apart_by_every_eye(kind):
 def test_more_systems_than_colours_go_round(tmp_path):
     names = [*SYSTEMS, "one more"]
     curves = [LengthCurve(name, (LengthPoint(0, 50, 30.0), LengthPoint(10, 20, 28.0))) for name in names]
-    assert set(names) <= set(texts(bleu_by_length(curves, tmp_path / "l.svg")))
+    assert set(names) <= set(texts(score_by_length(curves, "BLEU", tmp_path / "l.svg")))
 
 
-def test_bleu_by_length_is_of_the_sentences_that_are_longer():
+def test_a_score_by_length_is_of_the_sentences_that_are_longer():
     references = ["the cat sat on the mat"] * 12 + ["a dog runs in the park now"] * 10
     hypotheses = ["the cat sat on a mat"] * 12 + ["a dog ran in the park now"] * 10
     lengths = [6] * 12 + [12] * 9 + [30]
@@ -341,8 +341,8 @@ def test_bleu_by_length_is_of_the_sentences_that_are_longer():
     statistics = metric.statistics(Outputs.of(hypotheses), answers)
     curve = by_length("x", lengths, metric, statistics, thresholds=(10, 0, 5, 10, 20))
     assert [(point.longer_than, point.sentences) for point in curve.points] == [(0, 22), (5, 22), (10, 10)]
-    assert curve.points[0].bleu == sacrebleu.corpus_bleu(hypotheses, [references]).score
-    assert curve.points[2].bleu == sacrebleu.corpus_bleu(hypotheses[12:], [references[12:]]).score
+    assert curve.points[0].score == sacrebleu.corpus_bleu(hypotheses, [references]).score
+    assert curve.points[2].score == sacrebleu.corpus_bleu(hypotheses[12:], [references[12:]]).score
     with pytest.raises(CallError, match="none has 10 sentences with more words; the longest has 30"):
         by_length("x", lengths, metric, statistics, thresholds=(29, 40))
 
@@ -368,6 +368,6 @@ def test_comparisons_stand_below_each_other_in_one_picture(tmp_path):
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
     with pytest.raises(CallError, match="no system to draw"):
-        bleu_by_length([], tmp_path / "l.png")
+        score_by_length([], "BLEU", tmp_path / "l.png")
     with pytest.raises(CallError, match="a: two systems have this name"):
         system_comparison([SystemScore("a", 1, 0, 2), SystemScore("a", 1, 0, 2)], "BLEU", tmp_path / "s.png")
