@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.arguments import DataName, DataRoot, Device, FontFile, PictureFile, Tracking
-from interlinear.judging import MetricNames, applicable, asked_metrics, of_outputs, open_system, wants_alignments
+from interlinear.judging import (
+    MetricNames,
+    System,
+    applicable,
+    asked_metrics,
+    of_outputs,
+    open_system,
+    wants_alignments,
+)
 from interlinear.terminal import say
 from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
 from seq2seq.errors import CallError
@@ -193,21 +201,19 @@ def scored(
     """Every system's scores on the test set, one after the other. Raises CallError where two have one name."""
     from seq2seq.metrics.metric import Outputs
 
-    outputs: dict[str, Outputs] = {}
-    test_set = None
+    systems: dict[str, System] = {}
     for given, model in map(named, models):
         system = open_system(model, tracking, device)
         card = system.generation.bundle.card if system.generation else None
         name = given or (str(card.recipe.get("name", model)) if card else Path(model).name)
-        if name in outputs:
+        if name in systems:
             raise CallError(model, f"another system is called {name} already", "name it, NAME=MODEL")
-        if test_set is None:
-            test_set = place.read(system, aligned=wants_alignments(metrics, None))
-            answers = test_set.answers()
-            asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
-            chosen, _ = applicable(asked, answers)
-        outputs[name] = system.outputs(test_set, label=name, search=of_outputs(chosen))
-    assert test_set is not None  # a command has one model at least
+        systems[name] = system
+    test_set = place.read([*systems.values()], aligned=wants_alignments(metrics, None))
+    answers = test_set.answers()
+    chosen, _ = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)
+    search = of_outputs(chosen)
+    outputs = {name: system.outputs(test_set, label=name, search=search) for name, system in systems.items()}
     together = Outputs.together(outputs.values())
     return Scored(
         [len(test_set.words(text)) for text in test_set.sources],

@@ -82,19 +82,16 @@ def compare(
     runs = [run for names in systems.values() for run in names]
     if len(models) < 2 or len(set(runs)) < len(runs):
         raise CallError("compare", "two different models at least are needed", "name each model once")
-    outputs: dict[str, Outputs] = {}
-    test_set = None
     alignments = wants_alignments(metrics, by)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, tokenised=tokenised)
-    for run in sorted(runs, key=is_outputs):  # a model first: it says which field is read
-        system = open_system(run, tracking, device)
-        if test_set is None:
-            test_set = place.read(system, alignments and not any(map(is_outputs, runs)))
-            answers = test_set.answers()
-            asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
-            chosen, left_out = applicable(asked, answers)
-            judge = judge_of_cases(chosen) if cases else None
-        outputs[run] = system.outputs(test_set, by=by, label=run, search=of_outputs(chosen))
+    opened = {run: open_system(run, tracking, device) for run in runs}
+    test_set = place.read([*opened.values()], alignments and not any(map(is_outputs, runs)))
+    answers = test_set.answers()
+    asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
+    chosen, left_out = applicable(asked, answers)
+    judge = judge_of_cases(chosen) if cases else None
+    search = of_outputs(chosen)
+    outputs = {run: system.outputs(test_set, by=by, label=run, search=search) for run, system in opened.items()}
     statistics = {
         metric: {name: [metric.statistics(outputs[run], answers) for run in names] for name, names in systems.items()}
         for metric in chosen
@@ -109,7 +106,7 @@ def compare(
         for metric, comparison in zip(chosen, correct(comparisons, correction), strict=True):
             found[metric.name][test] = comparison
     shown: dict[str, list[Case]] = {}
-    if judge and test_set:
+    if judge:
         first_runs = {name: (outputs[names[0]], statistics[judge][name][0]) for name, names in systems.items()}
         shown = find_cases(judge, first_runs, test_set, cases)
     if as_json:

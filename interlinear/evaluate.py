@@ -140,7 +140,7 @@ def evaluate(
         backward = load_reverse(reverse, system.generation.bundle.card, device or "cpu", tracking)
         system = replace(system, backward=backward, how=symmetrize)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
-    test_set = place.read(system, alignments and system.generation is not None)
+    test_set = place.read([system], alignments and system.generation is not None)
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None
     answers = test_set.answers()
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)

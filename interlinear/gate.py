@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlinear.judging import asked_metrics, open_system, wants_alignments
+from interlinear.judging import asked_metrics, of_outputs, open_system, wants_alignments
 from interlinear.testsets import Place
 from seq2seq.errors import CallError
 
@@ -57,15 +57,14 @@ def judge(
 
     data, split = named(on)
     place = Place(data, split, None, [], data_root)
-    outputs: dict[str, Outputs] = {}
-    for model in (present, candidate):
-        system = open_system(model, tracking, device)
-        test_set = place.read(system, wants_alignments(metric, None))
-        outputs[model] = system.outputs(test_set, label=model)
-    answers = test_set.answers()
-    by = the_one(asked_metrics(metric or BY_TASK.get(test_set.task or "", "bleu"), None, test_set.reading(None, None)))
+    systems = {model: open_system(model, tracking, device) for model in (present, candidate)}
+    test_set = place.read([*systems.values()], wants_alignments(metric, None))
+    answers, reading = test_set.answers(), test_set.reading(None, None)
+    by = the_one(asked_metrics(metric or BY_TASK.get(test_set.task or "", "bleu"), None, reading))
     if problem := by.lacks(answers):
         raise CallError(f"--metric {by.name}", f"it cannot be reckoned here: {problem}", "decide by another score")
+    search = of_outputs([by])
+    outputs = {model: system.outputs(test_set, label=model, search=search) for model, system in systems.items()}
     statistics = {model: [by.statistics(own, answers)] for model, own in outputs.items()}
     signature = by.signature(Outputs.together(outputs.values()), answers)
     compared = {test: compare(by, statistics, test, signature) for test in TESTS}

@@ -191,14 +191,16 @@ def translated(
 
 def read_lines(generation: "Generation", test_set: TestSet) -> list[Line]:
     """The lines of a test set with all that the model reads."""
-    first, *others = generation.bundle.card.model.texts
+    model = generation.bundle.card.model
+    first, *others = model.texts
+    seen = {name: test_set.pictures[name] for name in model.images if name in test_set.pictures}
     return [
         Line(
             row + 1,
             f"line {row + 1}",
             test_set.texts[first][row],
             {name: test_set.texts[name][row] for name in others},
-            {name: picture for name, pictures in test_set.pictures.items() if (picture := pictures[row])},
+            {name: picture for name, pictures in seen.items() if (picture := pictures[row])},
         )
         for row in range(test_set.rows)
     ]

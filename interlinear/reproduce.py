@@ -259,7 +259,7 @@ def judged(
     generation: "Generation", data: str, split: str, metrics: str, shop: Workshop
 ) -> "tuple[Judged, Evaluation]":
     """What a model scores on one split: for the tables, and for MLflow."""
-    from interlinear.judging import System, applicable, asked_metrics, wants_alignments
+    from interlinear.judging import System, applicable, asked_metrics, of_outputs, wants_alignments
     from interlinear.testsets import MT, UNEDITED
     from interlinear.testsets import Place as TestPlace
     from registry.evaluations import Evaluation
@@ -267,10 +267,10 @@ def judged(
 
     system = System(data, generation)
     place = TestPlace(data, split, None, [], shop.data_root)
-    test_set = place.read(system, wants_alignments(metrics, None))
+    test_set = place.read([system], wants_alignments(metrics, None))
     answers, reading = test_set.answers(), test_set.reading(None, None)
     chosen, left_out = applicable(asked_metrics(metrics, test_set.task, reading), answers)
-    outputs = system.outputs(test_set, label=f"{data}, {split}")
+    outputs = system.outputs(test_set, label=f"{data}, {split}", search=of_outputs(chosen))
     statistics = {metric: metric.statistics(outputs, answers) for metric in chosen}
     unedited = {}
     if MT in test_set.texts:  # post-editing is held against doing nothing

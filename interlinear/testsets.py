@@ -168,8 +168,8 @@ class Place:
     no_images: bool = False
     tokenised: bool = False
 
-    def read(self, system: "System", aligned: bool) -> TestSet:
-        """The test set, with what the system reads.
+    def read(self, systems: "Sequence[System]", aligned: bool) -> TestSet:
+        """The test set, with all that any of the systems reads.
 
         Its gold alignments are read where it has some and `aligned` says so: where scores of them are asked for, and
         all systems are models. Raises CallError, DataError.
@@ -177,12 +177,15 @@ class Place:
         from seq2seq.metrics.metric import check_lines
         from training.formats import read_file
 
+        fields = tuple(dict.fromkeys(field for system in systems for field in system.fields))
+        pictures = tuple(dict.fromkeys(field for system in systems for field in system.pictures))
         if self.data and not self.source and not self.references:
             if self.tokenised:
                 raise CallError("--tokenised", "the data set says itself how its text is written", "leave it out")
-            test_set = self._dataset(self.data, system, aligned)
+            test_set = self._dataset(self.data, fields, pictures, aligned)
         else:
-            test_set = self._files(system)
+            first = next((system for system in systems if system.generation), systems[0])
+            test_set = self._files(fields, first.task, first.language)
         if self.mt:
             edited = tuple(read_file(self.mt))
             check_lines(str(self.mt), len(edited), test_set.name, test_set.rows)
@@ -190,18 +193,20 @@ class Place:
             tokenised = test_set.tokenised | alike
             texts = {**test_set.texts, MT: edited}
             test_set = replace(test_set, task="post-edit", texts=texts, tokenised=tokenised)
-        if MT in system.fields and MT not in test_set.texts:
+        if MT in fields and MT not in test_set.texts:
             raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
-        if pictures := self._pictures(system, test_set.rows):
-            test_set = replace(test_set, pictures=pictures)
+        if in_files := self._pictures(pictures, test_set.rows):
+            test_set = replace(test_set, pictures=in_files)
         return test_set
 
-    def _files(self, system: "System") -> TestSet:
+    def _files(self, fields: Sequence[str], task: "Task | None", language: str | None) -> TestSet:
         """A source file and its references, or the references alone."""
         from training.formats import read_file
 
-        if self.data or not self.references or (system.fields and not self.source):
+        if self.data or not self.references or (fields and not self.source):
             raise CallError("--data", "it is not clear what to score on", "give --data, or --source and --reference")
+        if len(own := [field for field in fields if field != MT]) > 1:
+            raise CallError("--source", f"{' and '.join(own)} are read, and a file has one of them", "name a data set")
         if self.split:
             raise CallError("--split", "it is a data set that has splits", "leave it out, or give --data")
         paths = [self.source, *self.references] if self.source else self.references
@@ -213,30 +218,30 @@ class Place:
                     f"they have {len(columns[0])} and {len(column)} lines",
                     "line i of each must belong together",
                 )
-        name = (*system.fields, "source")[0]
+        name = (*fields, "source")[0]
         texts = {name: columns.pop(0)} if self.source else {}
         tokenised = frozenset({name, "target"}) if self.tokenised else frozenset[str]()
-        return TestSet(str(paths[0]), system.task, texts, tuple(columns), tokenised, language=system.language)
+        return TestSet(str(paths[0]), task, texts, tuple(columns), tokenised, language=language)
 
-    def _pictures(self, system: "System", rows: int) -> "dict[str, list[Picture | None]]":
-        """The pictures in the folder, for the model's first source that is a picture."""
+    def _pictures(self, fields: Sequence[str], rows: int) -> "dict[str, list[Picture | None]]":
+        """The pictures in the folder, for the first source that is a picture."""
         pictures = in_folder(self.image_dir, self.images)
         if pictures is None or self.no_images:
             return {}
-        if not system.pictures:
+        if not fields:
             raise CallError("--image-dir", "the model reads no pictures", "leave it out")
         found = list(islice(pictures, rows + 1 if self.images else rows))
         if len(found) != rows:
             raise DataError(str(self.images), f"it does not have {rows} lines", "line i of each must belong together")
-        return {system.pictures[0]: found}
+        return {fields[0]: found}
 
-    def _dataset(self, name: str, system: "System", aligned: bool) -> TestSet:
-        """A split of a data set: what the system reads, or `source`; and the machine translations, if any."""
+    def _dataset(self, name: str, fields: Sequence[str], pictures: Sequence[str], aligned: bool) -> TestSet:
+        """A split of a data set: these fields, or `source`; the machine translations, if any; and these pictures."""
         from training.dataset import open_dataset, read_lines, read_rows
 
         dataset, split = open_dataset(name, self.data_root), self.split or TEST
-        names = [field for field in system.fields if field != MT] or ["source"]
-        if not self.mt and (MT in system.fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
+        names = [field for field in fields if field != MT] or ["source"]
+        if not self.mt and (MT in fields or (dataset.task == "post-edit" and MT in dataset.fields(split))):
             names.append(MT)
         source, target = dataset.field(split, names[0]), dataset.field(split, "target")
         rows = list(read_rows(dataset, split, (*names, "target")))
@@ -255,7 +260,7 @@ class Place:
             unaligned=f"the split '{split}' of {dataset.name} has no gold alignments",
             pictures={
                 name: of_dataset(dataset, split, name, [row.number - 1 for row in rows])
-                for name in system.pictures
+                for name in pictures
                 if not (self.image_dir or self.no_images)
             },
         )

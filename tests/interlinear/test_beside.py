@@ -200,6 +200,30 @@ def test_a_data_set_has_pictures_of_its_own(seeing_toy, parallel, pictures, tmp_
     assert f"{chosen[4]} (line 4)" in fails(capsys, *data)
 
 
+def test_models_are_compared_each_on_what_it_reads(
+    toy, editing_toy, seeing_toy, parallel, edited, pictures, tmp_path, capsys
+):
+    """Whichever comes first: a model that reads the text alone takes nothing from the others."""
+    source, reference = parallel
+    (tmp_path / "index.tsv").write_text("".join(f"test\t{path.stem}\t{path.name}\n" for path in pictures.iterdir()))
+    (tmp_path / "mine.yaml").write_text(
+        "{task: multimodal, about: mine, licence: none, languages: {source: de, mt: en, target: en}, splits: {test:"
+        " {source: test.de, mt: test.mt, target: test.en, image: {images: pictures, index: index.tsv}}}}"
+    )
+    files = ["--source", source, "--reference", reference, "--mt", edited, "--image-dir", pictures]
+    data = ["--data", tmp_path / "mine.yaml"]
+    models = [toy, editing_toy, seeing_toy]
+    alone = {}
+    for model, own in zip(models, ([], ["--mt", edited], data), strict=True):
+        place = own if own is data else ["--source", source, "--reference", reference, *own]
+        alone[str(model)] = run_json(capsys, "evaluate", model, *place, "--metrics", "chrf")["chrf"]["score"]
+    for order in (models, models[::-1]):
+        found = run_json(capsys, "compare", *order, *data, "--metrics", "chrf")["chrf"]["bootstrap"]["systems"]
+        assert {one["system"]: one["score"] for one in found} == alone
+        run_json(capsys, "compare", *order, *files, "--metrics", "chrf")
+    assert "the model reads no pictures" in fails(capsys, "compare", toy, editing_toy, *files, "--metrics", "chrf")
+
+
 def test_pictures_that_are_shuffled_leave_no_line_its_own():
     def picture(number):
         return lambda grid: np.array(number)
