@@ -157,25 +157,33 @@ class _BagOfWords(torch.autograd.Function):
         full = torch.promote_types(dtype, torch.float32)
         loss = readouts.new_zeros((), dtype=full)
         d_readouts, d_weight, d_bias = torch.zeros_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
-        few = max(1, CHUNK // (size * steps.shape[1]))  # sentences at a time
-        for start in range(0, readouts.shape[0], few):
-            part = slice(start, start + few)
+        each = size * steps.shape[1]  # logits of one sentence
+        many = max(1, CHUNK // each)
+        few = many if readouts.is_cuda else max(1, BLOCK // each)
+        for start in range(0, readouts.shape[0], many):
+            part = slice(start, start + many)
             chosen = steps[part] > 0
-            rows, scale = readouts[part][chosen].to(dtype), steps[part][chosen, None].to(full)
-            sentence = chosen.nonzero()[:, 0]
-            q = torch.softmax(F.linear(rows, weight_cast, bias_cast).to(full), 1)
-            there = (words[part] != 0).to(full)
-            off = q.new_zeros(chosen.shape[0], size).scatter_add_(1, words[part], -there)  # q~ - x~
-            off.index_add_(0, sentence, q * scale)
-            loss += off.square().sum() / c
+            rows = readouts[part][chosen].to(dtype)
+            logits = F.linear(rows, weight_cast, bias_cast)
+            blocks = logits.split([int(own.sum()) for own in chosen.split(few)])
+            sentences = (column[part].split(few) for column in (steps, words))
+            with torch.autocast(readouts.device.type, enabled=False):
+                for block, own_steps, bags in zip(blocks, *sentences, strict=True):
+                    sentence, step = own_steps.nonzero(as_tuple=True)
+                    scale = own_steps[sentence, step].to(full)
+                    q = torch.softmax(block.to(full), 1)
+                    share = scale * (sentence == torch.arange(len(bags), device=sentence.device)[:, None])
+                    off = (share @ q).scatter_add_(1, bags, -(bags != 0).to(full))  # q~ - x~
+                    loss += off.square().sum() / c
+                    if gradients:  # in the logits' place
+                        slope = off.index_select(0, sentence)
+                        slope -= (q @ off.t()).gather(1, sentence[:, None])
+                        slope.mul_(q).mul_(scale[:, None] * (2 / c))
+                        d_bias += slope.sum(0)
+                        block.copy_(slope)
             if gradients:
-                slope = off.index_select(0, sentence).mul_(scale * (2 / c))
-                slope -= (slope * q).sum(1, keepdim=True)
-                slope *= q
-                d_bias += slope.sum(0)
-                slope = slope.to(dtype)
-                d_readouts[part][chosen] = (slope @ weight_cast).to(d_readouts.dtype)
-                d_weight += slope.t() @ rows
+                d_readouts[part][chosen] = (logits @ weight_cast).to(d_readouts.dtype)
+                d_weight += logits.t() @ rows
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         return loss
 

@@ -1,4 +1,4 @@
-"""The chunked cross-entropy against its definition, gradients included."""
+"""Losses in chunks against their definitions, gradients included."""
 
 import pytest
 import torch
@@ -63,3 +63,38 @@ def test_log_likelihoods_and_their_gradients_are_the_definitions(monkeypatch: py
         strict=True,
     ):
         torch.testing.assert_close(mine, definition, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("block", [1, 200, 2**23])
+@pytest.mark.parametrize("chunk", [1, 200, 2**23])
+def test_the_bag_of_words_is_its_definition(monkeypatch: pytest.MonkeyPatch, chunk: int, block: int) -> None:
+    """Kiyono et al. 2018, equations 13, 16 and 18, of sentences with and without steps, in chunks and blocks of any."""
+    monkeypatch.setattr(losses, "CHUNK", chunk)
+    monkeypatch.setattr(losses, "BLOCK", block)
+    torch.manual_seed(0)
+    z, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(5, 6, 4), (13, 4), (13,)])
+    steps = torch.rand(5, 6, dtype=torch.float64) * (torch.arange(6) < torch.tensor([[6], [3], [0], [1], [5]]))
+    words = torch.randint(1, 13, (5, 7)) * (torch.arange(7) < torch.tensor([[7], [2], [3], [0], [5]]))
+
+    ours = losses.bag_of_words(z, W, b, steps, words, 10.0)
+    q = (steps[..., None] * torch.softmax(z @ W.T + b, -1)).sum(1)
+    bags = torch.stack([torch.bincount(own[own > 0], minlength=13) for own in words])
+    theirs = ((q - bags) ** 2).sum() / 10.0
+
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    for mine, definition in zip(
+        torch.autograd.grad(2 * ours, [z, W, b]), torch.autograd.grad(2 * theirs, [z, W, b]), strict=True
+    ):
+        torch.testing.assert_close(mine, definition, rtol=0, atol=1e-10)
+
+
+def test_the_bag_of_words_under_autocast_is_that_of_fp32_within_bf16() -> None:
+    torch.manual_seed(0)
+    z, W, b = (torch.randn(*s, requires_grad=True) for s in [(8, 20, 32), (80, 32), (80,)])
+    steps, words = torch.ones(8, 20), torch.randint(1, 80, (8, 20))
+    full = torch.autograd.grad(losses.bag_of_words(z, W, b, steps, words, 10.0), [z, W, b])
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = losses.bag_of_words(z, W, b, steps, words, 10.0)
+    assert loss.dtype == torch.float32
+    for ours, theirs in zip(torch.autograd.grad(loss, [z, W, b]), full, strict=True):
+        assert (ours - theirs).norm() < 0.02 * theirs.norm()
