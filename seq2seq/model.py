@@ -17,6 +17,7 @@ from seq2seq.cells import GRUCell, LSTMCell
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.decoder import STATES, Decoder
 from seq2seq.encoders import ImageEncoder, TextEncoder
+from seq2seq.gates import SelectiveGate
 from seq2seq.looks import Looks
 from seq2seq.losses import Loss, bag_of_words, cross_entropy, log_likelihoods
 from seq2seq.memory import Memory, State, View, fit
@@ -244,9 +245,9 @@ class Model(nn.Module):
     def initialize(self) -> None:
         """Weights by `initialization`.
 
-        xavier: Glorot's uniform, zero biases, open forget gates. uniform: one for everything (Wu et al. 2018).
-        orthogonal: orthogonal recurrent weights, zero biases, a normal for the rest (Meng et al. 2016). An image
-        network has drawn its own.
+        xavier: Glorot's uniform, zero biases, open forget and selective gates. uniform: one for everything (Wu et al.
+        2018). orthogonal: orthogonal recurrent weights, zero biases, a normal for the rest (Meng et al. 2016). An
+        image network has drawn its own.
         """
         kind, scale = self.config.initialization, self.config.initialization_scale
         networks = {
@@ -266,7 +267,7 @@ class Model(nn.Module):
         if kind == "xavier":  # Glorot's fan would be the vocabulary: far too small
             for weight in (self.output.weight, *(words.weight for words in self.embeddings)):
                 nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
-            open_forget_gates(self)
+            open_gates(self)
         elif kind == "orthogonal":
             orthogonalize(self)
         for words in self.embeddings:
@@ -289,11 +290,13 @@ class Model(nn.Module):
         return counts
 
 
-def open_forget_gates(model: Model) -> None:
-    """Forget biases of 1 in every LSTM."""
+def open_gates(model: Model) -> None:
+    """Forget biases of 1 in every LSTM, and selective gates that let annotations through."""
     for module in model.modules():
         if isinstance(module, LSTMCell):
             module.open_forget_gate()
+        elif isinstance(module, SelectiveGate):
+            module.open()
         elif isinstance(module, nn.LSTM):
             for layer in range(module.num_layers):
                 getattr(module, f"bias_ih_l{layer}")[module.hidden_size : 2 * module.hidden_size] = 1.0

@@ -120,3 +120,20 @@ def test_orthogonal_initialization_is_the_papers() -> None:
             assert (parameter == 0).all(), name
     assert float(parameters["output.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
     assert float(parameters["encoders.source.words.weight"].detach().std()) == pytest.approx(0.01, rel=0.05)
+
+
+def test_a_selective_gate_begins_open() -> None:
+    """Under Glorot's uniform it lets most of each annotation through; what is drawn by a paper's way stays as drawn."""
+    words = TextVocabulary(vocabulary=50)
+    states_BTD, sentence_BS = torch.randn(2, 3, 40), torch.randn(2, 40)
+    passes = {}
+    for initialization in ("xavier", "orthogonal"):
+        torch.manual_seed(1)
+        config = ModelConfig(
+            embedding=40, hidden=40, directions="summed", selective_gate="sum", initialization=initialization,
+            sources={"source": words}, target=words,
+        )  # fmt: skip
+        gate = build(config).get_submodule("encoders.source.gate")
+        passes[initialization] = float((gate(states_BTD, sentence_BS) / states_BTD).mean().detach())
+    assert passes["xavier"] > 0.75
+    assert passes["orthogonal"] == pytest.approx(0.5, abs=0.05)
