@@ -27,7 +27,7 @@ from seq2seq.model import Model, build
 from seq2seq.networks import Network, load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan, Plan
-from training.checkpoints import Checkpoints, KeptEpoch, TrainingState, restore, saving, tensors_of
+from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.copies import Copies
 from training.objective import Objective, Totals
 from training.prepared import Prepared
@@ -123,9 +123,11 @@ class Training:
         state = self.checkpoints.newest(lambda message: self.tell("warned", message))
         if state is None:
             return False
-        refuse_another(self.job.run, state.progress, self.progress)
-        now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint}
-        self.progress = state.progress.model_copy(update=now)
+        refuse_another(self.job.run, before := state.progress, self.progress)
+        # One that had ended goes on where more epochs are asked for, or more patience.
+        done = before.done and (before.epoch > self.settings.epochs or self.out_of_patience(before))
+        now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint, "done": done}
+        self.progress = before.model_copy(update=now)
         restore(state.tensors, self.model, self.optimizer)
         return True
 
@@ -280,10 +282,13 @@ class Training:
             }
         )
         self.tell("epoch", report)
-        if settings.patience is not None and self.progress.stale >= settings.patience:
-            self.progress.done = True
+        self.progress.done = self.out_of_patience(self.progress)
         self.save()
         self.workers.gather(None)  # what rank 0 has written is there when any other worker reads it
+
+    def out_of_patience(self, progress: Progress) -> bool:
+        """Whether the dev set has not been better for as many epochs as the recipe waits."""
+        return self.settings.patience is not None and progress.stale >= self.settings.patience
 
     @torch.inference_mode()
     def score(self) -> DevScore:
@@ -333,6 +338,7 @@ class Training:
     def finish(self) -> Outcome:
         """Choose the weights: those of the best epoch, or the average of the best few where the dev set prefers it."""
         kept = self.progress.kept
+        last = {name: weight.detach().clone() for name, weight in own_weights(self.model).items()}
         self.settle()
         self.workers.gather(None)  # the epochs' weights are where every worker finds them
         score = self.use([kept[0].epoch])
@@ -363,6 +369,7 @@ class Training:
             if self.copies:
                 self.copies.put_bundle(self.job.run / "bundle")
         if not saved:
+            self.give(last)  # from which a resumed training of more epochs goes on
             self.save()
         self.settle()
         self.workers.gather(None)  # nobody leaves before all is written: who leaves may clear what nodes have in common
@@ -372,10 +379,14 @@ class Training:
     def use(self, epochs: Sequence[int], judge: bool = True) -> DevScore:
         """Give the model the mean of these epochs' weights, and see what the dev set says of it."""
         weights = [self.checkpoints.load_weights(epoch) for epoch in epochs]
-        with torch.no_grad():
-            for name, parameter in own_weights(self.model).items():
-                parameter.copy_(torch.stack([each[name] for each in weights]).mean(0))
+        self.give({name: torch.stack([each[name] for each in weights]).mean(0) for name in weights[0]})
         return self.score() if judge else DevScore(math.nan, Score(score=0.0, signature=""), None, math.nan)
+
+    @torch.no_grad()
+    def give(self, weights: dict[str, Tensor]) -> None:
+        """Give the model these weights."""
+        for name, parameter in own_weights(self.model).items():
+            parameter.copy_(weights[name])
 
     def card(self) -> Card:
         """The bundle's card, but for scores and checksums."""

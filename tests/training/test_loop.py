@@ -122,6 +122,21 @@ def test_a_stopped_training_goes_on_to_the_same_weights(tmp_path: Path, updates:
     assert third.weights_sha256 == expected
 
 
+@pytest.mark.parametrize(
+    ("ended_by", "rate"), [("training.epochs=2", 0.01), ("training.patience=1", 3.0)], ids=["epochs", "patience"]
+)
+def test_a_training_that_has_ended_goes_on_to_more_epochs(tmp_path: Path, ended_by: str, rate: float) -> None:
+    """To the weights of one that had them from the start; where none are asked for, nothing is trained."""
+    whole = [f"training.learning_rate={rate}", "training.epochs=5", "training.patience=null"]
+    expected = train(toy_job(tmp_path, settings=whole)).weights_sha256
+    first = train(toy_job(tmp_path, "short", settings=[*whole, ended_by]))
+    assert first.epochs < 5
+    again = train(toy_job(tmp_path, "short", resume=True, settings=[*whole, ended_by]))
+    assert (again.updates, again.weights_sha256) == (first.updates, first.weights_sha256)
+    longer = train(toy_job(tmp_path, "short", resume=True, settings=whole))
+    assert (longer.epochs, longer.weights_sha256) == (5, expected)
+
+
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     job = toy_job(tmp_path)
     expected = train(job).weights_sha256
