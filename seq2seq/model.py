@@ -181,7 +181,7 @@ class Model(nn.Module):
         """The loss of a batch, summed over its target words (END counted).
 
         With the alignment module every target is filled up with <null> to its source's length, and the bag-of-words
-        loss is added (Kiyono et al. 2018, equation 19); the nats remain those of the real words.
+        loss is added (Kiyono et al. 2018, equation 19); the nats and the smoothing remain those of the real words.
         """
         assert batch.target_BL is not None
         target_BL = batch.target_BL
@@ -199,7 +199,8 @@ class Model(nn.Module):
         text = batch.text(self.source)
         steps_BL = align_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
         null_BL = ~real_BL & (torch.arange(target_BL.shape[1], device=real_BL.device) < text.lengths_B[:, None])
-        nulls = self.cross_entropy(readouts_BLR, target_BL, null_BL, smoothing)
+        # Never smoothed: of what is soon certain, and most of the target, that would be all there is to learn from.
+        nulls = self.cross_entropy(readouts_BLR, target_BL, null_BL, 0.0)
         words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
         bags = bag_of_words(
             readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,

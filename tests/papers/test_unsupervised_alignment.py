@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from seq2seq.batch import collate
 from tests.papers.agreement import Transcribed, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,
@@ -136,3 +137,14 @@ def test_the_model_is_the_papers(variant: dict[str, object]) -> None:
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, object]) -> None:
     stepping_agrees(small(**variant))
+
+
+def test_of_the_nulls_none_is_smoothed() -> None:
+    """With label smoothing the loss grows by what the real words' grows, whatever stands behind them."""
+    model = small(**UAM)
+    batch = collate({"source": [[5, 6, 7, 8, 5, 6]]}, [[6, 7]])
+    target_BL = batch.target_BL
+    log_p_BLV = model.log_probabilities(model.unroll(model.encode(batch), target_BL[:, None])[0][:, 0])
+    smoothed = 0.2 * (log_p_BLV.gather(-1, target_BL[..., None])[..., 0] - log_p_BLV.mean(-1)).sum()
+    grown = model.loss(batch, 0.2).objective - model.loss(batch).objective
+    torch.testing.assert_close(grown, smoothed, rtol=0, atol=1e-9)
