@@ -209,7 +209,8 @@ def scored(
         if name in systems:
             raise CallError(model, f"another system is called {name} already", "name it, NAME=MODEL")
         systems[name] = system
-    test_set = place.read([*systems.values()], aligned=wants_alignments(metrics, None))
+    aligned = wants_alignments(metrics, None) and all(system.generation for system in systems.values())
+    test_set = place.read([*systems.values()], aligned)
     answers = test_set.answers()
     chosen, _ = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)
     search = of_outputs(chosen)
