@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.arguments import DataName, DataRoot, Device, FontFile, PictureFile, Tracking
-from interlinear.judging import (
-    MetricNames,
-    System,
-    applicable,
-    asked_metrics,
-    of_outputs,
-    open_system,
-    wants_alignments,
-)
+from interlinear.judging import MetricNames, System, Trial, asked_metrics, open_system
 from interlinear.terminal import say
 from interlinear.testsets import Lowercase, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
 from seq2seq.errors import CallError
@@ -199,8 +191,6 @@ def scored(
     tracking: str | None,
 ) -> Scored:
     """Every system's scores on the test set, one after the other. Raises CallError where two have one name."""
-    from seq2seq.metrics.metric import Outputs
-
     systems: dict[str, System] = {}
     for given, model in map(named, models):
         system = open_system(model, tracking, device)
@@ -209,17 +199,12 @@ def scored(
         if name in systems:
             raise CallError(model, f"another system is called {name} already", "name it, NAME=MODEL")
         systems[name] = system
-    aligned = wants_alignments(metrics, None) and all(system.generation for system in systems.values())
-    test_set = place.read([*systems.values()], aligned)
-    answers = test_set.answers()
-    chosen, _ = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)
-    search = of_outputs(chosen)
-    outputs = {name: system.outputs(test_set, label=name, search=search) for name, system in systems.items()}
-    together = Outputs.together(outputs.values())
+    trial = Trial.of(systems, place, metrics, tokenize, lowercase)
+    outputs = trial.outputs()
     return Scored(
-        [len(test_set.words(text)) for text in test_set.sources],
-        {metric: metric.signature(together, answers) for metric in chosen},
-        {metric: {name: metric.statistics(own, answers) for name, own in outputs.items()} for metric in chosen},
+        [len(trial.test_set.words(text)) for text in trial.test_set.sources],
+        trial.signatures(outputs),
+        trial.statistics(outputs),
     )
 
 

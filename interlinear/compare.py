@@ -10,16 +10,7 @@ import typer
 from interlinear.align import AlignedBy
 from interlinear.arguments import DataName, DataRoot, Device, Json, Tracking
 from interlinear.cases import Case, find_cases, judge_of_cases, side_by_side
-from interlinear.judging import (
-    JUDGED,
-    MetricNames,
-    applicable,
-    asked_metrics,
-    is_outputs,
-    of_outputs,
-    open_system,
-    wants_alignments,
-)
+from interlinear.judging import JUDGED, MetricNames, Trial, open_system, wants_alignments
 from interlinear.pictures import ImageFolder, ImageNames
 from interlinear.testsets import Lowercase, MtFile, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
 from seq2seq.errors import CallError
@@ -74,7 +65,6 @@ def compare(
     Three paired tests: bootstrap resampling, approximate randomisation, and the sign test. Of several runs, with seeds
     of their own, the mean is compared, and the tests reckon with their differences.
     """
-    from seq2seq.metrics.metric import Outputs
     from seq2seq.metrics.significance import TESTS, correct
     from seq2seq.metrics.significance import compare as compare_systems
 
@@ -82,39 +72,34 @@ def compare(
     runs = [run for names in systems.values() for run in names]
     if len(models) < 2 or len(set(runs)) < len(runs):
         raise CallError("compare", "two different models at least are needed", "name each model once")
-    alignments = wants_alignments(metrics, by)
+    wants_alignments(metrics, by)  # what is asked for in vain is refused before any model is loaded
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, tokenised=tokenised)
     opened = {run: open_system(run, tracking, device) for run in runs}
-    test_set = place.read([*opened.values()], alignments and not any(map(is_outputs, runs)))
-    answers = test_set.answers()
-    asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
-    chosen, left_out = applicable(asked, answers)
-    judge = judge_of_cases(chosen) if cases else None
-    search = of_outputs(chosen)
-    outputs = {run: system.outputs(test_set, by=by, label=run, search=search) for run, system in opened.items()}
+    trial = Trial.of(opened, place, metrics, tokenize, lowercase, by)
+    judge = judge_of_cases(trial.metrics) if cases else None
+    outputs = trial.outputs(by)
+    signatures = trial.signatures(outputs)
     statistics = {
-        metric: {name: [metric.statistics(outputs[run], answers) for run in names] for name, names in systems.items()}
-        for metric in chosen
+        metric: {name: [by_run[run] for run in names] for name, names in systems.items()}
+        for metric, by_run in trial.statistics(outputs).items()
     }
-    together = Outputs.together(outputs.values())
-    found: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in chosen}
+    found: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in trial.metrics}
     for test in TESTS:
         comparisons = [
-            compare_systems(metric, own, test, metric.signature(together, answers), samples)
-            for metric, own in statistics.items()
+            compare_systems(metric, own, test, signatures[metric], samples) for metric, own in statistics.items()
         ]
-        for metric, comparison in zip(chosen, correct(comparisons, correction), strict=True):
+        for metric, comparison in zip(trial.metrics, correct(comparisons, correction), strict=True):
             found[metric.name][test] = comparison
     shown: dict[str, list[Case]] = {}
     if judge:
         first_runs = {name: (outputs[names[0]], statistics[judge][name][0]) for name, names in systems.items()}
-        shown = find_cases(judge, first_runs, test_set, cases)
+        shown = find_cases(judge, first_runs, trial.test_set, cases)
     if as_json:
         answer: dict[str, Any] = {
             name: {test: asdict(each) for test, each in own.items()} for name, own in found.items()
         }
-        if left_out:
-            answer["left_out"] = left_out
+        if trial.left_out:
+            answer["left_out"] = trial.left_out
         if judge:
             answer["cases"] = {name: [asdict(case) for case in own] for name, own in shown.items()}
         print(json.dumps(answer))

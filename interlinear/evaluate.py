@@ -15,7 +15,7 @@ from interlinear.judging import (
     Awareness,
     MetricNames,
     System,
-    applicable,
+    Trial,
     asked_metrics,
     awareness,
     is_outputs,
@@ -140,10 +140,9 @@ def evaluate(
         backward = load_reverse(reverse, system.generation.bundle.card, device or "cpu", tracking)
         system = replace(system, backward=backward, how=symmetrize)
     place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
-    test_set = place.read([system], alignments and system.generation is not None)
+    trial = Trial.of({model: system}, place, metrics, tokenize, lowercase, by)
+    test_set, answers, chosen = trial.test_set, trial.answers, trial.metrics
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None
-    answers = test_set.answers()
-    chosen, left_out = applicable(asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase)), answers)
     options = None
     if system.generation:
         options = Asked(beam_size, length_penalty, max_length=max_length).over(system.generation.bundle.card.search)
@@ -183,7 +182,7 @@ def evaluate(
                 "lines": wrong.illustrated,
                 "scores": {name: asdict(one) for name, one in seen.items()},
             }
-        print(json.dumps(found | ({"left_out": left_out} if left_out else {})))
+        print(json.dumps(found | ({"left_out": trial.left_out} if trial.left_out else {})))
         return
     for name, score in scores.items():
         beside = f" (unedited: {shown(before[name])})" if before else ""

@@ -1,6 +1,6 @@
 """What models and files with outputs are worth, by which scores: what `evaluate` and `compare` share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ import typer
 
 from interlinear.align import Aligner, By, Pair, check_kind, outcomes
 from interlinear.terminal import progress, say
-from interlinear.testsets import UNEDITED, TestSet
+from interlinear.testsets import UNEDITED, Lowercase, Place, TestSet, Tokenize
 from interlinear.translate import Line
 from interlinear.translate import outcomes as searched_outcomes
 from seq2seq.errors import CallError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from seq2seq.config import Precision
     from seq2seq.generation import Generation
     from seq2seq.looks import Span
-    from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Task
+    from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Statistics, Task
     from seq2seq.search import SearchOptions
 
 JUDGED = (
@@ -122,6 +122,56 @@ def open_system(
     if "," not in name and isinstance(parse(name), FolderName) and not Path(name).exists():
         raise CallError(name, "there is no such file or folder", f"name {JUDGED}")
     return System(name, load_generation(name, tracking, device, precision, width))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Systems by name, what they are tried on, the scores that it has the means for, and why it has none for others."""
+
+    systems: Mapping[str, System]
+    test_set: TestSet
+    answers: "Answers"
+    metrics: "Sequence[Metric]"
+    left_out: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        systems: Mapping[str, System],
+        place: Place,
+        metrics: str | None,
+        tokenize: Tokenize,
+        lowercase: Lowercase,
+        by: By | None = None,
+    ) -> "Trial":
+        """Reads the test set. metrics: as in --metrics. Raises CallError, DataError."""
+        models = all(system.generation for system in systems.values())
+        test_set = place.read([*systems.values()], wants_alignments(metrics, by) and models)
+        answers = test_set.answers()
+        asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
+        return cls(systems, test_set, answers, *applicable(asked, answers))
+
+    def outputs(self, by: By | None = None) -> "dict[str, Outputs]":
+        """What every system says, by its name; its alignments by these looks, else the best that it has."""
+        search = of_outputs(self.metrics)
+        return {
+            name: system.outputs(self.test_set, by=by, label=name, search=search)
+            for name, system in self.systems.items()
+        }
+
+    def statistics(self, outputs: "Mapping[str, Outputs]") -> "dict[Metric, dict[str, Statistics]]":
+        """What each sentence of every system adds to each score."""
+        return {
+            metric: {name: metric.statistics(own, self.answers) for name, own in outputs.items()}
+            for metric in self.metrics
+        }
+
+    def signatures(self, outputs: "Mapping[str, Outputs]") -> "dict[Metric, str]":
+        """How each score of all these outputs is reckoned."""
+        from seq2seq.metrics.metric import Outputs
+
+        together = Outputs.together(outputs.values())
+        return {metric: metric.signature(together, self.answers) for metric in self.metrics}
 
 
 def asked_metrics(

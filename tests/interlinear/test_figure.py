@@ -160,6 +160,21 @@ def test_systems_are_compared_on_a_test_set(toy, other_toy, parallel, tmp_path, 
     assert {"> 5", "10"} <= set(drawn(capsys, tmp_path / "l.svg", *spaced))
 
 
+def test_systems_are_compared_by_their_alignments_and_files_have_none(toy, other_toy, tmp_path, capsys):
+    for name, lines in {"s": "ein hund .\ndie katze .", "t": "a dog .\nthe cat .", "gold": "0-0 1-1\n1?1 2-2"}.items():
+        (tmp_path / name).write_text(lines + "\n")
+    data = tmp_path / "mine.yaml"
+    data.write_text(
+        "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
+        " splits: {test: {source: {files: s}, target: {files: t}, alignment: gold}}}"
+    )
+    by_gold = ["--data", str(data), "--metrics", "aer", "--samples", "100"]
+    words = drawn(capsys, tmp_path / "s.svg", "systems", f"one={toy}", f"other={other_toy}", *by_gold)
+    assert {"one", "other", "AER WITH 95 % INTERVALS"} <= set(words)
+    said = refused(capsys, 2, "systems", f"one={toy}", f"file={tmp_path / 't'}", *by_gold)
+    assert "aer cannot be reckoned here" in said
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db", create=True)
