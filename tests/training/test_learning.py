@@ -25,12 +25,12 @@ SETTINGS = (
     "sources.source.units=words", "target.units=words", "joint_vocabulary=false", "model.embedding=64",
     "model.hidden=64", "model.dropout=0", "training.batch_tokens=null", "training.batch_sentences=64",
     "training.learning_rate=0.003", "training.warmup=100", "training.schedule=halve_from_epoch",
-    "training.halve_from=6", "training.epochs=10", "training.patience=null", "training.label_smoothing=0",
+    "training.halve_from=5", "training.epochs=8", "training.patience=null", "training.label_smoothing=0",
     "training.precision=fp32", "training.average=1", "training.clip=1.0", "training.divide_by=tokens",
 )  # fmt: skip
 
 
-SIZES = {"train": 20_000, "dev": 100, "test": 300}
+SIZES = {"train": 30_000, "dev": 100, "test": 300}
 
 
 def write(folder: Path, task: str) -> Path:
