@@ -1,6 +1,7 @@
 """What a picture is for: the words that the text alone does not decide, on the generated set that has the gold."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -39,8 +40,9 @@ class Scenes:
         return [answer for answer in self.generation.answers(requests) if isinstance(answer, Answer)]
 
     def share(self, answers: Sequence[Answer], form: str) -> float:
-        """The sentences in which the ambiguous word has become that form of the gold's."""
-        found = [gold[form].lower() in a.candidates[0].text.lower() for gold, a in zip(self.gold, answers, strict=True)]
+        """The sentences in which the ambiguous word has become that form of the gold's: Kran, which is not Kranich."""
+        outputs = [set(re.findall(r"\w+", answer.candidates[0].text.lower())) for answer in answers]
+        found = [gold[form].lower() in words for gold, words in zip(self.gold, outputs, strict=True)]
         return sum(found) / len(found)
 
     def others(self) -> list[np.ndarray | None]:
@@ -81,7 +83,7 @@ def test_the_picture_decides(tmp_path: Path) -> None:
     scenes = Scenes(Generation(seq2seq.load(outcome.bundle)), Path("prepared/generated"))
     right, none, other = (scenes.answers(p) for p in (scenes.pictures, [None] * len(scenes.texts), scenes.others()))
     assert scenes.share(right, "form") > 0.8
-    assert scenes.share(none, "form") == pytest.approx(0.5, abs=0.01)  # each sentence is there in both readings
+    assert scenes.share(none, "form") == pytest.approx(0.5, abs=0.02)  # each sentence is there in both readings
     assert scenes.share(other, "other_form") > 0.8
     # A picture has 16 regions, of which an object with its margin covers about two.
     assert scenes.on_the_object(right, most_of_the_picture) > 0.35
