@@ -31,14 +31,14 @@ RUN pip wheel --no-deps --wheel-dir /wheels .
 # ---- what the code needs, from pyproject.toml alone, so that a changed line of code does not install it again
 FROM torch AS serve-packages
 COPY pyproject.toml docker/requirements.py ./
-RUN python requirements.py serve > requirements.txt \
+RUN python requirements.py serve postgres > requirements.txt \
     && pip install --constraint constraints.txt --requirement requirements.txt
 COPY --from=wheel /wheels /wheels
 RUN pip install --no-deps /wheels/*.whl
 
 FROM torch AS train-packages
 COPY pyproject.toml docker/requirements.py ./
-RUN python requirements.py train serve > requirements.txt \
+RUN python requirements.py train serve postgres > requirements.txt \
     && pip install --constraint constraints.txt --requirement requirements.txt
 COPY --from=wheel /wheels /wheels
 RUN pip install --no-deps /wheels/*.whl

@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test check test-slow cluster-test stack-up stack-test stack-down clean
+.PHONY: help demo test check test-ci test-slow cluster-test stack-up stack-test stack-down clean
 
 help:  ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -29,6 +29,9 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt >&2; exit 1; }
 	@echo "ruff, ruff format, mypy, import-linter: nothing to say"
+
+test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (10 minutes)
+	@$(BIN)/python -m pytest -m ci
 
 test-slow: .venv/.dev  ## the tests that take minutes: full trainings, soak, kills, the wheel in an empty environment
 	@$(BIN)/python -m pytest -m "slow and not gpu" --timeout 3600

@@ -51,7 +51,7 @@ class Clocked(SearchThread):
 
     def __init__(self, bundle: Bundle[Model], slots: int, patience: int) -> None:
         super().__init__(self.heard, None)
-        self.table = Table(0, bundle, slots, bundle.card.search.beam, patience)
+        self.table = self.tables[0] = Table(0, bundle, slots, bundle.card.search.beam, patience)
         self.answered: list[int] = []
         self.entered = 0
 
@@ -74,9 +74,9 @@ class Clocked(SearchThread):
                 skipped += max(0.0, due[came] - now)
                 now = max(now, due[came])
             while came < len(rows) and due[came] <= now:
-                self.table.waiting.append(Text(came, 0, rows[came], followed=False))
+                self.table.put(Text(came, 0, rows[came], followed=False))
                 came += 1
-            self._turn(self.table)
+            self._round()
             now = time.thread_time() - begun + skipped
             latencies += [1000 * (now - due[number]) for number in self.answered]
             self.answered.clear()

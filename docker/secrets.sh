@@ -22,7 +22,7 @@ secret() {  # NAME: a file of that name with the text on stdin
     fi
 }
 
-for name in postgres_password mlflow_password mlflow_server_key ray_token grafana_password; do
+for name in postgres_password keys_password mlflow_password mlflow_server_key ray_token grafana_password; do
     random | secret "$name"
 done
 

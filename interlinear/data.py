@@ -1,10 +1,11 @@
-"""Data sets by name: the verbs `data list`, `data get` and `data describe`."""
+"""Data sets: the verbs `data list`, `data get`, `data describe` and `data split`."""
 
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from training.dataset import Dataset
     from training.fetch import Progress
 
-app = typer.Typer(help="See which data sets there are, fetch them, look into them.", no_args_is_help=True)
+app = typer.Typer(help="See which data sets there are, fetch and describe them, make one.", no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="A data set's name, or the path of its YAML.")
@@ -110,6 +111,34 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
             print(f"  {field}: {text}")
         for field, count in pictures[split].items():
             print(f"  {field}: pictures of {count:,} lines")
+
+
+@app.command()
+def split(
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False, show_default=False, help="A sentence a line.")],
+    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False, show_default=False, help="Line i of both.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", show_default=False, help="A new folder for the splits and their YAML.")
+    ],
+    dev: Annotated[str, typer.Option(metavar="N|N%", help="Lines to choose by; of a share, 2,000 at most.")] = "5%",
+    test: Annotated[str, typer.Option(metavar="N|N%", help="Lines to judge by; of a share, 2,000 at most.")] = "5%",
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another number draws other lines.")] = 1,
+    task: Annotated[Literal["translation", "summarization"], typer.Option(help="What is learned from them.")] = (
+        "translation"
+    ),
+) -> None:
+    """Cut two parallel texts into train, dev and test at random; prints the path of the data set's description.
+
+    A pair that occurs more than once stays in train, so that nothing that is judged on was learned.
+    """
+    from training.dataset import open_dataset, read_lines
+    from training.splitting import Share, split_pairs
+
+    described = split_pairs(source, target, output, Share.parse("--dev", dev), Share.parse("--test", test), seed, task)
+    dataset = open_dataset(str(described))
+    sizes = {name: sum(1 for _ in read_lines(dataset.field(name, "source"))) for name in dataset.splits}
+    say(", ".join(f"{name} {size:,} lines" for name, size in sizes.items()))
+    print(described)
 
 
 def presence(dataset: "Dataset") -> str:

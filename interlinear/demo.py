@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 RECIPE, DATA, MODEL = "rnnsearch_small", "demo", "demo-de-en"
+OUTPUT = "test.en"  # what the model makes of the test set
 READY_WITHIN, ENDS_WITHIN = 180, 30  # seconds that the service may take to load, and a child to end
 MODEL_PACKAGES = ("seq2seq", "registry", "training")  # with the recipes, what a trained model depends on
 
@@ -34,6 +35,15 @@ class Trained:
 
     code: str
     version: str
+
+
+@dataclass(frozen=True)
+class DemoSentence:
+    """A sentence of the test set, its reference, and the gold alignment in Pharaoh format."""
+
+    source: str
+    reference: str
+    alignment: str
 
 
 def demo(
@@ -54,10 +64,11 @@ def demo(
     road.run("prepare", RECIPE, "--data", DATA)
     road.train(fresh)
     road.step("What is it worth, on sentences that it has not seen?")
-    road.say(road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA))
+    road.say(road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA, "--output", OUTPUT))
     road.step("The registry's champion, behind a REST service")
+    outputs = (folder / OUTPUT).read_text(encoding="utf-8").splitlines()
     with road.service() as address:
-        answer = road.ask(address, most_reordered(rows_of_test_set(folder)))
+        answer = road.ask(address, hardest_right(rows_of_test_set(folder), outputs))
     road.show(answer)
     road.step(f"Done in {time.monotonic() - begun:.0f} seconds, and nothing is left running. What next?")
     road.what_next()
@@ -209,19 +220,27 @@ def wait_until_ready(address: str, child: "subprocess.Popen[Any]", log: Path) ->
     raise ServiceError("demo", f"the service did not come up ({said[-1] if said else 'it said nothing'})", f"see {log}")
 
 
-def most_reordered(pairs: Iterable[tuple[str, str]], most_words: int = 11) -> str:
-    """Of source sentences and their alignments, the short sentence whose links cross most: the one to show."""
-    return max((pair for pair in pairs if len(pair[0].split()) <= most_words), key=lambda pair: crossings(pair[1]))[0]
+def hardest_right(rows: Iterable[DemoSentence], outputs: Iterable[str], most_words: int = 11) -> str:
+    """The short sentence to show: of those whose output scores best against the reference - where any is right, of
+    those that are equal to it - the one whose links cross most."""
+    from sacrebleu.metrics import CHRF
+
+    chrf = CHRF()
+    scored = [
+        (chrf.sentence_score(output, [row.reference]).score, crossings(row.alignment), row.source)
+        for row, output in zip(rows, outputs, strict=True)
+        if len(row.source.split()) <= most_words
+    ]
+    return max(scored)[-1]
 
 
-def rows_of_test_set(folder: Path) -> Iterator[tuple[str, str]]:
-    """The source sentences of the demo's test set, with their gold alignments."""
+def rows_of_test_set(folder: Path) -> Iterator[DemoSentence]:
+    """The demo's test set."""
     from training.dataset import open_dataset, read_rows
 
     dataset = open_dataset(DATA, generated=folder / "prepared" / "generated")
-    for row in read_rows(dataset, "test", ("source", "alignment")):
-        sentence, alignment = row.texts
-        yield sentence, alignment
+    for row in read_rows(dataset, "test", ("source", "target", "alignment")):
+        yield DemoSentence(*row.texts)
 
 
 def crossings(pharaoh: str) -> int:

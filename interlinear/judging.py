@@ -115,12 +115,12 @@ def open_system(
 ) -> System:
     """What MODEL means. Raises as `load_generation` does."""
     from interlinear.loading import load_generation
-    from registry.names import FolderName, parse
+    from registry.names import FolderName, meant, parse
 
     if is_outputs(name):
         return System(name, None)
     if "," not in name and isinstance(parse(name), FolderName) and not Path(name).exists():
-        raise CallError(name, "there is no such file or folder", f"name {JUDGED}")
+        raise CallError(name, "there is no such file or folder", meant(name, tracking) or f"name {JUDGED}")
     return System(name, load_generation(name, tracking, device, precision, width))
 
 

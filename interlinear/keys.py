@@ -1,8 +1,7 @@
-"""API keys of a service: the verbs `keys add`, `keys list` and `keys revoke`."""
+"""API keys of a service: the verbs `keys add`, `keys list`, `keys revoke` and `keys import`."""
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,28 +9,34 @@ import typer
 from interlinear.arguments import Json
 from interlinear.terminal import say
 from seq2seq.errors import CallError
+from service.scopes import Scope
 
 if TYPE_CHECKING:
-    from service.keys import Key
+    from service.key_store import Key
 
-app = typer.Typer(help="Make, list and revoke the keys that a service asks for.", no_args_is_help=True)
+app = typer.Typer(help="Make, list, revoke and import the keys that a service asks for.", no_args_is_help=True)
 
-KeysPath = Annotated[
-    Path,
-    typer.Option("--keys", metavar="FILE", dir_okay=False, envvar="INTERLINEAR_SERVE_KEYS", help="Where they are."),
+Keys = Annotated[
+    str,
+    typer.Option(
+        "--keys",
+        metavar="FILE|URL",
+        envvar="INTERLINEAR_SERVE_KEYS",
+        help="Where they are: an SQLite file, or postgresql://USER@HOST/DATABASE.",
+    ),
 ]
-COLUMNS = ("NAME", "ID", "STATE", "CREATED", "EXPIRES", "QUOTA/DAY", "USED TODAY", "RATE/S")
+COLUMNS = ("NAME", "ID", "STATE", "CREATED", "EXPIRES", "QUOTA/DAY", "USED TODAY", "RATE/S", "SCOPES")
 
 
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Who it is for; logs show it.")],
     quota: Annotated[
-        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Most requests a day, by UTC.")
+        int | None, typer.Option(metavar="N", min=1, show_default=False, help="Most texts a day, by UTC.")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(metavar="N", show_default=False, help="Most requests a second, else as the service is set."),
+        typer.Option(metavar="N", show_default=False, help="Most texts a second, else as the service is set."),
     ] = None,
     expires: Annotated[
         datetime | None,
@@ -42,27 +47,31 @@ def add(
             help="From when on it is refused, by UTC: YYYY-MM-DD, or YYYY-MM-DDTHH:MM:SS.",
         ),
     ] = None,
-    keys: KeysPath = Path("keys.db"),
+    scopes: Annotated[
+        list[Scope] | None,
+        typer.Option("--scope", show_default="translate", help="What it is good for; several times for several."),
+    ] = None,
+    keys: Keys = "keys.db",
 ) -> None:
     """Make a key and print it, once: only its hash is kept. A running service knows it within a second."""
-    from service.keys import KeyFile
+    from service.key_store import KeyStore
 
     if rate is not None and not 0 < rate <= 1e6:
         raise CallError(f"--rate {rate:g}", "a rate is more than 0, and at most a million a second")
     moment = expires.replace(tzinfo=UTC) if expires else None
     if moment and moment <= datetime.now(UTC):
         raise CallError(f"--expires {expires:%Y-%m-%dT%H:%M:%S}", "that is not in the future")
-    key = KeyFile(keys).add(name, quota, rate, moment)
+    key = KeyStore(keys).add(name, quota, rate, moment, scopes or (Scope.TRANSLATE,))
     say(f"{name}'s key, which is not shown again, is:")
     print(key)
 
 
 @app.command("list")
-def list_keys(keys: KeysPath = Path("keys.db"), as_json: Json = False) -> None:
+def list_keys(keys: Keys = "keys.db", as_json: Json = False) -> None:
     """List the keys: their state, limits and use, never a key itself."""
-    from service.keys import KeyFile
+    from service.key_store import KeyStore
 
-    known, now = KeyFile(keys).list_keys(), datetime.now(UTC)
+    known, now = KeyStore(keys).list_keys(), datetime.now(UTC)
     if as_json:
         print(json.dumps([described(key, now) for key in known], indent=2))
         return
@@ -76,6 +85,7 @@ def list_keys(keys: KeysPath = Path("keys.db"), as_json: Json = False) -> None:
             str(key.quota or "-"),
             str(key.used),
             "-" if key.rate is None else f"{key.rate:g}",
+            ",".join(sorted(key.scopes)),
         )
         for key in known
     ]
@@ -84,7 +94,7 @@ def list_keys(keys: KeysPath = Path("keys.db"), as_json: Json = False) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def described(key: "Key", now: datetime) -> dict[str, str | int | float | None]:
+def described(key: "Key", now: datetime) -> dict[str, str | int | float | list[str] | None]:
     """What a program may know of a key."""
     return {
         "name": key.name,
@@ -96,16 +106,29 @@ def described(key: "Key", now: datetime) -> dict[str, str | int | float | None]:
         "quota": key.quota,
         "used": key.used,
         "rate": key.rate,
+        "scopes": sorted(key.scopes),
     }
 
 
 @app.command()
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="A key's name or ID.")],
-    keys: KeysPath = Path("keys.db"),
+    keys: Keys = "keys.db",
 ) -> None:
     """Revoke a key, for good. A running service refuses it within a second."""
-    from service.keys import KeyFile
+    from service.key_store import KeyStore
 
-    key = KeyFile(keys).revoke(name)
+    key = KeyStore(keys).revoke(name)
     say(f"{key.name} ({key.id}) is revoked.")
+
+
+@app.command("import")
+def import_keys(
+    source: Annotated[str, typer.Argument(metavar="FILE|URL", show_default=False, help="Where the keys are now.")],
+    keys: Keys = "keys.db",
+) -> None:
+    """Take over the keys of another file or database: they work as before, with their limits and today's use."""
+    from service.key_store import KeyStore
+
+    came = KeyStore(keys).import_from(KeyStore(source))
+    say(f"{len(came)} keys came" + (f": {', '.join(key.name for key in came)}." if came else "."))

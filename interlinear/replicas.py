@@ -88,8 +88,12 @@ def everywhere(settings: Settings) -> Settings:
     if tracking.startswith("sqlite"):
         kind, _, _ = tracking.partition(":")
         tracking = f"{kind}:///{database_of(tracking).resolve()}"
-    files = {name: path.resolve() for name in ("cache", "keys") if (path := getattr(settings, name))}
-    if settings.key_file and "keys" not in files:
-        files["keys"] = settings.key_file.resolve()
-    changes = {"models": tuple(map(located, settings.models)), "tracking": tracking, **files}
+    keys = settings.key_store
+    changes = {
+        "models": tuple(map(located, settings.models)),
+        "tracking": tracking,
+        "cache": settings.cache and settings.cache.resolve(),
+        "keys": str(Path(keys).resolve()) if keys and "://" not in keys else keys,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
     return settings.model_copy(update=changes)

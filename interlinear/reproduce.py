@@ -204,7 +204,7 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
     from datetime import UTC, datetime
 
     from interlinear.loading import load_generation
-    from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, read_run
+    from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, TRAINING_SECONDS, read_run
     from registry.evaluations import add_to_training
     from registry.evaluations import trained as training_of
     from seq2seq.bundle import add_scores
@@ -237,7 +237,7 @@ def judge(place: "Place", table: "Table", shop: Workshop) -> None:
         commit=card.git_commit,
         machine=machine(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=run.by_epoch(EPOCH_SECONDS)[-1],
+        seconds=run.by_epoch(TRAINING_SECONDS if TRAINING_SECONDS in run.curves else EPOCH_SECONDS)[-1],
         parameters=sum(weight.numel() for weight in generation.bundle.model.parameters()),
         weights_sha256=card.weights_sha256,
         bundle=str(folder / "bundle"),

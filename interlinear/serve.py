@@ -56,15 +56,15 @@ def serve(
         typer.Option(metavar="SECONDS", show_default="10", help="Time between two looks at what the aliases mean."),
     ] = None,
     keys: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", show_default=False, help="The keys of `interlinear keys`; else keys.db."),
+        str | None,
+        typer.Option(metavar="FILE|URL", show_default=False, help="The keys of `interlinear keys`; else keys.db."),
     ] = None,
     require_key: Annotated[
         bool | None, typer.Option("--require-key", show_default=False, help="Work only for those who have a key.")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(metavar="N", show_default=False, help="Requests a second for each key, else for each address."),
+        typer.Option(metavar="N", show_default=False, help="Texts a second for each key, else for each address."),
     ] = None,
     trusted_proxies: Annotated[
         list[str] | None,
@@ -158,6 +158,7 @@ def serve(
 def serve_here(settings: "Settings", listening: socket.socket, address: str, say: Callable[[str], None]) -> None:
     """The service in this process, until SIGTERM or SIGINT."""
     import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
     import uvicorn
 
@@ -176,9 +177,11 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             # At once, so that the service is not ready any more, and what is not finished in time is still answered.
-            stopping = asyncio.create_task(asyncio.to_thread(service.engine.stop, settings.grace_seconds))
-            await super().shutdown(sockets)
-            await stopping
+            # In a thread of its own: those of the event loop may have other work.
+            with ThreadPoolExecutor(1, "stops") as own:
+                stopping = asyncio.get_running_loop().run_in_executor(own, service.engine.stop, settings.grace_seconds)
+                await super().shutdown(sockets)
+                await stopping
 
     # uvicorn ends in order on these signals and then raises them again: that is how a service is stopped, not an error.
     for ending in (signal.SIGTERM, signal.SIGINT):
@@ -238,7 +241,8 @@ def place(text: str) -> "ModelPlace":
 
 def champion(tracking: str | None) -> "ModelPlace":
     """The one registered model that has a champion. Raises CallError where there is none, or a choice."""
-    from registry.store import CHAMPION, Store
+    from registry.names import CHAMPION
+    from registry.store import Store
     from service.settings import ModelPlace
 
     try:

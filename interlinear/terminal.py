@@ -12,17 +12,18 @@ from typing import TypeVar
 
 import typer
 
-from seq2seq.errors import CallError, InterlinearError
+from seq2seq.errors import CallError, InterlinearError, sentence
 
 T = TypeVar("T")
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
-# Packages that a bare install lacks, and the extra that brings each. (Both bring mlflow.)
+# Packages that a bare install lacks, and the extra that brings each. (Both bring mlflow; `serve` the part that reads.)
 EXTRAS = {
     "ray": "train",
     "psutil": "train",
     "mlflow": "train",
+    "pandas": "train",
     "fastapi": "serve",
     "starlette": "serve",
     "uvicorn": "serve",
@@ -30,13 +31,16 @@ EXTRAS = {
     "prometheus_client": "serve",
     "py3langid": "serve",
     "aiohttp": "serve",
+    "sqlalchemy": "serve",
     "python_multipart": "serve",
 }
 
 
 def say(message: str) -> None:
-    """One line for the person at the terminal, on stderr."""
-    print(f"interlinear: {message}", file=sys.stderr, flush=True)
+    """One line for the person at the terminal, on stderr, which may be somebody's log: without credentials."""
+    from registry.credentials import without_credentials
+
+    print(f"interlinear: {without_credentials(message)}", file=sys.stderr, flush=True)
 
 
 def exit_code_of(work: Callable[[], int | None]) -> int:
@@ -54,7 +58,7 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
         context = getattr(error, "ctx", None)
         remedy = f" See `{context.command_path} --help`." if context else ""
         if message := error.format_message():  # a group without a verb has printed its help instead
-            say(f"{message.replace('Value error, ', '').rstrip('.')}.{remedy}")
+            say(f"{sentence(message.replace('Value error, ', ''))}{remedy}")
         return error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -60,14 +60,34 @@ def train(
     """
     from seq2seq.devices import check_device
     from seq2seq.errors import CallError
-    from training.running import job_for
+    from training.resources import check_workers
+    from training.run_lock import run_lock
+    from training.running import job_of, plan_for
 
     fewest, most = number_range("--workers", workers)
     if no_ray and (most > 1 or address):
         raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
         raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    place = None
+    if storage:
+        from training.storage import Storage
+
+        place = Storage(storage, say)
+    # What is wrong with the call is found before the store, the run or a cluster is touched.
+    plan = plan_for(recipe, data, settings or (), data_root, runs, run, resume, place)
+    if not resume and plan.name != (named := run or plan.default_name):
+        say(f"there is a run '{named}' already: this one is '{plan.name}'. To go on with the newest, give --resume.")
+    if no_ray and gpu:
+        check_device("cuda")
+    if address:
+        from training.cluster import check_address
+
+        check_address(address)
+    elif not no_ray:
+        check_workers(plan.recipe, fewest, gpu)
     with ExitStack() as stack:
+        stack.enter_context(run_lock(plan.run))
         observers: list[Observer] = [ProgressLine()]
         tracker = None
         if not no_tracking:
@@ -75,21 +95,11 @@ def train(
 
             tracker = stack.enter_context(Tracker(tracking, register, experiment, say, parent))
             observers.insert(0, tracker)
-        place = None
-        if storage:
-            from training.storage import Storage
+        if place:
             from training.stored_runs import Records
 
-            place = Storage(storage, say)
             observers.append(Records(place))
-        if no_ray and gpu:
-            check_device("cuda")
-        if address:
-            from training.cluster import check_address
-
-            check_address(address)
-        planned = tracker.planned if tracker else None
-        job = job_for(recipe, data, settings or (), data_root, prepared, runs, run, resume, tracking, place, planned)
+        job = job_of(plan, data, data_root, prepared, tracking, place, tracker.planned if tracker else None)
         if no_ray:
             from training.loop import train as train_here
             from training.workers import Alone
@@ -104,6 +114,7 @@ def train(
         say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(words)} --resume")
         return 128 + outcome.signal
     if tracker and tracker.version:
-        say(f"registered as models:/{register}/{tracker.version}")
+        same = f", with the same weights as version {tracker.same_as}" if tracker.same_as else ""
+        say(f"registered as models:/{register}/{tracker.version}{same}")
     print(outcome.weights_sha256)
     return 0

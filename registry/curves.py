@@ -15,7 +15,8 @@ from seq2seq.errors import CallError, RegistryError
 RECORD = "mlflow.json"
 DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS = "dev/bleu", "dev/perplexity", "epoch/train_loss"
 DEV_ROUGE = "dev/rouge-l"
-EPOCH_SECONDS = "epoch/seconds"  # of training in all
+EPOCH_SECONDS = "epoch/seconds"
+TRAINING_SECONDS = "epoch/training_seconds"  # of training in all; runs of before this curve have that as EPOCH_SECONDS
 BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
 SEED = "training.seed"
 PARENT = "mlflow.parentRunId"  # the tag by which MLflow nests a run in another

@@ -4,11 +4,12 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-import pandas as pd
-from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.models import ModelSignature
+
     from seq2seq.bundle import Card
 
 _GREETINGS = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
@@ -29,9 +30,11 @@ def tags_of(card: "Card") -> dict[str, str]:
     return {key: str(value) for key, value in tags.items() if value}
 
 
-def signature(card: "Card") -> ModelSignature:
+def signature(card: "Card") -> "ModelSignature":
     """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns, of
     which any but one may be left out, and pictures are the bytes of their files."""
+    from mlflow.models import ModelSignature  # needs pandas, as an example does, which mlflow-skinny does not bring
+
     kinds = {name: DataType.string if name in card.model.texts else DataType.binary for name in card.model.sources}
     columns: list[ColSpec | TensorSpec] = (
         [ColSpec(kind, name, required=False) for name, kind in kinds.items()]
@@ -45,8 +48,10 @@ def signature(card: "Card") -> ModelSignature:
     )
 
 
-def example(card: "Card") -> pd.DataFrame:
+def example(card: "Card") -> "pd.DataFrame":
     """One row of texts in the source's language, so that the example says what goes in."""
+    import pandas as pd
+
     return pd.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts})
 
 

@@ -101,6 +101,7 @@ def add_to_training(of: Trained, evaluations: Sequence[Evaluation], tags: Mappin
     Raises RegistryError.
     """
     from seq2seq.bundle import README
+    from seq2seq.modelcard import of_version
 
     scored: dict[str, str] = {}
     for one in evaluations:
@@ -118,16 +119,17 @@ def add_to_training(of: Trained, evaluations: Sequence[Evaluation], tags: Mappin
         if of.model_id is None:
             return
         with tempfile.TemporaryDirectory() as folder:
-            card = Path(folder, "artifacts", "bundle", README)
-            card.parent.mkdir(parents=True)
-            card.write_text(readme, encoding="utf-8")
+            file = Path(folder, "artifacts", "bundle", README)
+            file.parent.mkdir(parents=True)
+            file.write_text(readme, encoding="utf-8")
             client.log_model_artifacts(of.model_id, folder)
         client.set_logged_model_tags(of.model_id, scored)
         for version in client.search_model_versions(f"run_id = '{of.run_id}'"):
             if version.source == f"models:/{of.model_id}":
                 for key, value in scored.items():
                     client.set_model_version_tag(version.name, version.version, key, value)
-                client.update_model_version(version.name, version.version, readme)
+                card = of_version(readme, version.name, str(version.version))
+                client.update_model_version(version.name, version.version, card)
 
 
 def dataset_of(evaluation: Evaluation) -> DatasetInput:

@@ -1,11 +1,16 @@
-"""From a model's name to its bundle: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`."""
+"""From a model's name to its bundle: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`.
+
+`models:/NAME` is `models:/NAME@champion`.
+"""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from registry.lease import Lease
 from seq2seq.errors import CallError, RegistryError
 
+CHAMPION = "champion"  # the alias of the version to use
 FORMS = "a model is a bundle folder, models:/NAME/3, models:/NAME@champion or runs:/ID/model"
 
 
@@ -54,17 +59,22 @@ ModelName = FolderName | VersionName | AliasName | RunName
 
 @dataclass(frozen=True)
 class Located:
-    """A bundle's folder on this machine, and for a registered model its name and version."""
+    """A bundle's folder on this machine, and for a registered model its name and version.
+
+    `lease`: while somebody has it, the cache keeps the folder.
+    """
 
     folder: Path
     name: str | None = None
     version: str | None = None
+    lease: Lease | None = None
 
 
 # A registered name becomes part of addresses and of paths in an artifact store: nothing that could leave its place.
 _WORD = r"[^\s/\\:@.\-\x00-\x1f\x7f][^/\\:@\x00-\x1f\x7f]*"
 _VERSION = re.compile(rf"models:/(?P<name>{_WORD})/(?P<version>[1-9]\d*)")
 _ALIAS = re.compile(rf"models:/(?P<name>{_WORD})@(?P<alias>[A-Za-z_][\w.-]*)")
+_CHAMPION = re.compile(rf"models:/(?P<name>{_WORD})")
 _RUN = re.compile(rf"runs:/(?P<run>\w[\w-]*)/(?P<model>{_WORD}(?:/{_WORD})*)")
 
 
@@ -77,6 +87,8 @@ def parse(text: str) -> ModelName:
         return VersionName(match["name"], match["version"])
     if match := _ALIAS.fullmatch(text):
         return AliasName(match["name"], match["alias"])
+    if match := _CHAMPION.fullmatch(text):
+        return AliasName(match["name"], CHAMPION)
     if match := _RUN.fullmatch(text):
         return RunName(match["run"], match["model"])
     if re.match(r"(models|runs):", text):
@@ -103,8 +115,10 @@ def fetch(name: str, tracking: str | None = None) -> Located:
     """
     match parse(name):
         case FolderName(path):
-            if not path.is_dir():
-                raise CallError(str(path), "is not a folder" if path.exists() else "there is no such folder", FORMS)
+            if path.exists() and not path.is_dir():
+                raise CallError(str(path), "is not a folder", FORMS)
+            if not path.exists():
+                raise CallError(str(path), "there is no such folder", meant(name, tracking) or FORMS)
             return Located(bundle_of(path, name))
         case parsed:
             from registry.cache import Cache
@@ -112,8 +126,26 @@ def fetch(name: str, tracking: str | None = None) -> Located:
 
             store = Store(tracking)
             kept = store.find(parsed)
-            folder = kept.folder if kept.folder else Cache().keep(kept, store)
-            return Located(bundle_of(folder, name), kept.name, kept.version)
+            lease = None if kept.folder else Cache().keep(kept, store)
+            folder = lease.folder if lease else kept.folder
+            assert folder
+            return Located(bundle_of(folder, name), kept.name, kept.version, lease)
+
+
+def meant(name: str, tracking: str | None) -> str | None:
+    """What to say instead of a name that is no folder's, where the registry has a model of that name."""
+    from registry.address import address, database_of
+
+    uri = address(tracking)
+    if not re.fullmatch(_WORD, name) or (uri.startswith("sqlite") and not database_of(uri).exists()):
+        return None
+    try:
+        from registry.store import Store
+
+        Store(tracking).find(registered := AliasName(name, CHAMPION))
+        return f"did you mean {registered}?"
+    except (RegistryError, ModuleNotFoundError):  # a bare install has no MLflow
+        return None
 
 
 def bundle_in(folder: Path) -> Path | None:

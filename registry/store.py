@@ -25,24 +25,29 @@ from mlflow.store.entities import PagedList
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from registry.address import address, database_of, reach, user, without_password
+from registry.credentials import without_credentials
 from registry.describing import example, requirements, signature, tags_of
-from registry.names import AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
+from registry.names import CHAMPION, AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
 from seq2seq.errors import CallError, RegistryAwayError, RegistryError, UnknownModelError
+from seq2seq.modelcard import of_version
 
 if TYPE_CHECKING:
     pass
 
 _T = TypeVar("_T")
 
-CHAMPION = "champion"
 TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # so that MLflow's page shows runs and curves at once
 LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
+
+_MOST_DIGITS = 9  # of a version's number; a database's integers end
 
 # What an artifact's address may be besides a folder and the tracking server's own store.
 _OBJECT_STORES = ("s3", "gs", "abfss", "wasbs", "hdfs")
 
 # How MLflow says that it does not know, or not let, whoever asks.
 _UNKNOWN_USER = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
+# How it says that there is nothing of that name.
+_MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND")
 _CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this"
 
 
@@ -142,7 +147,7 @@ class Store:
         try:
             yield
         except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
-            problem = (" ".join(str(error).split()) or type(error).__name__)[:300]
+            problem = without_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
             if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
                 raise RegistryError(self.shown, f"it does not let us in ({problem})", _CREDENTIALS) from error
             kind = RegistryAwayError if _away(error) else RegistryError
@@ -233,12 +238,19 @@ class Store:
                     source,
                     run_id=logged.run_id,
                     model_id=logged.model_id,
-                    description=logged.description,
                     tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
                 )
+                card = of_version(logged.description, name, str(made.version))
+                self.client.update_model_version(name, made.version, card)
             if CHAMPION not in self.client.get_registered_model(name).aliases:
                 self.client.set_registered_model_alias(name, CHAMPION, made.version)
             return str(made.version)
+
+    def version_of_weights(self, name: str, weights_sha256: str, besides: str) -> str | None:
+        """The first version of a registered model, `besides` one, that has these weights."""
+        with self.errors():
+            found = [v for v in self._versions(name) if v.tags.get("weights_sha256") == weights_sha256]
+            return min((str(v.version) for v in found if str(v.version) != besides), key=int, default=None)
 
     def pointed_to(self, name: str, version: str, alias: str = CHAMPION) -> str | None:
         """The version that an alias points to, where another may take its place; None where the alias is new.
@@ -282,6 +294,13 @@ class Store:
         records = [_record(made, aliases.get((made.name, str(made.version)), ())) for made in versions]
         return sorted(records, key=lambda record: (record.name, -int(record.version)))
 
+    def version_of(self, name: AliasName) -> str:
+        """The version that an alias points to, by one request. Raises as `find`."""
+        if self.uri.startswith("sqlite"):
+            with self.errors():
+                reach(self.uri, create=False)  # SQLite would make a file that has been taken away, and find it empty
+        return str(self._aliased(name).version)
+
     def find(self, name: ModelName) -> Kept:
         """Where the store keeps what a name points to, without fetching it.
 
@@ -295,14 +314,7 @@ class Store:
             case VersionName():
                 made = self._version(name)
             case AliasName():
-                aliases = self._model(name.name).aliases
-                if name.alias not in aliases:
-                    raise UnknownModelError(
-                        str(name),
-                        f"{name.name!r} has no alias {name.alias!r}",
-                        _choices("its aliases are", sorted(aliases)),
-                    )
-                made = self._version(VersionName(name.name, str(aliases[name.alias])))
+                made = self._aliased(name)
         with self.errors():
             model_id = re.fullmatch(r"models:/(m-\w+)", made.source or "")
             location = (
@@ -321,6 +333,19 @@ class Store:
                 )
             )
 
+    def size(self, kept: Kept) -> int:
+        """Bytes of a kept model's files."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        total, folders = 0, [""]
+        with self.errors():
+            files = get_artifact_repository(kept.location, tracking_uri=self.uri, registry_uri=self.uri)
+            while folders:
+                for info in files.list_artifacts(folders.pop()):
+                    total += 0 if info.is_dir else int(info.file_size or 0)
+                    folders += [info.path] if info.is_dir else []
+        return total
+
     def _registered(self) -> Iterator[RegisteredModel]:
         return _pages(self.client.search_registered_models)
 
@@ -332,16 +357,39 @@ class Store:
             raise UnknownModelError(self.shown, f"no model is registered as {name!r}", _choices("there are", near))
         return models[name]
 
+    def _aliased(self, name: AliasName) -> ModelVersion:
+        """Asked for by its name; everything is listed only to say what there is instead. `latest` is an alias of
+        MLflow's own, which nobody has let point to anything."""
+        made = None
+        if name.alias.lower() != "latest":
+            made = self._found(lambda: self.client.get_model_version_by_alias(name.name, name.alias))
+        if made is not None:
+            return made
+        aliases = sorted(self._model(name.name).aliases)
+        raise UnknownModelError(
+            str(name), f"{name.name!r} has no alias {name.alias!r}", _choices("its aliases are", aliases)
+        )
+
     def _version(self, name: VersionName) -> ModelVersion:
+        made = None
+        if len(name.version) <= _MOST_DIGITS:
+            made = self._found(lambda: self.client.get_model_version(name.name, name.version))
+        if made is not None:
+            return made
         self._model(name.name)
         with self.errors():
-            versions = {str(v.version): v for v in self._versions(name.name)}
-        if name.version not in versions:
-            known = sorted(versions, key=int)
-            raise UnknownModelError(
-                str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known)
-            )
-        return versions[name.version]
+            known = sorted((str(version.version) for version in self._versions(name.name)), key=int)
+        raise UnknownModelError(str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known))
+
+    def _found(self, ask: Callable[[], ModelVersion]) -> ModelVersion | None:
+        """What MLflow answers; None where it knows nothing of that name. Raises RegistryError."""
+        with self.errors():
+            try:
+                return ask()
+            except MlflowException as error:
+                if error.error_code not in _MISSING:
+                    raise
+                return None
 
     def _versions(self, name: str) -> Iterator[ModelVersion]:
         return (version for version in _pages(self.client.search_model_versions) if version.name == name)

@@ -8,7 +8,7 @@ H query size, D value size: `keys_BTA` is (B, T, A). Keys and values that hypoth
 import torch
 from torch import Tensor, nn
 
-from seq2seq.recurrence import Moment, Recurrent
+from seq2seq.recurrence import Moment, Recurrent, product_dtype
 
 
 class Keyed(nn.Module):
@@ -18,7 +18,7 @@ class Keyed(nn.Module):
 
     def keys(self, values: Tensor) -> Tensor:
         """(B, [K,] T, D) -> (B, [K,] T, A)."""
-        keys: Tensor = self.key(values.to(self.key.weight.dtype))
+        keys: Tensor = self.key(values.to(product_dtype(self.key.weight)))
         return keys
 
 

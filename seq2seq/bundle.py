@@ -17,9 +17,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
+from seq2seq.checksums import OWN, ChangedError, checksum, content_checksum, read_object
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.ensemble import Ensemble, Predictor
 from seq2seq.errors import BundleError
@@ -27,6 +28,7 @@ from seq2seq.metrics.score import Score
 from seq2seq.model import Model, build
 from seq2seq.modelcard import readme
 from seq2seq.search import SearchOptions
+from seq2seq.shapes import parameter_shapes
 from seq2seq.text import Tokenizer
 
 FORMAT = 1
@@ -47,7 +49,7 @@ class Card(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    format: int = FORMAT
+    format: int = Field(FORMAT, ge=1, strict=True)
     task: Task = "translation"
     languages: dict[str, str] = Field({}, description="language code of every source and of the target")
     model: ModelConfig
@@ -61,6 +63,7 @@ class Card(BaseModel):
     created: str = ""
     weights_sha256: str = Field("", description="of the weights themselves (`hash_weights`), not of their file")
     files: dict[str, str] = Field({}, description="SHA-256 of the other files, but for README.md")
+    content_sha256: str = Field("", description="of the card itself without this key; cards of before have none")
 
     @property
     def direction(self) -> str:
@@ -108,11 +111,13 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
         for name, tokenizer in tokenizers.items():
             tokenizer.save(draft / f"tokenizer.{name}.json")
         files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
-        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files})
+        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files, OWN: ""})
+        content = json.loads(card.model_dump_json())
+        card = card.model_copy(update={OWN: content_checksum(content)})
         parameters = sum(map(torch.Tensor.numel, weights.values()))
         written = readme(card, parameters, tokenizers["target"].config.operations_on)
         (draft / README).write_text(written, encoding="utf-8")
-        (draft / CARD).write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        (draft / CARD).write_text(json.dumps(content | {OWN: card.content_sha256}, indent=2) + "\n", encoding="utf-8")
         for path in draft.iterdir():
             sync(path)
         draft.chmod(0o755)
@@ -150,33 +155,77 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
     an LSTM's memory and log-probabilities stay in fp32.
     """
     folder = Path(folder)
-    card = read_card(folder)
-    for name, expected in card.files.items():
-        if not (folder / name).is_file():
-            raise BundleError(str(folder / name), "the file is missing from the bundle", "copy the whole folder again")
-        if checksum(folder / name) != expected:
-            raise BundleError(
-                str(folder / name), "the file is not what model.json says (another checksum)", "copy it again"
-            )
-    model = build(card.model)
+    card = check_files(folder)
+    check_sizes(folder / WEIGHTS, card.model)
     try:
         weights = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
+        raise _unreadable(folder / WEIGHTS, error) from None
+    if card.weights_sha256 and hash_weights(weights) != card.weights_sha256:
         raise BundleError(
-            str(folder / WEIGHTS), f"the weights cannot be read ({error})", "copy the file again"
-        ) from None
-    expected_names = set(own_weights(model))
-    if expected_names != set(weights):
-        odd = sorted(expected_names ^ set(weights))[0]
-        raise BundleError(str(folder / WEIGHTS), f"the weights do not fit the architecture in model.json ('{odd}')")
-    try:
-        model.load_state_dict(weights, strict=False)  # a shared matrix is stored once, under its first name
-    except RuntimeError as error:
-        raise BundleError(str(folder / WEIGHTS), f"the weights do not fit the architecture ({error})") from None
+            str(folder / WEIGHTS), "the weights are not those of model.json (weights_sha256)", "copy the folder again"
+        )
+    model = build(card.model)
+    model.load_state_dict(weights, strict=False)  # a shared matrix is stored once, under its first name
     names = [*card.model.texts, "target"]
     tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
+
+
+def check_files(folder: Path) -> Card:
+    """The card, when every file that a model is loaded from is there and is the one that the card names.
+
+    Raises BundleError with the file that is at fault.
+    """
+    card = read_card(folder)
+    for name in [WEIGHTS, *(f"tokenizer.{field}.json" for field in [*card.model.texts, "target"])]:
+        if name not in card.files:
+            raise BundleError(str(folder / CARD), f"it has no checksum of {name} (files)", "copy the file again")
+    for name, expected in card.files.items():
+        if Path(name).name != name:
+            raise BundleError(str(folder / CARD), f"its files are not all in its folder ({name!r})", "do not use it")
+        if not (folder / name).is_file():
+            raise BundleError(str(folder / name), "the file is missing from the bundle", "copy the whole folder again")
+        try:
+            found = checksum(folder / name)
+        except OSError as error:
+            raise _unreadable(folder / name, error) from None
+        if found != expected:
+            raise BundleError(
+                str(folder / name), "the file is not what model.json says (another checksum)", "copy it again"
+            )
+    return card
+
+
+def check_sizes(path: Path, config: ModelConfig) -> None:
+    """Compare what the header of a file of weights says with a model's architecture; nothing is allocated for either.
+
+    Raises BundleError for a parameter that only one of them has, or that has another size.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from None
+    try:
+        wanted = parameter_shapes(config)
+    except (RuntimeError, OverflowError, TypeError) as error:  # more numbers than can be counted
+        reason = str(error).partition("\n")[0]
+        raise BundleError(str(path.parent / CARD), f"no model has the sizes of its architecture ({reason})") from None
+    for name in sorted(found.keys() | wanted.keys()):
+        if found.get(name) != wanted.get(name):
+            sizes = [" x ".join(map(str, of[name])) if name in of else "not there" for of in (found, wanted)]
+            raise BundleError(
+                str(path),
+                f"the weights do not fit the architecture in model.json ('{name}' is {sizes[0]}, and by the "
+                f"architecture {sizes[1]})",
+                "copy the whole folder again",
+            )
+
+
+def _unreadable(path: Path, error: Exception) -> BundleError:
+    return BundleError(str(path), f"the file cannot be read ({error})", "copy it again")
 
 
 def join(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
@@ -199,7 +248,7 @@ def join(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
         source_length=min(bundle.card.limits.source_length for bundle in bundles),
         target_length=min(bundle.card.limits.target_length for bundle in bundles),
     )
-    card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": ""})
+    card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": "", OWN: ""})
     model = Ensemble([bundle.model for bundle in bundles]).eval()
     return Bundle(model, first.tokenizers, card, first.folder)
 
@@ -240,7 +289,7 @@ def _few(names: list[str]) -> str:
 def read_readme(folder: Path) -> str:
     """The card for people; empty where a bundle has none."""
     path = folder / README
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def read_card(folder: Path) -> Card:
@@ -249,10 +298,9 @@ def read_card(folder: Path) -> Card:
     if not path.is_file():
         raise BundleError(str(folder), f"this is no bundle: there is no {CARD} in it", "name the folder that holds it")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("it is no JSON object")
-        if (version := content.get("format", 0)) > FORMAT:
+        content = read_object(path)
+        version = content.get("format", FORMAT)
+        if isinstance(version, int) and version > FORMAT:
             raise BundleError(
                 str(path),
                 f"the bundle has format {version}, and this version reads up to {FORMAT}",
@@ -263,14 +311,11 @@ def read_card(folder: Path) -> Card:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise BundleError(str(path), f"{key}: {first['msg']}", "copy the file again") from None
+    except ChangedError as error:
+        remedy = f"copy the file again; if it was edited on purpose, remove {OWN} from it"
+        raise BundleError(str(path), str(error), remedy) from None
     except (ValueError, OSError) as error:
-        raise BundleError(str(path), f"the file cannot be read ({error})", "copy it again") from None
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        raise _unreadable(path, error) from None
 
 
 def sync(path: Path) -> None:

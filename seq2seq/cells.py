@@ -1,12 +1,14 @@
 """Recurrent cells that are stepped by hand: the decoder's, and the encoder's where no kernel computes the equations.
 
+A cell's state is summed over all steps: it is in fp32 or better, whatever the precision of the products in the gates.
+
 Axes: leading ones are free (B, K), H hidden size, I input size, G gates.
 """
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.recurrence import Moment, Recurrent
+from seq2seq.recurrence import Moment, Recurrent, full
 
 CellState = tuple[Tensor, ...]  # hidden (..., H), and for an LSTM its memory (..., H)
 
@@ -41,7 +43,6 @@ class LSTMCell(nn.Module):
         hidden, memory = state
         gates = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
         i, f, g, o = (gates if mixed is None else gates + mixed).chunk(4, -1)
-        # The memory's dtype is the state's: it is summed over all steps, and stays in fp32 under autocast.
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(memory), memory
 
@@ -83,12 +84,18 @@ class GRUCell(nn.Module):
         r, z = torch.sigmoid(gates).chunk(2, -1)
         if self.form == "paper":
             n = torch.tanh(candidate + at(self.candidate_state, r * hidden))
-            return ((1 - z) * hidden + z * n,)
+            return (interpolated(hidden, n, z),)
         n = torch.tanh(candidate + r * at(self.candidate_state, hidden))
-        return ((1 - z) * n + z * hidden,)
+        return (interpolated(n, hidden, z),)
 
 
 Cell = LSTMCell | GRUCell
+
+
+def interpolated(at_0: Tensor, at_1: Tensor, z: Tensor) -> Tensor:
+    """(1 - z) at_0 + z at_1, in fp32 or better: the gate and the candidate are of the products' precision."""
+    z = full(z)
+    return (1 - z) * at_0 + z * at_1
 
 
 def given_words(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tensor | None) -> Tensor:

@@ -101,7 +101,7 @@ class FlatCombination(nn.Module):
 
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
         super().__init__()
-        hidden, annotation, size = config.hidden, config.annotation, config.attention_size or config.hidden
+        hidden, annotation, size = config.hidden, config.annotation, config.energy_size
         self.size = config.shared
         self.shared = bool(config.share_projections)
         self.query = Recurrent(hidden, size)
@@ -172,7 +172,7 @@ class HierarchicalCombination(nn.Module):
 
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
         super().__init__()
-        hidden, annotation, size = config.hidden, config.annotation, config.attention_size or config.hidden
+        hidden, annotation, size = config.hidden, config.annotation, config.energy_size
         self.size = config.shared
         shared = bool(config.share_projections)
         self.attentions = own_attentions(config, coverage_size)
@@ -239,7 +239,7 @@ def combination(config: ModelConfig, coverage_size: int) -> Combination | None:
 
 def own_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
     """An additive attention for every source."""
-    size = config.attention_size or config.hidden
+    size = config.energy_size
     return nn.ModuleDict(
         {source: AdditiveAttention(config.hidden, config.annotation, size, coverage_size) for source in config.sources}
     )

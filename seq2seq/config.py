@@ -42,6 +42,9 @@ class Architecture(BaseModel):
     attention: Literal["additive", "bilinear"] = "additive"
     attention_size: int | None = Field(None, ge=1, description="size of the energy's hidden layer; default: hidden")
     word_attention: bool = Field(False, description="a second attention, over the source's embeddings")
+    word_attention_size: Annotated[int, Field(ge=1)] | Literal["embedding"] | None = Field(
+        None, description="size of its energy's hidden layer; default: the other attention's; the paper's: embedding"
+    )
     contextual_gates: bool = Field(False, description="a gate in every cell weighs the two attentions' contexts")
     writing: Literal["none", "shared", "separate"] = Field(
         "none",
@@ -137,6 +140,18 @@ class Architecture(BaseModel):
         return {"mean": self.annotation, "ends": 2 * self.hidden}.get(self.first_state, self.hidden)
 
     @property
+    def energy_size(self) -> int:
+        """Numbers in the hidden layer of an additive energy."""
+        return self.attention_size or self.hidden
+
+    @property
+    def word_energy_size(self) -> int:
+        """The same in word attention's energy."""
+        if self.word_attention_size == "embedding":
+            return self.embedding
+        return self.word_attention_size or self.energy_size
+
+    @property
     def shared(self) -> int:
         """Numbers in the space that flat and hierarchical combination bring contexts to."""
         return self.combination_size or self.hidden
@@ -153,6 +168,10 @@ class Architecture(BaseModel):
             "encoder_stacks": (self.layers_up > 1, "one encoder layer"),
             "initialization_scale": (self.initialization != "xavier", "initialization: xavier"),
             "attention_size": (self.attention == "additive", f"attention: {self.attention}"),
+            "word_attention_size": (
+                self.word_attention and self.attention == "additive",
+                f"attention: {self.attention}" if self.word_attention else "word_attention: false",
+            ),
             "coverage_size": (self.coverage == "neural", f"coverage: {self.coverage}"),
             "fertility": (self.coverage == "linguistic", f"coverage: {self.coverage}"),
             "combination_size": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
@@ -204,10 +223,11 @@ class Architecture(BaseModel):
             raise ValueError("writing: of several sources it is not defined whose annotations are written")
         if self.first_state == "sum":
             raise ValueError("first_state: sum goes layer by layer, and the layers of several sources differ")
-        if self.share_projections and self.combination == "flat" and self.attention_size not in (None, self.shared):
+        if self.share_projections and self.energy_size != self.shared:
+            shared = "U_a = U_c" if self.combination == "flat" else "U_b = U_c"
             raise ValueError(
-                f"share_projections: keys have attention_size {self.attention_size} and values combination_size "
-                f"{self.shared}; one matrix makes both"
+                f"share_projections: one matrix makes keys and values ({shared}), and the keys have {self.energy_size} "
+                f"numbers (attention_size), the values {self.shared} (combination_size): both must be equal, or unset"
             )
 
 

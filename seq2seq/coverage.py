@@ -7,6 +7,8 @@ D annotation, H state.
 import torch
 from torch import Tensor, nn
 
+from seq2seq.recurrence import product_dtype
+
 
 class NeuralCoverage(nn.Module):
     """A small GRU without biases at every source position, zero at the start (Tu et al. 2016, section 3.1.2).
@@ -32,7 +34,7 @@ class NeuralCoverage(nn.Module):
 
     def forward(self, coverage_BKTC: Tensor, weights_BKT: Tensor, share_BKT3: Tensor, before_BKH: Tensor) -> Tensor:
         """The coverage after this look, (B, K, T, C)."""
-        dtype = self.weight.weight.dtype  # half in a model of half the bytes; what is summed up stays in fp32
+        dtype = product_dtype(self.weight.weight)  # of the products; what is summed up stays in fp32
         known = (
             share_BKT3 + self.weight(weights_BKT[..., None].to(dtype)) + self.state(before_BKH.to(dtype))[:, :, None]
         )

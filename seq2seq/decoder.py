@@ -32,7 +32,7 @@ from seq2seq.encoders import Annotated
 from seq2seq.gates import ContextualGate
 from seq2seq.looks import Looks
 from seq2seq.memory import Memory, State, View
-from seq2seq.recurrence import Moment, Recurrent, Unrolled
+from seq2seq.recurrence import Moment, Recurrent, Unrolled, full, product_dtype
 from seq2seq.writing import Writing
 
 STATES, WORDS = "attention", "word_attention"  # kinds of views, by what a look at them is called
@@ -86,10 +86,11 @@ class Decoder(nn.Module):
         self.coverages = nn.ModuleDict(coverages)
         covered = next(iter(coverages.values())).size if coverages else 0
         self.combination = combination(config, covered)
-        self.attention = attention(config, annotation, covered) if self.combination is None else None
-        self.word_attention = attention(config, embedding) if config.word_attention else None
+        size = config.energy_size
+        self.attention = attention(config, annotation, size, covered) if self.combination is None else None
+        self.word_attention = attention(config, embedding, config.word_energy_size) if config.word_attention else None
         self.writing = Writing(hidden, annotation) if config.writing != "none" else None
-        self.writing_attention = attention(config, annotation) if config.writing == "separate" else None
+        self.writing_attention = attention(config, annotation, size) if config.writing == "separate" else None
 
         read = annotation if self.combination is None else self.combination.size
         contexts = read + (embedding if config.word_attention else 0)
@@ -131,11 +132,18 @@ class Decoder(nn.Module):
         else:
             assert self.attention is not None
             keys, values = nothing if self.writing else self.attention.keys(states_BTD), states_BTD
+        if self.writing is None:  # else they are the first state of what is written to
+            values = values.to(self.product_dtype)
         views = {f"{source}.{STATES}": View(source, keys, values, covered, read.padding_BT)}
         if self.word_attention is not None and read.words_BTE is not None:
-            keys = self.word_attention.keys(read.words_BTE)
-            views[f"{source}.{WORDS}"] = View(source, keys, read.words_BTE, nothing, read.padding_BT)
+            keys, values = self.word_attention.keys(read.words_BTE), read.words_BTE.to(self.product_dtype)
+            views[f"{source}.{WORDS}"] = View(source, keys, values, nothing, read.padding_BT)
         return views
+
+    @property
+    def product_dtype(self) -> torch.dtype:
+        """The precision of the products in the loop: what enters them again and again is cast to it once."""
+        return product_dtype(self.layers[0].gates.weight)
 
     def coverage_of(self, source: str) -> Coverage:
         return cast(Coverage, self.coverages[source])
@@ -148,7 +156,8 @@ class Decoder(nn.Module):
             for leaf, value in zip(layer.leaves, self.first_leaves(memory, i), strict=False):
                 leaves[f"{leaf}.{i}"] = value
         if self.order == "luong":  # z_0 = 0
-            leaves["mixture"] = memory.summary_BS.new_zeros(memory.rows, 1, self.config.hidden)
+            shape = (memory.rows, 1, self.config.hidden)  # made anew by every step, of a product: nothing is summed up
+            leaves["mixture"] = memory.summary_BS.new_zeros(shape, dtype=self.product_dtype)
         if self.writing is not None:
             written = memory.views[f"{self.source}.{STATES}"].values_BTD
             leaves["written"], positions["written"] = full(written)[:, None], self.source
@@ -166,13 +175,13 @@ class Decoder(nn.Module):
         if self.config.first_state == "sum":  # states and memories of all layers, in turn
             parts = summary_B1S.split(self.config.hidden, -1)
             leaves = len(self.layers[0].leaves)
-            return parts[layer * leaves], full(parts[layer * leaves + leaves - 1])
+            return full(parts[layer * leaves]), full(parts[layer * leaves + leaves - 1])
         if self.first is None:
             hidden = summary_B1S.new_zeros(memory.rows, 1, self.config.hidden)
         else:
             hidden = self.first[layer](summary_B1S)
             hidden = torch.tanh(hidden) if len(self.config.sources) == 1 else hidden
-        return hidden, full(torch.zeros_like(hidden))
+        return full(hidden), full(torch.zeros_like(hidden))
 
     @property
     def layers(self) -> list[Cell]:
@@ -245,10 +254,10 @@ class Decoder(nn.Module):
         states = memory.views[f"{self.source}.{STATES}"]
         values, keys, share = states.values_BTD, states.keys_BTA, states.covered_BTC[:, None]
         if self.writing is not None:  # the annotations are each hypothesis's own
-            values = state.leaves["written"]
+            values = state.leaves["written"].to(self.product_dtype)
             keys = self.attention.keys(values)
             if self.coverages:
-                share = self.coverage_of(self.source).annotations(values.to(states.values_BTD.dtype))
+                share = self.coverage_of(self.source).annotations(values)
         coverage_BKTC = state.leaves.get(f"coverage.{self.source}")
         energy_BKT = self.attention.energies(at, query, keys, coverage_BKTC)
         weights_BKT = normalized(energy_BKT, states.padding_BT)
@@ -297,7 +306,8 @@ class Decoder(nn.Module):
             after = layer(at, inputs, before, mixed)
             leaves |= {f"{leaf}.{i}": value for leaf, value in zip(layer.leaves, after, strict=True)}
             hidden = after[0].to(inputs.dtype)
-            own = self.between(hidden)
+            if i + 1 < len(self.layers):
+                own = self.between(hidden)
         return Climb(hidden, leaves, tuple(gates))
 
     def mix(self, at: Moment, contexts: Tensor, hidden: Tensor) -> Tensor:
@@ -337,10 +347,12 @@ class Decoder(nn.Module):
 
     def spread(self, given: Mapping[Recurrent, Tensor], axes: torch.Size) -> dict[Recurrent, Tensor]:
         """For every recurrent map what is given at every step: biases repeated, zeros where nothing is."""
-        dtype = given[self.layers[0].gates].dtype
         parts = [part for part in self.modules() if isinstance(part, Recurrent)]
         nothing = {part: part.weight.new_zeros(part.weight.shape[0]) for part in parts if part not in given}
-        return {part: share.to(dtype).expand(*axes, share.shape[-1]) for part, share in {**given, **nothing}.items()}
+        return {
+            part: share.to(self.product_dtype).expand(*axes, share.shape[-1])
+            for part, share in {**given, **nothing}.items()
+        }
 
     def read(self, words: Tensor, hidden: Tensor, contexts: Tensor | None) -> Tensor:
         """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C), which a mixture has in it."""
@@ -352,11 +364,11 @@ class Decoder(nn.Module):
         return readout if self.config.readout == "linear" else torch.tanh(readout)
 
 
-def attention(config: Architecture, value: int, coverage_size: int = 0) -> Attention:
-    """An attention of the recipe's kind over values of some size."""
+def attention(config: Architecture, value: int, size: int, coverage_size: int = 0) -> Attention:
+    """An attention of the recipe's kind over values of some size; `size` is that of an additive energy."""
     if config.attention == "bilinear":
         return BilinearAttention(config.hidden, value)
-    return AdditiveAttention(config.hidden, value, config.attention_size or config.hidden, coverage_size)
+    return AdditiveAttention(config.hidden, value, size, coverage_size)
 
 
 def coverage(config: Architecture) -> Coverage:
@@ -364,11 +376,6 @@ def coverage(config: Architecture) -> Coverage:
     if config.coverage == "linguistic":
         return LinguisticCoverage(config.annotation, config.fertility or 2.0)
     return NeuralCoverage(config.annotation, config.hidden, config.coverage_size or 10, config.gru or "cudnn")
-
-
-def full(leaf: Tensor) -> Tensor:
-    """A leaf that every step adds to: never below fp32."""
-    return leaf.to(torch.promote_types(leaf.dtype, torch.float32))
 
 
 def repeat(state: State, hypotheses: int) -> State:

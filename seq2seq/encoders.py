@@ -17,7 +17,7 @@ from seq2seq.cells import GRUCell
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.gates import SelectiveGate
 from seq2seq.networks import build_network
-from seq2seq.recurrence import Moment
+from seq2seq.recurrence import Moment, full
 from seq2seq.text import PAD
 
 
@@ -170,12 +170,12 @@ class PaperGRU(nn.Module):
         for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
             given = layer.given(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
             nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
-            hidden, states = inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden), []
+            hidden, states = full(inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden)), []
             for t in range(inputs_BTI.shape[1]):
                 at = Moment({part: share if share.dim() == 1 else share[:, t] for part, share in given.items()})
                 (hidden,) = layer(at, nothing_B0, (hidden,))
                 states.append(hidden)
-            inputs_BTI = torch.stack(states, 1)
+            inputs_BTI = torch.stack(states, 1).to(inputs_BTI.dtype)
             layers.append(inputs_BTI)
         return inputs_BTI, layers
 
@@ -198,7 +198,7 @@ def run_to_ends(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tu
 def direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
     """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
     dropout = config.dropout if layers > 1 else 0.0  # torch warns where there is nothing between layers
-    if config.gru == "paper":
+    if config.cell == "gru" and config.gru == "paper":  # with an LSTM `gru` is the form of neural coverage alone
         return PaperGRU(inputs, config.hidden, layers, dropout)
     network = nn.LSTM if config.cell == "lstm" else nn.GRU
     return network(inputs, config.hidden, layers, batch_first=True, dropout=dropout)

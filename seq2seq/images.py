@@ -5,6 +5,7 @@ with, and only after their own header has said that the picture is small enough 
 """
 
 import io
+import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -20,6 +21,10 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")  # of files that hold what is deco
 MOST_BYTES = 10_000_000
 MOST_PIXELS = 25_000_000
 MOST_SCANS = 100  # of a progressive JPEG, which has about 10: each goes over all pixels, and may take four bytes
+MOST_SEGMENTS = 1000  # of a JPEG before its first scan; one with a colour profile and long metadata has some hundred
+MOST_PADDING = 1000  # bytes between those, where a picture has none or a few
+MOST_CHUNKS = 10_000  # of a PNG, whose pixels come in chunks of 8 KB or longer
+FILL = re.compile(rb"\xff+")  # the last byte of it begins a marker
 ORIENTATION = 0x0112  # EXIF's number for how the camera was held
 
 Format = Literal["JPEG", "PNG", "WebP"]
@@ -104,33 +109,51 @@ def guess(data: bytes) -> str:
 
 def jpeg_header(data: bytes) -> Header:
     """Size from the frame header (ITU T.81, B.2.2), the segments before it skipped. Raises ValueError for no frame, and
-    for more scans than a picture has."""
-    at = 2
-    while True:
-        marker, length = struct.unpack_from(">HH", data, at)
-        if marker == 0xFFFF:  # fill bytes
-            at += 1
-        elif 0xFFC0 <= marker <= 0xFFCF and marker not in (0xFFC4, 0xFFC8, 0xFFCC):
-            height, width = struct.unpack_from(">HH", data, at + 5)
+    for more scans, segments or bytes between them than a picture has: Pillow goes over these one by one."""
+    at, padding, header = 2, 0, None
+    for _ in range(MOST_SEGMENTS):
+        begins = FILL.search(data, at)
+        if begins is None or (begins.start() > at and header is None):
+            raise ValueError("no frame header" if header is None else "no scan")
+        last = begins.end() - 1
+        padding += last - at
+        if padding > MOST_PADDING:
+            raise ValueError(f"more than {MOST_PADDING:,} bytes between its segments")
+        marker, at = data[last + 1], last + 2
+        if marker == 0xDA and header:  # the first scan
+            return header
+        if header and (marker <= 0x01 or 0xD0 <= marker <= 0xD9):  # without a length
+            continue
+        (length,) = struct.unpack_from(">H", data, at)
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            if header:  # of which Pillow would take the second one's size
+                raise ValueError("two frame headers")
             scans = data.count(b"\xff\xda", at)  # within a scan 0xff is followed by 0
             if scans > MOST_SCANS:
                 raise ValueError(f"{scans:,} scans")
-            return Header(width, height, False)
-        elif not 0xFFC0 < marker < 0xFFFF or marker in (0xFFD9, 0xFFDA) or length < 2:
-            raise ValueError("no frame header")
-        else:
-            at += 2 + length
+            height, width = struct.unpack_from(">HH", data, at + 3)
+            header = Header(width, height, False)
+        elif marker < 0xC0 or marker in (0xD9, 0xDA) or length < 2:
+            raise ValueError("no frame header" if header is None else "a segment without a length")
+        at += length
+    raise ValueError(f"more than {MOST_SEGMENTS:,} segments")
 
 
 def png_header(data: bytes) -> Header:
-    """Size from the first chunk; an APNG says before its pixels how many frames it has. Raises ValueError."""
+    """Size from the first chunk; an APNG says before its pixels how many frames it has. Raises ValueError, also for
+    more chunks than a picture has: Pillow goes over these one by one."""
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         raise ValueError("no IHDR")
-    at, frames = 8, 1
-    while at + 12 <= len(data) and data[at + 4 : at + 8] != b"IDAT":
-        if data[at + 4 : at + 8] == b"acTL":
+    at, frames, chunks, before, kind = 8, 1, 0, True, b""
+    while at + 12 <= len(data) and kind != b"IEND":
+        kind = data[at + 4 : at + 8]
+        before = before and kind != b"IDAT"
+        if before and kind == b"acTL":
             frames = struct.unpack_from(">I", data, at + 8)[0]
+        chunks += 1
+        if chunks > MOST_CHUNKS:
+            raise ValueError(f"more than {MOST_CHUNKS:,} chunks")
         at += 12 + struct.unpack_from(">I", data, at)[0]
     return Header(width, height, frames > 1)
 

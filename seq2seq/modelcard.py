@@ -17,6 +17,23 @@ PURPOSES = {
 DEV_SCORES = {"dev_bleu": "dev BLEU", "dev_rouge_l": "dev ROUGE-L"}  # of what the model wrote
 
 
+def commands(model: str, name: str) -> tuple[str, ...]:
+    """How a model is used, by what it is called on the command line and by the name that a service gives it."""
+    return (
+        f"interlinear info {model}",
+        f"interlinear translate {model} < text",
+        f"interlinear serve --model {name}={model}",
+    )
+
+
+def of_version(readme: str, name: str, version: str) -> str:
+    """A card whose commands name a registered version instead of a folder."""
+    pairs = zip(commands("FOLDER", "NAME"), commands(f"models:/{name}/{version}", name), strict=True)
+    for of_folder, registered in pairs:
+        readme = readme.replace(f"    {of_folder}", f"    {registered}")
+    return readme
+
+
 def readme(card: "Card", parameters: int, operations_on: str | None = None) -> str:
     """Task, languages, data with its licence, scores with their signatures, limits, and how to use it; Markdown.
 
@@ -71,9 +88,9 @@ def readme(card: "Card", parameters: int, operations_on: str | None = None) -> s
         "",
         "## Use",
         "",
-        "    interlinear info FOLDER",
-        f"    interlinear translate FOLDER < text          # beam {search.beam}",
-        "    interlinear serve --model NAME=FOLDER",
+        *(f"    {command}" for command in commands("FOLDER", "NAME")),
+        "",
+        f"It searches with a beam of {search.beam}; `--beam-size` says another.",
         "",
     ]
     return "\n".join(lines)

@@ -13,6 +13,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+def product_dtype(weight: Tensor) -> torch.dtype:
+    """The precision of a product with a weight: autocast's where it is on (it leaves float64 alone), else its own."""
+    kind = weight.device.type
+    if torch.is_autocast_enabled(kind) and weight.dtype != torch.float64:
+        return torch.get_autocast_dtype(kind)
+    return weight.dtype
+
+
+def full(leaf: Tensor) -> Tensor:
+    """What every step adds to: never below fp32."""
+    return leaf.to(torch.promote_types(leaf.dtype, torch.float32))
+
+
 class Recurrent(nn.Module):
     """The map x -> given + W x, applied at every step; `given` is what does not depend on the recurrence."""
 
@@ -28,8 +41,8 @@ class Moment:
         self.given = given
 
     def __call__(self, part: Recurrent, x: Tensor) -> Tensor:
-        product = F.linear(x.to(part.weight.dtype), part.weight)
-        return product + self.given[part] if part in self.given else product
+        product = F.linear(x.to(product_dtype(part.weight)), part.weight)
+        return product + self.given[part].to(product.dtype) if part in self.given else product
 
 
 class Unrolled:

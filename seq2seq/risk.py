@@ -101,20 +101,22 @@ def quality(candidates: Candidates, options: RiskOptions) -> Tensor:
 def propose(model: Model, batch: Batch, options: RiskOptions) -> Candidates:
     """Candidates of every sentence of a batch, by the model as it is, without dropout."""
     assert batch.target_BL is not None
-    training = model.training
-    model.eval()
     found = [[reference] for reference in outputs(batch.target_BL)]
     longest_B = options.longest_B((batch.target_BL != PAD).sum(1) - 1)
-    if options.draw != "beam":
-        samples_BKL = sample(model, model.encode(batch), options.candidates, longest_B)
-        for own, drawn in zip(found, samples_BKL, strict=True):
-            own += outputs(drawn)
-    if options.draw != "samples":
-        for own, best in zip(found, search(model, batch, options.candidates, longest_B.tolist()), strict=True):
-            own += best
-    model.train(training)
-    # Weights that autocast has cast in here are known to it without a gradient: it must not use these again.
-    torch.clear_autocast_cache()
+    training = model.training
+    model.eval()
+    try:
+        if options.draw != "beam":
+            samples_BKL = sample(model, model.encode(batch), options.candidates, longest_B)
+            for own, drawn in zip(found, samples_BKL, strict=True):
+                own += outputs(drawn)
+        if options.draw != "samples":
+            for own, best in zip(found, search(model, batch, options.candidates, longest_B.tolist()), strict=True):
+                own += best
+    finally:
+        model.train(training)
+        # Weights that autocast has cast in here are known to it without a gradient: it must not use these again.
+        torch.clear_autocast_cache()
     return gathered(found, options.reference, batch.target_BL.device)
 
 

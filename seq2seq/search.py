@@ -105,6 +105,7 @@ class Rows:
     final_at_NK: Tensor  # how many words they have
     final_from_NK: Tensor  # the hypothesis they ended from
     ended_N: Tensor  # how many have ended
+    done_N: Tensor  # True where the sentence is done: a step changes nothing of what is read from its row any more
     coverage_NKT: Tensor  # attention received so far by every source position
     beam_N: Tensor
     shrink_N: Tensor  # 1 where an ended hypothesis takes its place in the beam with it
@@ -151,17 +152,20 @@ class Record:
 class SlotTable:
     """A beam search that sentences enter and leave at any step.
 
-    `width` is the widest beam allowed; narrower ones are masked. The caller keeps `live` at what it can afford.
+    `width` is the widest beam allowed; narrower ones are masked. The caller keeps `live` at what it can afford. `watch`
+    is the number of steps from one transfer to the host to the next: by default 1 on a CPU, and 4 elsewhere, where a
+    transfer waits for the device. A sentence that is done between two of them is frozen on the device until it leaves,
+    so that its result does not depend on `watch`.
     """
 
-    def __init__(self, model: Predictor, width: int) -> None:
+    def __init__(self, model: Predictor, width: int, watch: int | None = None) -> None:
         self.model = model
         self.width = width
         self.device = next(model.parameters()).device
         self.waiting: list[Waiting] = []  # by row: what was asked
         self.memory: Memory | None = None
         self.rows: Rows | None = None
-        self.watch = 1 if self.device.type == "cpu" else 4  # steps between looks of the host at the device
+        self.watch = watch or (1 if self.device.type == "cpu" else 4)
         self.clock = 0
         self.admitted: dict[Hashable, int] = {}  # the clock when a sentence came whose looks are wanted
         self.records: dict[int, Record] = {}  # by the clock, as far back as such a sentence needs them
@@ -196,7 +200,7 @@ class SlotTable:
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Write one word to every live hypothesis of every sentence."""
+        """Write one word to every live hypothesis of every sentence that is not done. Never waits for the device."""
         if self.rows is None or self.memory is None:
             return
         self.clock += 1
@@ -225,7 +229,8 @@ class SlotTable:
         ending_NK = ending_NK.masked_fill((rows.length_N < rows.min_N)[:, None], -torch.inf)
         ranked_NK = torch.cat([score_NK, ending_NK], 1).topk(self.width, 1).values
         worst_N1 = ranked_NK.gather(1, live_width(rows)[:, None] - 1)
-        ends_NK = (ending_NK >= worst_N1) & (ending_NK > -torch.inf)
+        done_N1 = rows.done_N[:, None]
+        ends_NK = (ending_NK >= worst_N1) & (ending_NK > -torch.inf) & ~done_N1
         final_NK = ending_NK / penalty(rows, rows.length_N[:, None] + 1) + self._coverage(coverage_NKT, rows)
         rows = rank(rows, final_NK.masked_fill(~ends_NK, -torch.inf), ending_NK, ends_NK)
 
@@ -233,39 +238,42 @@ class SlotTable:
         score_NK = score_NK.masked_fill(
             torch.arange(self.width, device=self.device) >= live_width(rows)[:, None], -torch.inf
         )
-        at_NK1 = rows.length_N[:, None, None].expand(-1, self.width, 1)
+        # Where a step writes, (N, 1, L). No index: a row that is done may have no position left.
+        position_L = torch.arange(rows.written_NKL.shape[2], device=self.device)
+        here_N1L = ((position_L == rows.length_N[:, None]) & ~done_N1)[:, None]
         flat_M = (torch.arange(self.live, device=self.device)[:, None] * self.width + parent_NK).flatten()
-        self.rows = replace(
+        rows = replace(
             rows,
-            state=state.reorder(flat_M, self.width),
+            state=state.reorder(flat_M, self.width),  # nothing is read from the state of a row that is done
             token_NK=token_NK,
-            score_NK=score_NK,
-            length_N=rows.length_N + 1,
-            written_NKL=rows.written_NKL.scatter(2, at_NK1, token_NK[..., None]),
-            parent_NKL=rows.parent_NKL.scatter(2, at_NK1, parent_NK[..., None]),
+            score_NK=torch.where(done_N1, rows.score_NK, score_NK),
+            length_N=rows.length_N + ~rows.done_N,
+            written_NKL=torch.where(here_N1L, token_NK[..., None], rows.written_NKL),
+            parent_NKL=torch.where(here_N1L, parent_NK[..., None], rows.parent_NKL),
             coverage_NKT=coverage_NKT.flatten(0, 1).index_select(0, flat_M).unflatten(0, (-1, self.width)),
         )
+        self.rows = replace(rows, done_N=done(rows))
 
     @torch.inference_mode()
     def retire(self) -> list[Finished]:
         """The sentences that are done leave the table."""
         if self.rows is None or self.memory is None or self.clock % self.watch:
             return []
-        done = self._done().nonzero().flatten().tolist()
-        if not done:
+        leaving = [i for i, is_done in enumerate(self.rows.done_N.tolist()) if is_done]
+        if not leaving:
             return []
-        chosen = torch.tensor(done, device=self.device)
+        chosen = torch.tensor(leaving, device=self.device)
         gone = self.rows.map(lambda tensor: tensor.index_select(0, chosen))
-        ends = read(gone, [self.waiting[i].options.n_best for i in done])
+        ends = read(gone, [self.waiting[i].options.n_best for i in leaving])
         finished = [
             Finished(
                 self.waiting[i].key,
                 [hypothesis for hypothesis, _ in found],
                 self._looks(i, [path for _, path in found]) if self.waiting[i].looks else None,
             )
-            for i, found in zip(done, ends, strict=True)
+            for i, found in zip(leaving, ends, strict=True)
         ]
-        self._keep([i for i in range(self.live) if i not in set(done)])
+        self._keep([i for i in range(self.live) if i not in set(leaving)])
         return finished
 
     @torch.inference_mode()
@@ -342,6 +350,7 @@ class SlotTable:
             final_at_NK=zeros,
             final_from_NK=zeros,
             ended_N=whole([0] * n),
+            done_N=torch.zeros(n, dtype=torch.bool, device=self.device),
             coverage_NKT=empty.new_zeros(n, k, positions),
             beam_N=whole([o.beam for o in options]),
             shrink_N=whole([int(o.shrinking) for o in options]),
@@ -360,17 +369,6 @@ class SlotTable:
         real_N1T = ~next(iter(self.memory.views.values())).padding_BT[:, None]
         logs_NKT = coverage_NKT.clamp(1e-6, 1.0).log() * real_N1T
         return rows.beta_N[:, None] * logs_NKT.sum(-1)
-
-    def _done(self) -> Tensor:
-        """Sentences (N) with a full beam of ends, at their limit, or whose wanted ends nothing live can overtake."""
-        assert self.rows is not None
-        rows = self.rows
-        # A live hypothesis only loses log-probability, and is divided by no more than the longest output's penalty.
-        longest_N1 = rows.max_N[:, None] + 1
-        bound_N = (rows.score_NK.amax(1, keepdim=True) / penalty(rows, longest_N1)).squeeze(1)
-        wanted_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
-        beaten_N = (wanted_N > -torch.inf) & (wanted_N >= bound_N)
-        return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | beaten_N
 
     def _looks(self, row: int, paths: Sequence[list[int]]) -> Looks | None:
         """What the hypotheses of a row looked at, (1, n, L, ...): read from the steps along their paths."""
@@ -426,17 +424,28 @@ def penalty(rows: Rows, length_NK: Tensor) -> Tensor:
     return ((offset_N1 + length_NK) / (offset_N1 + 1)) ** alpha_N1
 
 
+def done(rows: Rows) -> Tensor:
+    """Sentences (N) with a full beam of ends, at their limit, or whose wanted ends nothing live can overtake."""
+    # A live hypothesis only loses log-probability, and is divided by no more than the longest output's penalty.
+    longest_N1 = rows.max_N[:, None] + 1
+    bound_N = (rows.score_NK.amax(1, keepdim=True) / penalty(rows, longest_N1)).squeeze(1)
+    wanted_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
+    beaten_N = (wanted_N > -torch.inf) & (wanted_N >= bound_N)
+    return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | beaten_N
+
+
 def rank(rows: Rows, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> Rows:
-    """The best K of the ends so far and the new ones."""
+    """The best K of the ends so far and the new ones; of a sentence that is done the ends so far, as they are."""
     hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
-    best_NK, which_NK = torch.cat([rows.final_NK, final_NK], 1).topk(final_NK.shape[1], 1)
+    which_NK = torch.cat([rows.final_NK, final_NK], 1).topk(final_NK.shape[1], 1).indices
+    which_NK = torch.where(rows.done_N[:, None], hypothesis_NK, which_NK)  # topk may change the order of equal ones
 
     def pick(old_NK: Tensor, new_NK: Tensor) -> Tensor:
         return torch.cat([old_NK, new_NK], 1).gather(1, which_NK)
 
     return replace(
         rows,
-        final_NK=best_NK,
+        final_NK=pick(rows.final_NK, final_NK),
         final_log_NK=pick(rows.final_log_NK, log_NK),
         final_at_NK=pick(rows.final_at_NK, rows.length_N[:, None].expand_as(final_NK)),
         final_from_NK=pick(rows.final_from_NK, hypothesis_NK),

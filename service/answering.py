@@ -1,6 +1,7 @@
 """From what a request gives to its answer: the one road of every route that searches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -12,8 +13,10 @@ from seq2seq.generation import Answer, Request
 from seq2seq.looks import Explanation
 from seq2seq.search import SearchOptions
 from service import passages
-from service.dependencies import Service
+from service.admission import Reserved
+from service.dependencies import Caller, Service
 from service.engine import SHORT, RefusedError, here_or_aside
+from service.markup import escaped
 from service.models import Served
 from service.problems import Problem
 from service.requests import SearchRequest, TextsRequest
@@ -21,6 +24,7 @@ from service.streaming import Stream
 
 T = TypeVar("T")
 
+TEXT = 1000  # tokens x beam that a quota and a rate count as a text
 EXPLAINED = 300  # characters whose explanation is written in less time than a thread takes to wake
 
 NOTHING = Explanation(source=[], target=[], matrices={}, alignment=[])
@@ -63,12 +67,21 @@ class Found:
     def of(request: SearchRequest, asked: Sequence[Item], answers: Sequence[Answer | None]) -> "Found":
         """From the answer to every item; None is a blank one's."""
         candidates = [answer.candidates if answer else [] for answer in answers]
+        write = written(request)
         return Found(
-            [c[0].text if c else next(iter(item.texts.values())) for c, item in zip(candidates, asked, strict=True)],
-            [[c.text for c in others[1:]] for others in candidates] if request.alternatives else None,
+            [
+                write(found[0].text if found else next(iter(item.texts.values())))
+                for found, item in zip(candidates, asked, strict=True)
+            ],
+            [[write(c.text) for c in others[1:]] for others in candidates] if request.alternatives else None,
             [[c.score for c in all_of_it] for all_of_it in candidates] if request.alternatives else None,
             [a.explanation or NOTHING if a else NOTHING for a in answers] if request.explain else None,
         )
+
+
+def written(request: SearchRequest) -> Callable[[str], str]:
+    """How a request has texts written."""
+    return escaped if request.html else str
 
 
 def own(values: list[T], many: bool) -> T | list[T]:
@@ -76,14 +89,31 @@ def own(values: list[T], many: bool) -> T | list[T]:
     return values if many else values[0]
 
 
+@asynccontextmanager
+async def admitted(service: Service, caller: Caller, request: SearchRequest) -> AsyncIterator[Reserved]:
+    """Room for a request in the queue, before any work is done on its texts, and its share of its caller's quota and
+    rate: its texts, or where that is more its tokens x beam, 1,000 of which count as a text. Raises Problem."""
+    most = service.settings.sentences
+    if request.fewest(request.written, most) > most:
+        raise passages.too_many(most)
+    with service.engine.admit(
+        caller.name, request.written, lambda texts: request.fewest(texts, most), request.beam_size or 1
+    ) as reserved:
+        await service.gate.charge(caller.request, request.count)
+        reserved.charge = lambda tokens: service.gate.charge(caller.request, -(-tokens // TEXT))
+        yield reserved
+
+
 async def answer(
     service: Service,
+    reserved: Reserved,
     request: SearchRequest,
     asked: Sequence[Item],
     respond: Callable[[Found], BaseModel],
     stream: Stream | None = None,
 ) -> Response:
-    """Search every item with its model, and write what `respond` makes of it; `stream` is told of it meanwhile.
+    """Search every item with its model, in the room that is reserved, and write what `respond` makes of it; `stream` is
+    told of it meanwhile.
 
     Raises Problem.
     """
@@ -94,11 +124,11 @@ async def answer(
         for item in searched
     ]
     wanted = list(zip([item.model for item in searched], searches, strict=True))
-    texts = await passages.split(wanted, service.settings.sentences, service.settings.explained)
+    texts = await passages.split(service.engine, reserved, wanted)
     if stream:
-        stream.follow([i for i, item in enumerate(asked) if not item.blank], texts)
+        stream.follow([i for i, item in enumerate(asked) if not item.blank], texts, written(request))
     try:
-        found = await passages.answers(service.engine, texts, stream)
+        found = await passages.answers(service.engine, reserved, texts, stream)
     except RefusedError as refused:
         place = searched[refused.index].fields.get(refused.error.where, refused.error.where)
         remedy = f"; {refused.error.remedy}" if refused.error.remedy else ""
@@ -106,12 +136,12 @@ async def answer(
     one_by_one = iter(found)
     answers = [None if item.blank else next(one_by_one) for item in asked]
 
-    def written() -> Response:
+    def respond_in_json() -> Response:
         body = respond(Found.of(request, asked, answers)).model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
 
     characters = sum(len(text) for item in asked for text in item.texts.values())
-    return await here_or_aside(characters <= (EXPLAINED if request.explain else SHORT), written)
+    return await here_or_aside(characters <= (EXPLAINED if request.explain else SHORT), respond_in_json)
 
 
 def search_options(request: SearchRequest, model: Served) -> SearchOptions:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -12,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from seq2seq.sentences import sentences
 from service import problems
-from service.catalogue import Catalogue, load_entries
+from service.catalogue import Catalogue, load_entries, open_cache
 from service.dependencies import TIMEOUT_HEADER, Service
 from service.detection import Detector
 from service.engine import Engine
@@ -23,6 +24,8 @@ from service.middleware import BodyLimit, Envelope
 from service.pictures import BASE64_LONGER, Pictures
 from service.routes import editing, languages, multimodal, operations, pages, summarization, translation
 from service.settings import Settings
+
+PARSERS = 2  # long bodies that are parsed at a time
 
 ABOUT = """Translations, with a picture or without, edited translations and headlines that show what they looked at.
 
@@ -39,14 +42,19 @@ def create_app(settings: Settings) -> FastAPI:
 
     Raises InterlinearError when a model cannot be loaded.
     """
-    entries, metrics = load_entries(settings), Metrics()
+    metrics = Metrics()
+    cache = open_cache(settings, metrics)
+    entries = load_entries(settings, cache)
     engine = Engine([entry.served for entry in entries], settings, metrics)
     for entry in entries:  # or the first text of a language would wait for what divides it into sentences
         sentences("One. Two.", entry.served.bundle.card.languages.get(entry.served.source))
-    catalogue = Catalogue(entries, engine, settings, metrics)
+    catalogue = Catalogue(entries, engine, settings, metrics, cache)
     metrics.ready.set_function(lambda: engine.ready)
     pictures, gate = Pictures(settings, metrics), Gate(settings, metrics)
-    service = Service(settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, metrics, gate)
+    parsing = ThreadPoolExecutor(PARSERS, "parsing")
+    service = Service(
+        settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, parsing, metrics, gate
+    )
     with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
 
     @asynccontextmanager
@@ -60,6 +68,7 @@ def create_app(settings: Settings) -> FastAPI:
             await asyncio.to_thread(catalogue.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
             pictures.close()
+            parsing.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(gate.stop)
 
     app = FastAPI(
@@ -76,8 +85,9 @@ def create_app(settings: Settings) -> FastAPI:
         BodyLimit,
         limit=settings.body_bytes,
         large={multimodal.PATH: with_picture},
-        room=settings.image_room,
+        room=settings.image_room or settings.body_room,
         seconds=settings.body_seconds,
+        key_required=settings.require_key,
         metrics=metrics,
     )
     if settings.origins:
@@ -116,8 +126,8 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def describe_keys(description: dict[str, Any], settings: Settings) -> None:
-    """Say in OpenAPI which operations take a key: those that do work, and by option the metrics."""
-    if settings.key_file is None:
+    """Say in OpenAPI which operations take a key: those that do work, `/models`, and by option the metrics."""
+    if settings.key_store is None:
         return
     description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, methods in description["paths"].items():
@@ -125,3 +135,5 @@ def describe_keys(description: dict[str, Any], settings: Settings) -> None:
             required = settings.metrics_key if path == "/metrics" else settings.require_key
             if "requestBody" in operation or (path == "/metrics" and required):
                 operation["security"] = [{"key": []}] if required else [{}, {"key": []}]
+            elif path == "/models":
+                operation["security"] = [{}, {"key": []}]

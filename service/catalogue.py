@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from registry.cache import Cache
 from registry.names import AliasName, parse
@@ -16,6 +16,9 @@ from service.logs import place_of
 from service.metrics import Metrics
 from service.models import Models, Served, check_replaces, load_model
 from service.settings import ModelPlace, Settings
+
+if TYPE_CHECKING:
+    from registry.store import Store
 
 log = logging.getLogger("interlinear.service")
 
@@ -50,13 +53,24 @@ class Entry:
         return reference if isinstance(reference, AliasName) else None
 
 
-def load_entries(settings: Settings) -> list[Entry]:
+def open_cache(settings: Settings, metrics: Metrics) -> Cache:
+    """Where fetched bundles are kept, within the settings' limit; what has to go is logged and counted."""
+
+    def evicted(name: str, size: int) -> None:
+        log.info("%s was removed from the cache, to make room: %d bytes", name, size)
+        metrics.evicted.inc()
+
+    cache = Cache(settings.cache, settings.cache_bytes, evicted)
+    metrics.cache.set_function(cache.size)
+    return cache
+
+
+def load_entries(settings: Settings, cache: Cache) -> list[Entry]:
     """Load what the settings name; where the registry is away, from the cache.
 
     Raises InterlinearError: a bundle missing or damaged, two models under one name and version.
     """
     entries: list[Entry] = []
-    cache = Cache(settings.cache)
     for place in settings.models:
         found = cache.locate(place.place, settings.tracking)
         if found.away:
@@ -80,12 +94,15 @@ class Catalogue:
     has the engine warm it, and then has the event loop put it in its place; what the old one accepted, it finishes.
     """
 
-    def __init__(self, entries: Sequence[Entry], engine: Engine, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], engine: Engine, settings: Settings, metrics: Metrics, cache: Cache
+    ) -> None:
         self.entries = list(entries)
         self.engine = engine
         self.settings = settings
         self.metrics = metrics
-        self.cache = Cache(settings.cache)
+        self.cache = cache
+        self._store: Store | None = None  # that of the last look, while it answers
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         for entry in self.entries:  # from the beginning, so that a first one is a rise that an alert can see
@@ -128,12 +145,13 @@ class Catalogue:
 
         name, version = entry.served.name, None
         try:
-            store = Store(self.settings.tracking)
-            kept = store.find(alias)
-            version = kept.version
+            store = self._store or Store(self.settings.tracking)
+            self._store = None
+            version = store.version_of(alias)
+            self._store = store  # it answers: what it is asked next needs no look whether it does
             if version == entry.served.version:
                 if entry.standing.status == "unchecked":
-                    self.cache.take(alias, kept, store)
+                    self.cache.take(alias, store.find(alias), store)
                 self._stand(entry, Standing())
                 entry.failures = 0
                 return
@@ -142,6 +160,8 @@ class Catalogue:
             if time.monotonic() < entry.again:
                 return
             entry.standing = Standing("loading", newer=version)
+            kept = store.find(alias)
+            version = kept.version
             located = self.cache.take(alias, kept, store)
             served = load_model(entry.place, located, self.settings)
             check_replaces(served, entry.served)

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Coroutine
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -32,6 +33,7 @@ class Service:
     engine: Engine
     detector: Detector
     pictures: Pictures
+    parsing: Executor
     metrics: Metrics
     gate: Gate
 
@@ -57,6 +59,12 @@ class Caller:
     seconds: float
     deadline: float  # on the event loop's clock
     metrics: Metrics
+
+    @property
+    def name(self) -> str:
+        """Whose share of the slots and of the queue it is: a key's, else an address's."""
+        name: str = self.request.state.caller
+        return name
 
     async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; it is cancelled at the deadline (Problem 504) or when the caller has gone."""

@@ -28,6 +28,7 @@ class Job:
     done: asyncio.Future[list[Answer]]
     answers: list[Answer | None]
     missing: int
+    caller: str = ""
     follower: Follower | None = None
     over: bool = False  # answered, failed or given up: what is left of it is not searched
 
@@ -81,6 +82,8 @@ class Ticket:
     identity: Hashable  # equal for what would be searched and answered alike
     arrived: float
     followed: bool
+    callers: list[str] = field(default_factory=list)  # who asked for it, each once
+    given: int = 0  # times that it was given to a lane
     places: list[Place] = field(default_factory=list)
     admitted: float | None = None  # when it had its slot
 

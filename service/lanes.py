@@ -16,9 +16,10 @@ from seq2seq.errors import InterlinearError
 from seq2seq.looks import Explanation
 from seq2seq.model import Model
 from service.jobs import Ticket
+from service.logs import place_of
 from service.metrics import Metrics
-from service.processes import Means, Patience, SearchProcess
-from service.searching import Event, LostError, Order, Searcher, SearchThread, Unload
+from service.processes import TICKS, Means, Patience, SearchProcess
+from service.searching import Event, Lost, LostError, Order, Searcher, SearchThread, Unload
 from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
@@ -56,21 +57,40 @@ class Lane:
         self.tickets: dict[int, Ticket] = {}  # that it was given, by number
         self.load = 0  # tokens x beam of these
         self.restarts = 0
+        self.fallen = threading.Event()  # set where it is to be opened again
+        self.down = 0.0  # when it was last lost
         self._failures = 0  # one after the other
+        self._openings = 0
         self.open()
 
     def open(self) -> None:
-        """Have a new searcher, without models."""
+        """Have a new searcher, without models. Raises whatever keeps it from being made."""
         self._opened = time.monotonic()
+        self._openings += 1
         self.models.clear()
         self.up = False  # whether it is given texts
         self.lost = False  # whether the searcher has ended
-        self.searcher = self.make(lambda event: self.hear(self, event))
+        self.hung = False  # whether it has been silent for too long
+        self._beats: int | None = None  # of the searcher, as was last seen
+        self._silent = 0  # times that it was looked at since
+        self.searcher = self.make(partial(self._heard, self._openings))
+
+    def _heard(self, opening: int, event: Event) -> None:
+        if opening == self._openings:  # what an earlier searcher still tells is no news of this one
+            self.hear(self, event)
 
     @property
     def able(self) -> bool:
         """Whether it can be given texts."""
-        return self.up and self.searcher.alive
+        return self.up and not self.hung and self.searcher.alive
+
+    def silent(self) -> int:
+        """How often it has been looked at, by this, since it showed a sign of life."""
+        searcher = self.searcher
+        watched = searcher.beats is None and searcher.alive
+        self._silent = 0 if watched or searcher.beats != self._beats else self._silent + 1
+        self._beats = searcher.beats
+        return self._silent
 
     def load_model(self, model: Loadable) -> Explanation:
         """In any thread. Raises InterlinearError, LostError."""
@@ -96,23 +116,32 @@ class Lane:
         if time.monotonic() - self._opened > STEADY:
             self._failures = 0
         self._failures += 1
-        return min(2.0 ** (self._failures - 2), LONGEST_PAUSE) if self._failures > 1 else 0.0
+        return min(2.0 ** min(self._failures - 2, 10), LONGEST_PAUSE) if self._failures > 1 else 0.0
 
 
 class Lanes:
     """Where an engine can search: one lane for each device, loaded alike, and opened again when it is lost."""
 
     def __init__(
-        self, settings: Settings, metrics: Metrics, hear: Callable[[Lane, Event], None], lock: threading.Condition
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        hear: Callable[[Lane, Event], None],
+        opened: Callable[[Lane], None],
+        lock: threading.Condition,
     ) -> None:
-        """`hear` is called with what every lane tells, in threads of theirs; the lock is the engine's."""
+        """`hear` is called with what every lane tells, in threads of theirs; `opened` with every lane that takes texts
+        again, under the lock, which is the engine's."""
         self.metrics = metrics
+        self._hear = hear
         self._lock = lock
+        self._again = opened
         self._loading = threading.Lock()  # held while models are loaded
         self._ending = threading.Event()
+        self._keepers: list[threading.Thread] = []  # of the lanes
         self._models: dict[int, Loadable] = {}  # that every lane is to have
 
-        patience = Patience(settings.hang_seconds, settings.load_seconds)
+        patience = self._patience = Patience(settings.hang_seconds, settings.load_seconds)
 
         def searcher(device: str, tell: Callable[[Event], None]) -> Searcher:
             if settings.apart:
@@ -132,9 +161,22 @@ class Lanes:
         """Those that can be given texts for a model."""
         return [lane for lane in self._lanes if lane.able and model in lane.models]
 
+    @property
+    def stuck(self) -> str | None:
+        """Why nothing but another process of the service would help, where that is so."""
+        if hung := [lane.name for lane in self._lanes if lane.hung]:
+            return f"engine {hung[0]} has been silent for {self._patience.searching:g} s"
+        now, patience = time.monotonic(), self._patience.loading
+        if all(not lane.up and now - lane.down > patience for lane in self._lanes):
+            return f"no engine could be started again within {patience:g} s"
+        return None
+
     def start(self) -> None:
         for lane in self._lanes:
             lane.searcher.start()
+            keeper = threading.Thread(target=self._keep, args=[lane], name=f"keeps {lane.name}", daemon=True)
+            keeper.start()
+            self._keepers.append(keeper)
 
     def load(self, model: Loadable) -> Explanation:
         """Have every lane load a model; one that is lost meanwhile will when it is opened again.
@@ -168,17 +210,20 @@ class Lanes:
         lane.lost = True
         if not lane.up:  # whoever is opening it will see
             return
-        lane.up = False
+        lane.up, lane.down = False, time.monotonic()
         log.error("engine %s has ended (%s): it is started again", lane.name, reason)
         self.metrics.engine_up.labels(lane.name).set(0)
         for model in list(lane.models.values()):
             self.metrics.searching.labels(lane.name, model.name).set(0)
-        threading.Thread(target=self._reopen, args=[lane], name=f"opens {lane.name}", daemon=True).start()
+        lane.fallen.set()
 
     def end(self) -> None:
         self._ending.set()
         for lane in self._lanes:
+            lane.fallen.set()
             lane.searcher.end(ENDING)
+        for keeper in self._keepers:  # each ends what it has just opened
+            keeper.join(ENDING)
 
     def _up(self, lane: Lane) -> None:
         """The lane takes texts from now on."""
@@ -188,27 +233,77 @@ class Lanes:
             metric.labels(lane.name)  # from the beginning, so that a first one is a rise
         self.metrics.engine_memory.labels(lane.name).set_function(partial(resident, lane.searcher.pid))
 
+    def _keep(self, lane: Lane) -> None:
+        """In a thread for each lane: open it again when it is lost, and see whether it hangs, whatever is raised."""
+        while not self._ending.is_set():
+            try:
+                if lane.fallen.wait(self._patience.searching / TICKS):
+                    lane.fallen.clear()
+                    self._reopen(lane)
+                else:
+                    self._look(lane)
+            except Exception as error:
+                log.error("engine %s cannot be looked after: %s", lane.name, place_of(error))
+
+    def _look(self, lane: Lane) -> None:
+        """See whether a lane hangs, or has ended without a word.
+
+        Not by the clock: what stops this process as well is nobody's silence.
+        """
+        hung = lane.silent() >= TICKS
+        if hung and not lane.searcher.alive:
+            self._hear(lane, Lost("nobody knows of what"))
+            return
+        with self._lock:
+            if lane.hung == hung or not lane.up:
+                return
+            lane.hung = hung
+            self.metrics.engine_up.labels(lane.name).set(not hung)
+        if hung:
+            silence = f"{self._patience.searching:g} s"
+            log.error("engine %s hangs, silent for %s, at %s", lane.name, silence, lane.searcher.place)
+        else:
+            log.warning("engine %s goes on", lane.name)
+
     def _reopen(self, lane: Lane) -> None:
         """Have a searcher with every model again, however often it takes."""
         while not self._ending.wait(lane.pause()):
-            lane.open()
-            lane.searcher.start()
             try:
-                with self._loading:
-                    for model in list(self._models.values()):
-                        lane.load_model(model)
-                        if model.number not in self._models:  # let go meanwhile
-                            self.unload(model.number)
-                    with self._lock:
-                        if not (lane.lost or self._ending.is_set()):
-                            lane.restarts += 1
-                            self.metrics.engine_restarts.labels(lane.name).inc()
-                            self._up(lane)
-                            log.warning("engine %s searches again", lane.name)
-                            return
+                if self._opened(lane):
+                    return
             except InterlinearError as error:
                 log.error("engine %s cannot be started again: %s", lane.name, error)
-            lane.searcher.end(0)
+            except Exception as error:  # no file or thread is free, no memory, a fault of a device
+                log.error("engine %s cannot be started again: %s", lane.name, place_of(error))
+
+    def _opened(self, lane: Lane) -> bool:
+        """Have a new searcher with every model; whether it takes texts now. Nothing of it stays where it does not."""
+        lane.open()
+        opened = False
+        try:
+            opened = not self._ending.is_set() and self._filled(lane)
+        finally:
+            if not opened:
+                lane.up = False
+                lane.searcher.end(0)
+        return opened
+
+    def _filled(self, lane: Lane) -> bool:
+        lane.searcher.start()
+        with self._loading:
+            for model in list(self._models.values()):
+                lane.load_model(model)
+                if model.number not in self._models:  # let go meanwhile
+                    self.unload(model.number)
+            with self._lock:
+                if lane.lost or self._ending.is_set():
+                    return False
+                lane.restarts += 1
+                self.metrics.engine_restarts.labels(lane.name).inc()
+                self._up(lane)
+                self._again(lane)
+        log.warning("engine %s searches again", lane.name)
+        return True
 
 
 def named(devices: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What the service logs, for people or as JSON for programs: never a user's text, a key, or an address.
+"""What the service logs, for people or as JSON for programs: never a user's text, a key, a credential or an address.
 
 Exceptions are logged by their type and place, without their message, which may hold what a user wrote.
 """
@@ -7,8 +7,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Literal
+
+from registry.credentials import without_credentials
 
 FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # what `extra` may bring
 
@@ -26,7 +28,7 @@ class Reticent(logging.Formatter):
         said = [record.getMessage(), *(f"{name}={value}" for name, value in _fields(record).items())]
         if record.exc_info:
             said.append(self.formatException(record.exc_info))
-        words = " ".join(said).replace("\n", " ")
+        words = without_credentials(" ".join(said).replace("\n", " "))
         return f"{_moment(record)} {record.levelname.lower()} {record.name}: {words}"
 
 
@@ -38,7 +40,7 @@ class Json(Reticent):
             "time": _moment(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_credentials(record.getMessage()),
             **_fields(record),
         }
         if record.exc_info:
@@ -65,6 +67,15 @@ def place_of(error: BaseException) -> str:
         frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
         trace = trace.tb_next
     return f"{type(error).__name__} at {' > '.join(frames[-4:])}"
+
+
+def place_of_frame(frame: FrameType | None) -> str:
+    """Where a thread is, as `place_of` says it of an exception."""
+    frames: list[str] = []
+    while frame and len(frames) < 4:
+        frames.insert(0, f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " > ".join(frames)
 
 
 def _moment(record: logging.LogRecord) -> str:

@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from seq2seq.errors import ImageProblem
 
 REASONS = (  # why a request was not answered
-    "queue_texts", "queue_tokens", "room_bytes",  # too much waits: texts, tokens x beam, bytes of pictures
-    "no_key", "bad_key", "expired", "revoked", "quota", "rate",  # its key, or its caller has had enough
+    "queue_texts", "queue_tokens", "room_bytes",  # too much waits: texts, tokens x beam, bytes of bodies
+    "no_key", "bad_key", "expired", "revoked", "scope", "quota", "rate",  # its key, or its caller has had enough
     "headers", "slow", "slow_body", "body", "http", "connections",  # as it arrived
     *(f"image_{kind}" for kind in get_args(ImageProblem)),  # what is wrong with its picture
     "stopping", "deadline", "gone",  # the service ends, its time was over, its caller has gone
@@ -58,9 +58,7 @@ class Metrics:
         self.image_seconds = Histogram(
             "interlinear_image_seconds", "To decode a picture", buckets=SECONDS, registry=self.registry
         )
-        self.held = Gauge(
-            "interlinear_held_bytes", "Bytes of requests with pictures that are held", registry=self.registry
-        )
+        self.held = Gauge("interlinear_held_bytes", "Bytes of request bodies that are held", registry=self.registry)
         self.steps = Counter("interlinear_steps", "Decoding steps", ["engine", "model"], registry=self.registry)
         self.stepped = Counter(
             "interlinear_stepped_texts",
@@ -82,6 +80,11 @@ class Metrics:
         )
         self.waiting_tokens = Gauge(
             "interlinear_waiting_tokens", "Tokens x beam that wait for a slot", ["engine"], registry=self.registry
+        )
+        self.preparing = Gauge(
+            "interlinear_preparing_pieces",
+            "Pieces of texts that wait to be prepared: their language detected, split, encoded",
+            registry=self.registry,
         )
         self.searching = Gauge(
             "interlinear_searching_texts", "Texts in slots", ["engine", "model"], registry=self.registry
@@ -105,6 +108,14 @@ class Metrics:
             "Other versions of a model loaded beside it: `done` put in its place, `failed` not",
             ["model", "outcome"],
             registry=self.registry,
+        )
+        self.cache = Gauge(
+            "interlinear_cache_bytes",
+            "Fetched bundles, links into a store on this machine left out",
+            registry=self.registry,
+        )
+        self.evicted = Counter(
+            "interlinear_cache_evicted", "Fetched bundles removed to make room", registry=self.registry
         )
         self.ready = Gauge("interlinear_ready", "1 while requests are searched", registry=self.registry)
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.gate import Gate
+from service.body_budget import BodyBudget, HeldBody
+from service.gate import NO_KEY, Gate, bearer
 from service.logs import place_of
 from service.metrics import Metrics
 from service.problems import CLIENT_GONE, Problem, response
@@ -74,7 +75,10 @@ class Envelope:
             await send(message)
 
         try:
-            if problem := self.too_large(scope):
+            if problem := ambiguous(scope):
+                self.metrics.rejected.labels("http").inc()
+                await response(problem, request_id)(scope, receive, answer)
+            elif problem := self.too_large(scope):
                 self.metrics.rejected.labels("headers").inc()
                 await response(problem, request_id)(scope, receive, answer)
             else:
@@ -107,6 +111,19 @@ class Envelope:
         return None
 
 
+def ambiguous(scope: Scope) -> Problem | None:
+    """A 400 for a body whose end is said in two ways (RFC 9112, 6.1 and 6.3), so that another server in between may
+    have seen another request behind it than this one does; the connection is closed, and nothing behind it is read."""
+    named = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" not in named:
+        return None
+    if b"content-length" in named:
+        return Problem(400, "a request has Content-Length or Transfer-Encoding, not both", headers=LAST)
+    if scope["http_version"] == "1.0":
+        return Problem(400, "a request of HTTP/1.0 has no Transfer-Encoding", headers=LAST)
+    return None
+
+
 def failed(error: BaseException, request_id: str) -> Problem:
     """A 500 for what nobody expected, of which the log has the place."""
     log.error("request %s failed: %s", request_id, place_of(error), extra={"request_id": request_id})
@@ -114,11 +131,11 @@ def failed(error: BaseException, request_id: str) -> Problem:
 
 
 class BodyLimit:
-    """Refuses a body over its route's limit while it arrives, whether its length was declared or not, and one that is
-    too slow.
+    """Bounds request bodies while they arrive: one over its route's limit is refused, one that is too slow, and one for
+    which there is no room beside the others that are held (`BodyBudget`).
 
-    The routes that take large ones share a room: a body is refused for which there is none beside the others that are
-    held.
+    Where a key is required, a caller who has sent none in a header may send no more than a text's body, and those share
+    a small budget of their own until their key is found in the body.
 
     The rest of a long one is read and dropped, up to a bound: a client that still writes would otherwise not read the
     answer.
@@ -127,66 +144,96 @@ class BodyLimit:
     DROPPED = 64 * 2**20
     DROPPING_SECONDS = 10.0
     WAIT = 2  # seconds, after which an answer to a picture is mostly there
+    UNKNOWN_SHARE = 8  # of the room, for callers who may turn out to have no key
 
     def __init__(
-        self, app: ASGIApp, limit: int, large: Mapping[str, int], room: int, seconds: float, metrics: Metrics
+        self,
+        app: ASGIApp,
+        limit: int,
+        large: Mapping[str, int],
+        room: int,
+        seconds: float,
+        key_required: bool,
+        metrics: Metrics,
     ) -> None:
-        """`large`: the limits of routes that take more; `room`: bytes that these hold together."""
+        """`large`: the limits of routes that take more; `room`: bytes that all hold together."""
         self.app = app
         self.limit = limit
         self.large = large
-        self.room = room
         self.seconds = seconds
+        self.key_required = key_required
         self.metrics = metrics
-        self.held = 0
+        self.known = BodyBudget(room, metrics)
+        self.unknown = BodyBudget(room // self.UNKNOWN_SHARE, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        limit, length, arrived, complete = self.limit, 0, 0, False
-        full: Problem | None = None
-        if scope["path"] in self.large:
-            limit = self.large[scope["path"]]
-            declared = Headers(scope=scope).get("content-length", "")
-            length = min(int(declared), limit) if declared.isdecimal() else limit
-            if self.held and self.held + length > self.room:  # one that is alone is always taken
-                self.metrics.rejected.labels("room_bytes").inc()
-                full = Problem.busy(f"no room for {length} bytes more; come again in {self.WAIT} s", self.WAIT)
-                full.headers |= LAST
-                length = 0
-        until = asyncio.get_running_loop().time() + self.seconds
+        clock = asyncio.get_running_loop().time
+        until = clock() + self.seconds
+        unknown = self.key_required and bearer(Headers(scope=scope)) is None
+        limit = self.limit if unknown else self.large.get(scope["path"], self.limit)
+        budget = self.unknown if unknown else self.known
+        body = scope["state"]["body"] = HeldBody(budget, self.known, limit / self.seconds, clock())
+        arrived, complete, dropping = 0, False, False
 
         async def bounded() -> Message:
-            nonlocal arrived, complete
+            nonlocal arrived, complete, dropping
             try:
-                async with asyncio.timeout_at(None if complete else until):
+                async with asyncio.timeout_at(None if complete else until) as body.timeout:
                     message = await receive()
             except TimeoutError:
-                self.metrics.rejected.labels("slow_body").inc()
-                raise Problem(408, f"the body did not arrive within {self.seconds:g} s", headers=LAST) from None
+                raise self.late(body) from None
+            finally:
+                body.timeout = None
+            if body.ended:
+                raise self.late(body)
             if message["type"] == "http.disconnect" and not complete:
                 raise Problem(CLIENT_GONE, "the caller has gone before the body was complete")
-            complete = not message.get("more_body")
             arrived += len(message.get("body", b""))
-            if full or arrived > limit:
-                if not complete:
-                    await self.drop(receive)
-                if full:
-                    raise full
-                self.metrics.rejected.labels("body").inc()
-                raise Problem(413, f"the body is longer than {limit} bytes", headers=LAST)
+            problem = None
+            if arrived > limit:
+                problem = self.too_long(scope["path"], limit)
+            elif not complete and not body.grow(len(message.get("body", b"")), clock()):
+                self.metrics.rejected.labels("room_bytes").inc()
+                problem = Problem.busy(f"no room for more of the body; come again in {self.WAIT} s", self.WAIT)
+                problem.headers |= LAST
+            if problem:
+                body.keep(0)
+                dropping = bool(message.get("more_body"))
+                raise problem
+            complete = not message.get("more_body")
+            if complete:
+                body.complete()
             return message
 
-        self.hold(length)
-        try:
-            await self.app(scope, bounded, send)
-        finally:
-            self.hold(-length)
+        async def answer(message: Message) -> None:
+            nonlocal dropping
+            if dropping:
+                dropping = False
+                await self.drop(receive)
+            await send(message)
 
-    def hold(self, length: int) -> None:
-        self.held += length
-        self.metrics.held.set(self.held)
+        try:
+            await self.app(scope, bounded, answer)
+        finally:
+            body.keep(0)
+
+    def late(self, body: HeldBody) -> Problem:
+        self.metrics.rejected.labels("slow_body").inc()
+        said = f"the body did not arrive within {self.seconds:g} s"
+        if body.ended:
+            said = "the body came too slowly while others waited for its room; send it again"
+        return Problem(408, said, headers=LAST)
+
+    def too_long(self, path: str, limit: int) -> Problem:
+        if limit < self.large.get(path, limit):
+            self.metrics.rejected.labels("no_key").inc()
+            said = f"with a body longer than {limit} bytes the key is needed in Authorization: Bearer"
+            return Problem(401, said, headers=LAST | {"WWW-Authenticate": NO_KEY})
+        self.metrics.rejected.labels("body").inc()
+        return Problem(413, f"the body is longer than {limit} bytes", headers=LAST)
 
     async def drop(self, receive: Receive) -> None:
         dropped = 0

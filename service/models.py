@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from registry.lease import Lease
 from registry.names import AliasName, Located, parse
 from seq2seq.bundle import Bundle, Task, load
 from seq2seq.config import ImageNetwork
@@ -23,6 +24,7 @@ class Served:
     bundle: Bundle[Model]
     slots: int  # texts that it searches at a time
     width: int  # its widest beam
+    lease: Lease | None = None  # by which the cache keeps its files while it is served
 
     @property
     def task(self) -> Task:
@@ -145,6 +147,7 @@ def load_model(place: ModelPlace, located: Located, settings: Settings) -> Serve
         bundle=bundle,
         slots=place.slots or settings.slots,
         width=max(place.beam or settings.beam, bundle.card.search.beam),
+        lease=located.lease,
     )
 
 

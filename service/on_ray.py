@@ -4,19 +4,27 @@
 fields of `Deployment` as arguments.
 """
 
+import logging
+import time
 from typing import Any
 
+from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ray import serve
 from ray.serve.config import AutoscalingConfig
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from seq2seq.errors import KeyFileError, RegistryError
 from service.app import create_app
 from service.settings import Settings
+
+log = logging.getLogger("interlinear.service")
 
 NAME = "interlinear"  # of the application on the cluster
 ENDING = 5  # seconds beyond the grace time until a replica that does not end is ended
 UPSCALE = 5  # seconds that requests have to wait before another replica is started
+LONGEST_PAUSE = 30.0  # seconds between two attempts of a replica to load its models
+ATTEMPTS = 20  # of Ray to start replicas that wait for their registry; 3 of each, whatever is said here
 
 
 class Deployment(BaseModel):
@@ -32,6 +40,10 @@ class Deployment(BaseModel):
     )
     cpus: float | None = Field(None, gt=0, description="processors of a replica; default: its threads, or one")
 
+    retry_seconds: float = Field(
+        0, ge=0, description="how long a replica tries again whose registry or keys cannot be had; default: not at all"
+    )
+
     @model_validator(mode="after")
     def _possible(self) -> "Deployment":
         if self.most < self.fewest:
@@ -43,9 +55,9 @@ class Deployment(BaseModel):
 class Replica:
     """One process with the app of `create_app`, whose lifespan Ray Serve runs."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], retry_seconds: float = 0) -> None:
         """`settings`: those that were set. Raises InterlinearError when a model cannot be loaded."""
-        self.made = create_app(Settings(**settings))
+        self.made = create_app_when_possible(Settings(**settings), retry_seconds)
 
     def __serve_build_asgi_app__(self) -> Any:
         proxies = self.made.state.service.settings.trusted_proxies
@@ -56,6 +68,24 @@ class Replica:
         """Asked by the cluster every few seconds; a replica that raises is replaced."""
         if not self.made.state.service.engine.ready:
             raise RuntimeError("the engine has ended")
+
+
+def create_app_when_possible(settings: Settings, seconds: float) -> FastAPI:
+    """The app; for so many seconds it is tried again where the registry does not answer or has no such model yet, or
+    the keys cannot be read. Raises what `create_app` raises.
+
+    Ray itself starts a replica three times and then gives the service up, until it is deployed again.
+    """
+    until, pause = time.monotonic() + seconds, 1.0
+    while True:
+        try:
+            return create_app(settings)
+        except (RegistryError, KeyFileError) as error:
+            if time.monotonic() + pause > until:
+                raise
+            log.warning("%s Trying again in %g s.", error, pause)
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def build(asked: Deployment) -> serve.Application:
@@ -73,8 +103,10 @@ def build(asked: Deployment) -> serve.Application:
             upscale_delay_s=UPSCALE,
         ),
         "graceful_shutdown_timeout_s": settings.grace_seconds + ENDING,
-        "max_constructor_retry_count": 1,
+        "max_constructor_retry_count": ATTEMPTS if asked.retry_seconds else 1,  # a command says at once what is wrong
     }
     deployment = serve.deployment(**options)(Replica)
-    application: serve.Application = deployment.bind(settings.model_dump(mode="json", exclude_unset=True))
+    application: serve.Application = deployment.bind(
+        settings.model_dump(mode="json", exclude_unset=True), asked.retry_seconds
+    )
     return application

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from seq2seq.generation import Answer, Candidate, Request
 from seq2seq.looks import Explanation, Span
 from seq2seq.sentences import by_lines
+from service.admission import Reserved
 from service.engine import Engine, RefusedError, here_or_aside
 from service.jobs import Follower
 from service.models import Served
@@ -134,14 +135,30 @@ def strung(parts: Sequence[list[float] | None]) -> list[float] | None:
     return [number for part in parts for number in part or []] if parts[0] is not None else None
 
 
-async def split(wanted: Sequence[tuple[Served, Request]], sentences: int, explained: int) -> list[Passage]:
-    """Every text in its sentences. Raises Problem for more sentences than a request may have, or have explained."""
-    length = sum(len(text) for _, request in wanted for text in request.texts.values())
-    passages = await here_or_aside(length <= SHORT, lambda: [Passage.of(model, request) for model, request in wanted])
-    if (given := sum(len(passage.sentences) for passage in passages)) > sentences:
-        raise Problem(
-            400, f"the request has {given} sentences, and at most {sentences} are taken: ask for fewer at a time"
-        )
+def too_many(sentences: int) -> Problem:
+    """More sentences than a request may have."""
+    return Problem(
+        400, f"the request has more than {sentences} sentences, the most that are taken: ask for fewer at a time"
+    )
+
+
+async def split(engine: Engine, reserved: Reserved, wanted: Sequence[tuple[Served, Request]]) -> list[Passage]:
+    """Every text in its sentences. Raises Problem for more sentences than a request may have, or have explained; no
+    text is split once there are."""
+    sentences, explained = engine.settings.sentences, engine.settings.explained
+    given = 0
+
+    def passage(one: tuple[Served, Request]) -> Passage:
+        nonlocal given
+        if given > sentences:
+            raise too_many(sentences)
+        found = Passage.of(*one)
+        given += len(found.sentences)
+        return found
+
+    passages = await engine.preparation.each(reserved.caller, passage, wanted, characters_of, SHORT)
+    if given > sentences:
+        raise too_many(sentences)
     # An explanation says of every word of a text what it makes of every other: it grows with the text's square.
     if sum(len(passage.sentences) ** 2 for passage in passages if passage.whole.explain) > explained**2:
         raise Problem.in_field(
@@ -151,12 +168,19 @@ async def split(wanted: Sequence[tuple[Served, Request]], sentences: int, explai
     return passages
 
 
-async def answers(engine: Engine, passages: Sequence[Passage], follower: Follower | None = None) -> list[Answer]:
+def characters_of(wanted: tuple[Served, Request]) -> int:
+    """How long a text is that is to be split."""
+    return sum(map(len, wanted[1].texts.values()))
+
+
+async def answers(
+    engine: Engine, reserved: Reserved, passages: Sequence[Passage], follower: Follower | None = None
+) -> list[Answer]:
     """Search every sentence, and answer every text. Raises RefusedError with a text's index, and as the engine does."""
     texts = [i for i, passage in enumerate(passages) for _ in passage.sentences]
     wanted = [(passage.model, sentence) for passage in passages for sentence in passage.sentences]
     try:
-        found = iter(await engine.answers(wanted, follower))
+        found = iter(await engine.answers(wanted, follower, reserved))
     except RefusedError as refused:
         raise RefusedError(texts[refused.index], refused.error) from None
     by_text = [[next(found) for _ in passage.sentences] for passage in passages]

@@ -12,6 +12,8 @@ from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from registry.credentials import without_credentials
+
 log = logging.getLogger("interlinear.service")
 
 MEDIA_TYPE = "application/problem+json"
@@ -75,12 +77,13 @@ def shown(text: object) -> str:
 
 def details(problem: Problem, request_id: str) -> str:
     """The problem as JSON on one line."""
+    detail = without_credentials(problem.detail)
     said = ProblemDetails(
         title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_GONE else "Client Closed Request",
         status=problem.status,
-        detail=problem.detail,
-        error=problem.detail,
-        errors=problem.fields,
+        detail=detail,
+        error=detail,
+        errors=[FieldProblem(field=one.field, problem=without_credentials(one.problem)) for one in problem.fields],
         request_id=request_id,
     )
     return json.dumps(said.model_dump(), ensure_ascii=False)
@@ -145,7 +148,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 _MEANINGS = {
     400: "The request is not one that can be answered; the field at fault is named",
     401: "A key is needed, or the key given is malformed, unknown or expired",
-    403: "The key has been revoked",
+    403: "The key has been revoked, or is not for this",
     408: "The body did not arrive in the time that the service allows",
     413: "The body, or a picture in it, is over the limit",
     415: "The body is neither JSON nor a form, or a picture is of a format that is not read",

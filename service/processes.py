@@ -98,13 +98,24 @@ class SearchProcess:
         self._pipe, theirs = context.Pipe()
         device = means.device
         self._process = context.Process(target=run, args=[theirs, means, style], name=f"engine {device}")
-        self._process.start()
-        theirs.close()
-        atexit.register(self._process.kill)  # or a service that ends without `end` would wait for it for ever
         self._writer = threading.Thread(target=self._write, name=f"to {device}", daemon=True)
-        self._writer.start()
-        threading.Thread(target=self._read, name=f"from {device}", daemon=True).start()
-        threading.Thread(target=self._watch, name=f"watches {device}", daemon=True).start()
+        try:
+            self._process.start()
+            atexit.register(self._process.kill)  # or a service that ends without `end` would wait for it for ever
+            self._writer.start()
+            threading.Thread(target=self._read, name=f"from {device}", daemon=True).start()
+            threading.Thread(target=self._watch, name=f"watches {device}", daemon=True).start()
+        except BaseException:  # no file or no thread is free: nothing of it stays
+            self._ending = True
+            self.send(End())
+            if self._process.pid:
+                self._process.kill()
+                self._process.join()
+                atexit.unregister(self._process.kill)
+            self._pipe.close()
+            raise
+        finally:
+            theirs.close()
 
     @property
     def alive(self) -> bool:
@@ -114,6 +125,14 @@ class SearchProcess:
     def pid(self) -> int:
         assert self._process.pid
         return self._process.pid
+
+    @property
+    def beats(self) -> None:
+        """It is watched here."""
+
+    @property
+    def place(self) -> str:
+        return f"process {self.pid}"
 
     def start(self) -> None:
         """It has, when it was made."""

@@ -1,9 +1,11 @@
 """Requests as they travel: LibreTranslate's, and what we are asked more."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
+from seq2seq.sentences import fewest
 from service.pictures import EXAMPLE, Picture
 from service.settings import Settings
 
@@ -24,6 +26,12 @@ Penalty = Annotated[
     Annotated[Literal["none", "average"], Tag("word")]
     | Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), Tag("number")],
     Discriminator(_is_word),
+]
+
+
+Format = Annotated[
+    Literal["text", "html"] | None,
+    Field(description="`html`: character references are read, and written in what is answered; tags are refused"),
 ]
 
 
@@ -48,6 +56,11 @@ class Asked(BaseModel):
     def names(cls) -> list[str]:
         """The fields, those that are required first."""
         return sorted(cls.model_fields, key=lambda name: not cls.model_fields[name].is_required())
+
+    @property
+    def held(self) -> int:
+        """Bytes of the body that are kept until it is answered; texts are bounded otherwise."""
+        return 0
 
 
 class SearchRequest(Asked):
@@ -85,6 +98,26 @@ class SearchRequest(Asked):
         """Whether it is answered by lists."""
         return False
 
+    @property
+    def html(self) -> bool:
+        """Whether texts are HTML, as they come and as they go."""
+        return False
+
+    @property
+    def count(self) -> int:
+        """Texts that a quota and a rate count."""
+        return 1
+
+    @property
+    def written(self) -> list[str]:
+        """The texts that it gives."""
+        return []
+
+    def fewest(self, texts: Sequence[str], most: int) -> int:
+        """How many texts are searched for these of its own at least, as far as can be said without work; counted to
+        more than `most`, and no further."""
+        return 1 if texts or not self.written else 0
+
 
 class TextsRequest(SearchRequest):
     """A text or a list of texts."""
@@ -114,6 +147,17 @@ class TextsRequest(SearchRequest):
     def many(self) -> bool:
         return not isinstance(self.given, str)
 
+    @property
+    def count(self) -> int:
+        return len(self.texts)
+
+    @property
+    def written(self) -> list[str]:
+        return self.texts
+
+    def fewest(self, texts: Sequence[str], most: int) -> int:
+        return sum(1 for text in texts if text.strip())
+
 
 class TranslateRequest(TextsRequest):
     """A text or a list of texts, and how to translate them."""
@@ -132,7 +176,21 @@ class TranslateRequest(TextsRequest):
     q: str | list[str]
     source: Code = Field(description="the language of `q`, or `auto`")
     target: Code = Field(description="the language to translate into")
-    format: Literal["text"] | None = Field(None, description="plain text; markup (`html`) is refused")
+    format: Format = None
+
+    @property
+    def html(self) -> bool:
+        return self.format == "html"
+
+    def fewest(self, texts: Sequence[str], most: int) -> int:
+        if self.html:  # of which references may become white space
+            return super().fewest(texts, most)
+        found = 0
+        for text in texts:
+            if found > most:
+                break
+            found += fewest(text, most + 1 - found)
+        return found
 
 
 class SummarizeRequest(TextsRequest):
@@ -172,7 +230,19 @@ class MultimodalRequest(SearchRequest):
     image: Picture | None = None
     source: Code = Field(description="the language of `q`, or `auto`")
     target: Code = Field(description="the language to translate into")
-    format: Literal["text"] | None = Field(None, description="plain text; markup (`html`) is refused")
+    format: Format = None
+
+    @property
+    def html(self) -> bool:
+        return self.format == "html"
+
+    @property
+    def held(self) -> int:
+        return len(self.image or b"")
+
+    @property
+    def written(self) -> list[str]:
+        return [] if self.q is None else [self.q]
 
     @classmethod
     def limits(cls, settings: Settings) -> dict[str, Any]:
@@ -201,6 +271,10 @@ class PostEditRequest(SearchRequest):
     source: Code = Field(description="the language of `source_text`")
     target: Code = Field(description="the language of `translation`")
     source_text: str | None = None
+
+    @property
+    def written(self) -> list[str]:
+        return [self.translation, self.source_text or ""]
 
     @classmethod
     def limits(cls, settings: Settings) -> dict[str, Any]:

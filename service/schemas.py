@@ -23,9 +23,9 @@ class ModelIdentity(Answered):
 
 
 class Detection(Answered):
-    """A language, and how sure it is among the languages served."""
+    """A language served, and how sure the detector is of it among all languages that it knows."""
 
-    confidence: float = Field(ge=0, le=100, description="percent", examples=[92.0])
+    confidence: float = Field(ge=0, le=100, description="percent; low for a text in none served", examples=[92.0])
     language: str = Field(examples=["de"])
 
 
@@ -175,7 +175,10 @@ class ModelDescription(Answered):
         description="whether it is what its name means: `current`; `loading`: another version is loaded beside it; "
         "`failed`: another version could not be; `unchecked`: the registry does not answer"
     )
-    error: str | None = Field(None, description="with `failed` and `unchecked`: why")
+    error: str | None = Field(
+        None,
+        description="with `failed` and `unchecked`: what is wrong; for a key with the scope `admin` also why",
+    )
     newer: str | None = Field(None, description="with `loading` and `failed`: the other version")
 
     engines: list[str] = Field(
@@ -203,7 +206,7 @@ class EngineState(Answered):
     """What searches: a thread of the service's, or a process for each device."""
 
     name: str = Field(examples=["cuda:0"])
-    up: bool = Field(description="false while it is started again")
+    up: bool = Field(description="false while it is started again, or hangs")
     restarts: int = Field(ge=0, examples=[0])
 
 

@@ -2,9 +2,13 @@
 
 uvicorn itself waits for ever for the headers of a request, and for the end of a body that nobody reads. h11 is chosen
 over httptools because it bounds what it keeps of an unfinished request.
+
+What is extended here is internal to uvicorn, so its version is bounded in pyproject.toml, and a test compares the
+source of that module with the one that this was written for.
 """
 
 import asyncio
+import socket
 import sys
 import uuid
 
@@ -18,6 +22,7 @@ from service.problems import Problem, response
 from service.settings import Settings
 
 ENDING = 5  # seconds beyond the grace time until answers that nobody takes are given up
+FIRST_LOOK, LAST_LOOK = 0.05, 1.0  # seconds between looks for a client that sends no more
 
 
 def server_config(app: FastAPI) -> uvicorn.Config:
@@ -37,6 +42,31 @@ def server_config(app: FastAPI) -> uvicorn.Config:
     )
 
 
+class Begun:
+    """The transport of an answer whose first bytes are written already, which are the same for every answer.
+
+    Whoever has closed a connection and whoever only sends no more look the same, until something is written: the
+    former's side refuses it.
+    """
+
+    BEGIN = b"HTTP/1.1 "
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._begun = len(self.BEGIN)
+        transport.write(self.BEGIN)
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data[self._begun :])
+        self._begun = 0
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+
 def protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
     """uvicorn's protocol for one connection, with these limits."""
 
@@ -44,6 +74,7 @@ def protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
         """Closes a connection over the limit, and one whose next bytes are awaited by nobody with a deadline."""
 
         overdue: asyncio.TimerHandle | None = None
+        half_closed = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -56,6 +87,30 @@ def protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
             self.watch(waiting=False)
             super().connection_lost(exc)
 
+        def eof_received(self) -> bool:  # type: ignore[override]
+            """The client sends no more: what it has sent whole is answered, and then the connection closed."""
+            if not self.answering():
+                return False  # which closes it
+            self.half_closed = True
+            if not self.cycle.response_started:
+                self.cycle.transport = Begun(self.transport)  # type: ignore[assignment]
+            self.look_for_client(FIRST_LOOK)
+            return True
+
+        def answering(self) -> bool:
+            """Whether a request has arrived whole and is not answered yet."""
+            return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+
+        def look_for_client(self, seconds: float) -> None:
+            """Close where the client of a half-closed connection is gone: its side has refused what was written, which
+            nobody is told of who does not read."""
+            if self.transport.is_closing():
+                return
+            if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self.transport.abort()
+            else:
+                self.loop.call_later(seconds, self.look_for_client, min(2 * seconds, LAST_LOOK))
+
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
                 return
@@ -64,6 +119,8 @@ def protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
+            if self.half_closed and not self.answering():
+                self.transport.close()
             self.watch(self.unfinished())
 
         def unfinished(self) -> bool:

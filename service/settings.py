@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     cache: Path | None = Field(
         None, description="where fetched bundles are kept; default: under the user's cache folder"
     )
+    cache_bytes: int = Field(
+        10 * 2**30, ge=2**20, description="bytes that it may hold; what was used longest ago gives way to what is new"
+    )
     poll_seconds: float = Field(10, gt=0, description="between two looks at what the aliases mean")
     device: str = Field("cpu", description="where to search: `cpu`, or one or more with commas: a process for each")
     precision: Precision = Field(
@@ -46,7 +49,9 @@ class Settings(BaseSettings):
     threads: int | None = Field(None, ge=1, description="threads for the mathematics; default: torch's own choice")
 
     hang_seconds: float = Field(
-        30, ge=1, description="silence of a device's process after which it is killed and started again"
+        30,
+        ge=1,
+        description="silence of a search after which it hangs: a process is killed, a thread not live",
     )
     load_seconds: float = Field(600, ge=1, description="the same while it starts, or loads and warms a model")
 
@@ -56,7 +61,8 @@ class Settings(BaseSettings):
     body_bytes: int = Field(MIB, ge=1024, description="longest request body, without a picture")
     image_bytes: int = Field(MOST_BYTES, ge=1024, description="longest picture")
     image_pixels: int = Field(MOST_PIXELS, ge=1024, description="largest picture, width x height")
-    image_room: int = Field(64 * MIB, ge=1024, description="bytes of requests with pictures that are held; over it 429")
+    body_room: int = Field(64 * MIB, ge=1024, description="bytes of request bodies that are held; over it 429")
+    image_room: int | None = Field(None, ge=1024, description="the former name of body_room, which it goes before")
     image_threads: int = Field(2, ge=1, le=64, description="pictures that are decoded at a time")
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")
@@ -64,15 +70,19 @@ class Settings(BaseSettings):
     explained: int = Field(30, ge=1, description="most sentences of a text that is explained")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; over it a request is refused with 429")
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")
+    fair: bool = Field(True, description="whether callers share slots and queue; else who comes first is served first")
+    prepare_threads: int = Field(2, ge=1, le=64, description="threads that detect languages, split and encode texts")
     seconds: float = Field(60, gt=0, description="longest time for one request, waiting included")
     heartbeat_seconds: float = Field(10, gt=0, description="between two signs of life in an answer that is streamed")
     grace_seconds: float = Field(30, ge=0, description="time to finish what was accepted when the service is stopped")
 
-    keys: Path | None = Field(None, description="the file of `interlinear keys`; where keys are asked for: keys.db")
+    keys: str | None = Field(
+        None, description="the file of `interlinear keys`, or postgresql://...; where keys are asked for: keys.db"
+    )
     require_key: bool = Field(False, description="whether work is done only for those who have a key")
     metrics_key: bool = Field(False, description="whether `/metrics` is read only by those who have a key")
-    rate: float | None = Field(None, gt=0, le=1e6, description="requests a second of a key, else of an address")
-    burst: int | None = Field(None, ge=1, description="requests at once; default: what a second brings, at least one")
+    rate: float | None = Field(None, gt=0, le=1e6, description="texts a second of a key, else of an address")
+    burst: int | None = Field(None, ge=1, description="texts at once; default: what a second brings, at least one")
     trusted_proxies: tuple[str, ...] = Field((), description="addresses or networks whose X-Forwarded-For is believed")
     origins: tuple[str, ...] = Field((), description="whose pages may ask from a browser (CORS), or `*`")
 
@@ -99,9 +109,14 @@ class Settings(BaseSettings):
         return self.devices != ("cpu",)
 
     @property
-    def key_file(self) -> Path | None:
-        """Where keys are kept, if keys are used at all."""
-        return self.keys or (Path("keys.db") if self.require_key or self.metrics_key else None)
+    def key_store(self) -> str | None:
+        """Where keys are kept, if keys are used at all: a file's path, or a database's URL."""
+        return self.keys or ("keys.db" if self.require_key or self.metrics_key else None)
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _key_file(cls, place: object) -> object:
+        return str(place) if isinstance(place, Path) else place
 
     @field_validator("trusted_proxies")
     @classmethod

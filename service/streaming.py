@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
 from typing import Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from seq2seq.generation import Answer
 from seq2seq.text import UNKNOWN
@@ -44,10 +46,11 @@ class Stream:
         self._parts: list[list[str]] = []  # by passage and sentence
         self._done: list[list[bool]] = []
         self._shown: list[str] = []
+        self._write: Callable[[str], str] = str
 
-    def follow(self, places: Sequence[int], passages: Sequence[Passage]) -> None:
-        """These texts are about to be searched; their places in the request."""
-        self._places, self._passages = places, passages
+    def follow(self, places: Sequence[int], passages: Sequence[Passage], write: Callable[[str], str]) -> None:
+        """These texts are about to be searched; their places in the request, and how their answers are written."""
+        self._places, self._passages, self._write = places, passages, write
         self._owners = [(i, j) for i, passage in enumerate(passages) for j, _ in enumerate(passage.sentences)]
         self._parts = [[""] * len(passage.sentences) for passage in passages]
         self._done = [[False] * len(passage.sentences) for passage in passages]
@@ -83,8 +86,31 @@ class Stream:
             text = passage.joined(self._parts[i][:known])
             if text.strip() and text != self._shown[i]:
                 self._shown[i] = text
-                changed.append((place, text))
+                changed.append((place, self._write(text)))
         return changed
+
+
+class EventStream(Response):
+    """Sends events as they come.
+
+    Starlette's own would listen whether the caller has gone, and break off before the work could count that: here the
+    work alone listens (`Caller.wait_for`), and the events end with it.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        self.events = events
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"X-Accel-Buffering": "no"})  # which asks a proxy to pass each event on at once
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self.events) as events:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for event in events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def streamed(
@@ -105,8 +131,7 @@ async def streamed(
         begins.cancel()
     if working.done():
         working.result()  # raises what was wrong with the request
-    headers = {"X-Accel-Buffering": "no"}  # which asks a proxy to pass each event on at once
-    return StreamingResponse(events(caller, service, stream, working), media_type=MEDIA_TYPE, headers=headers)
+    return EventStream(events(caller, service, stream, working))
 
 
 def wants_events(accept: str) -> bool:
@@ -116,16 +141,18 @@ def wants_events(accept: str) -> bool:
 
 async def events(
     caller: Caller, service: Service, stream: Stream, working: "asyncio.Task[Response]"
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Events until the work is done; when nobody takes them any more, the work is given up."""
     try:
         while not working.done():
             news = asyncio.ensure_future(stream.news.wait())
-            await asyncio.wait(
-                (working, news), timeout=service.settings.heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            quiet = not news.done() and not working.done()
-            news.cancel()
+            try:
+                await asyncio.wait(
+                    (working, news), timeout=service.settings.heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                quiet = not news.done() and not working.done()
+            finally:
+                news.cancel()
             if quiet:
                 yield HEARTBEAT
             for index, text in stream.prefixes():

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,24 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A busy machine fails nothing: how long an example takes says nothing about it.
 settings.register_profile("interlinear", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("interlinear")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count what was skipped, by its reason.
+
+    Where INTERLINEAR_TESTS_SKIPPED names a file, what the runs before this one left there is counted too.
+    """
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in reports]
+    if kept := os.environ.get("INTERLINEAR_TESTS_SKIPPED"):
+        with Path(kept).open("a+") as file:
+            file.seek(0)
+            before = file.read().splitlines()
+            file.writelines(f"{reason}\n" for reason in reasons)
+        reasons = before + reasons
+    if reasons:
+        counted = (f"{count} {reason}" for reason, count in Counter(reasons).most_common())
+        terminalreporter.write_line(f"skipped: {len(reasons)}: {'; '.join(counted)}")
 
 
 @pytest.fixture(scope="session")

@@ -25,12 +25,16 @@ from typing import Any
 
 from seq2seq.errors import CallError, TrainingError
 from training import workers
-from training.colleagues import PATIENCE
 from training.delivery import TOKEN, Delivery, deliver, leave
 from training.lookout import Lookout, lacking
 from training.mailbox import POST, Mailbox
 from training.reports import Observer, Outcome, TrainingJob
+from training.resources import check_workers, free_memory, processors, worker_bytes
 from training.storage import Storage
+from training.workers import PATIENCE
+
+# A collective's own timeouts come after the workers' deadline, by which they say who is missing.
+TIMEOUT = PATIENCE + 10
 
 # Ray reads these when it is imported, in this process and in those that it starts. What the user has set stays.
 SETTINGS = {
@@ -40,8 +44,8 @@ SETTINGS = {
     "RAY_worker_niceness": "0",  # training is the work, not what is left over beside it
     "RAY_TRAIN_V2_ENABLED": "1",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
-    "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": f"{PATIENCE + 10}",  # colleagues find a hung one first, and name it
-    "RAY_TRAIN_COLLECTIVE_TIMEOUT_S": f"{PATIENCE + 10}",
+    "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": f"{TIMEOUT}",  # colleagues find a hung one first, and name it
+    "RAY_TRAIN_COLLECTIVE_TIMEOUT_S": f"{TIMEOUT}",
 }
 for name, value in SETTINGS.items():
     os.environ.setdefault(name, value)
@@ -55,6 +59,7 @@ from training.ray_worker import work  # noqa: E402
 # Seconds between two looks whether there is room for more workers, or only for fewer.
 RESIZE = float(os.environ.get("INTERLINEAR_RESIZE_SECONDS") or 30)
 ENDING = 20.0  # seconds that `fit` has to end when it is told to
+NCCL = {"env_vars": {"TORCH_NCCL_BLOCKING_WAIT": "1"}}
 OBJECT_STORE = 80 << 20  # bytes; Ray's least. Nothing large passes through it.
 
 
@@ -78,10 +83,12 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
 
     SIGINT and SIGTERM reach the workers, which save and end: the outcome then carries the signal. While Ray is still
     starting they end the command as soon as Ray can be ended. Call it from the main thread. Raises CallError for an
-    address that is none, TrainingError when the cluster fails or cannot be reached, and whatever InterlinearError a
-    worker raised.
+    address that is none and for more workers than this machine has room for, TrainingError when the cluster fails or
+    cannot be reached, and whatever InterlinearError a worker raised.
     """
     asked = workers.Alone().listen()
+    if not group.address:
+        group = _fitting(job, group)
     try:
         with connected(group):
             asked.listen()  # Ray has put handlers of its own in their place
@@ -90,6 +97,13 @@ def train_on_ray(job: TrainingJob, group: Group, observers: Sequence[Observer] =
         if asked.asked_to_stop():  # it was sent to the cluster's processes as well
             raise _ended_by(asked.asked_to_stop()) from None
         raise TrainingError(job.name, f"the Ray cluster failed: {last_line(error)}", "go on with --resume") from error
+
+
+def _fitting(job: TrainingJob, group: Group) -> Group:
+    """The group with no more workers than this machine has room for. Raises CallError where the fewest are too many."""
+    check_workers(job.recipe, group.fewest, group.gpu)
+    room = min(processors(), free_memory() // worker_bytes(job.recipe))
+    return replace(group, most=max(group.fewest, min(group.most, room)))
 
 
 class _Driver:
@@ -227,11 +241,12 @@ class _Fit(threading.Thread):
                 "delivery": self.delivery,
                 "mailbox": self.mailbox,
                 "threads": os.environ.get("OMP_NUM_THREADS"),
+                "patience": PATIENCE,
             },
             # Counts are summed on the CPU, gradients where they are.
             torch_config=TorchConfig(
                 backend="cpu:gloo,cuda:nccl" if group.gpu else "gloo",
-                timeout_s=PATIENCE,  # type: ignore[arg-type]
+                timeout_s=TIMEOUT,  # type: ignore[arg-type]
             ),
             scaling_config=ScalingConfig(
                 num_workers=number,
@@ -243,6 +258,8 @@ class _Fit(threading.Thread):
                 storage_path=records,
                 failure_config=FailureConfig(max_failures=-1),  # the driver's lookout says when it is enough
                 callbacks=[Watch(self.mailbox)],  # type: ignore[list-item]
+                # What NCCL fails by is raised where the workers wait for it: its watchdog would end the process.
+                worker_runtime_env=NCCL if group.gpu else None,  # type: ignore[call-arg]
             ),
         )
 
@@ -274,7 +291,7 @@ def connected(group: Group) -> Iterator[None]:
             else:
                 ray.init(
                     address="local",  # and no other cluster of this machine that Ray may find
-                    num_cpus=max(group.most, os.cpu_count() or 1),
+                    num_cpus=processors(),
                     include_dashboard=False,
                     object_store_memory=OBJECT_STORE,
                     log_to_driver=False,

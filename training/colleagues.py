@@ -1,20 +1,12 @@
 """Ray's workers among themselves: their sums, and who of them is missing when one does not come about."""
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
-from torch import Tensor
-
-from seq2seq.errors import TrainingError
 from training import workers
 from training.mailbox import Wishes
+from training.workers import LostColleagueError
 
-# Seconds that a worker waits for its colleagues; then the group starts again. Longer than any of them saves or searches
-# while others wait, longer than a network is cut that is worth waiting for.
-PATIENCE = float(os.environ.get("INTERLINEAR_COLLECTIVE_SECONDS") or 300)
 GRACE = 3.0  # seconds within which all whom a colleague has failed say so
 
 
@@ -31,15 +23,11 @@ class Post(Protocol):
     def ask(self, what: str, *values: object) -> Any: ...
 
 
-class LostColleagueError(TrainingError):
-    """A worker has waited in vain for others. Not the end: Ray starts the group again."""
-
-
 class Colleagues(workers.Group):
     """Ray's workers. Rank 0 looks into the mailbox; the loop tells the others when all shall stop."""
 
-    def __init__(self, postman: Post) -> None:
-        super().__init__()
+    def __init__(self, postman: Post, patience: float) -> None:
+        super().__init__(patience)
         self.postman = postman
         self.wish = 0  # the newest wish to save that has been heard
 
@@ -56,21 +44,8 @@ class Colleagues(workers.Group):
     def have_saved(self) -> None:
         self.postman.saved = self.wish  # the next letter says so
 
-    def sum_(self, tensor: Tensor) -> None:
-        with self.together():
-            super().sum_(tensor)
-
-    def gather(self, item: Any) -> list[Any]:
-        with self.together():
-            return super().gather(item)
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """What all do at the same time. When it fails, those who are left say so, and the mailbox knows who is not."""
-        began = time.monotonic()
-        try:
-            yield
-        except RuntimeError as error:
-            self.postman.ask("strand", self.rank, self.world, time.monotonic() - began)
-            time.sleep(GRACE)
-            raise LostColleagueError(f"rank {self.rank}", self.postman.ask("missing"), "see to that node") from error
+    def lost(self, seconds: float) -> LostColleagueError:
+        """Those who are left say so, and the mailbox knows who is not: torch names no rank."""
+        self.postman.ask("strand", self.rank, self.world, seconds)
+        time.sleep(GRACE)
+        return LostColleagueError(f"rank {self.rank}", self.postman.ask("missing"), "see to that node")

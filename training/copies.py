@@ -208,5 +208,5 @@ def kept_epochs(progress: bytes) -> list[int]:
     """The epochs whose weights a state's progress.json speaks of; none where it is damaged."""
     try:
         return [one["epoch"] for one in json.loads(progress)["progress"]["kept"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return []

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
 from training.cleaning import Encoding
-from training.description import Description, FieldFiles, ImageFiles, TextFile, first_problem, parse
+from training.description import Description, FieldFiles, ImageFiles, TextFile, parse, problem_of
 from training.formats import Counted, Part, check_same, count, named, read_file, read_part
 from training.places import Place, fingerprint, is_uri, matching, named_by
 from training.shipped import shipped
+from training.yaml_files import did_you_mean
 
 GENERATED = Path("prepared/generated")
 
@@ -86,7 +87,7 @@ class Dataset(Description):
             raise DataError(
                 str(self.where),
                 f"has no split '{split}', only {quoted(self.splits)}",
-                f"add `{split}:` below `splits:`",
+                did_you_mean(split, self.splits) or f"add `{split}:` below `splits:`",
             )
         return tuple(name for name, field in self.splits[split].items() if isinstance(field, FieldFiles))
 
@@ -213,7 +214,7 @@ def read_description(name_or_path: str) -> tuple[str, Path, Description]:
     try:
         return where.stem, where, Description.model_validate(content)
     except ValidationError as error:
-        raise DataError(str(where), first_problem(error), "docs/datasets.md lists what a description may say") from None
+        raise DataError(str(where), problem_of(error), "see docs/datasets.md for what it may say") from None
 
 
 def locate(name_or_path: str, root: Path | None = None) -> Dataset:
@@ -240,22 +241,29 @@ def open_dataset(name_or_path: str, root: Path | None = None, generated: Path = 
 def description_path(name_or_path: str) -> Path:
     """The YAML file that a name or a path means. Raises UnknownDataError."""
     path = Path(name_or_path)
-    if path.suffix in {".yaml", ".yml"} or len(path.parts) != 1:
+    described = path.suffix in {".yaml", ".yml"}
+    if len(path.parts) == 1 and (known := shipped("corpora") / f"{name_or_path}.yaml").is_file():
+        return known  # whatever else has that name here, as the folder of `make demo`
+    if path.is_dir() or (path.is_file() and not described):
+        kind = "a folder" if path.is_dir() else "a text"
+        raise UnknownDataError(
+            name_or_path,
+            f"is {kind}, and a data set is described by a YAML file that says where its texts lie",
+            "see docs/your-own-data.md for one of four lines",
+        )
+    if described or len(path.parts) != 1:
         if path.is_file():
             return path
         raise UnknownDataError(
             name_or_path, "there is no such file", "give a data set's name or the path of its YAML file"
         )
-    path = shipped("corpora") / f"{name_or_path}.yaml"
-    if path.is_file():
-        return path
-    known = known_datasets()
-    close = difflib.get_close_matches(name_or_path, known)
+    names = known_datasets()
+    close = difflib.get_close_matches(name_or_path, names)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     raise UnknownDataError(
         f"data set '{name_or_path}'",
         "it does not exist",
-        f"{meant}Known are {', '.join(known)}; or give the path of a YAML file",
+        f"{meant}Known are {', '.join(names)}; or give the path of a YAML file",
     )
 
 
@@ -338,7 +346,7 @@ def parsed_index(path: Path, size: int, modified: int) -> Index:
             raise DataError(
                 f"{path}, row {row + 1}",
                 f"is not a split, a line number and a file's name with tabs between them, but {line[:60]!r}",
-                "docs/datasets.md says what an index is",
+                "see docs/datasets.md for what an index is",
             )
         lines = splits.setdefault(columns[0], {})
         number = int(columns[1])

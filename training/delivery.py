@@ -13,7 +13,7 @@ from uuid import uuid4
 from filelock import FileLock
 
 from registry.cache_folder import cache_folder
-from seq2seq.bundle import checksum
+from seq2seq.checksums import checksum
 from seq2seq.errors import DataError, TrainingError
 from training.prepared import Prepared
 from training.reports import TrainingJob

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -21,6 +20,7 @@ from pydantic import (
 from seq2seq.errors import DataError
 from training.cleaning import Cleaning
 from training.rewriting import WORDS, Step
+from training.yaml_files import first_problem, read_mapping
 
 Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 RecipeValue = bool | int | float | str | None
@@ -209,25 +209,10 @@ class Description(Record):
 
 def parse(where: Path) -> Mapping[str, Any]:
     """A YAML file's mapping. Raises DataError."""
-    try:
-        content = yaml.safe_load(where.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DataError(str(where), f"cannot be read as YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise DataError(str(where), "is not a data set's description", "docs/datasets.md shows one")
-    return content
+    return read_mapping(where, DataError, str(where), "docs/datasets.md")
 
 
-def first_problem(error: ValidationError) -> str:
+def problem_of(error: ValidationError) -> str:
     """The first thing that is wrong with a description, as `key: what`."""
-    first = error.errors()[0]
-    place = list(first["loc"])
-    if place[:1] == ["splits"] and len(place) > 3:
-        del place[3]  # the kind of field, which is no key
-    key = ".".join(str(part) for part in place)
-    if first["type"] == "extra_forbidden":
-        return f"unknown key '{key}'"
-    if first["type"] == "missing":
-        return f"the key '{key}' is missing"
-    what = first["msg"].removeprefix("Value error, ")
-    return f"{key}: {what}" if key else what
+    place = error.errors()[0]["loc"]
+    return first_problem(error, names_no_key=3 if place[:1] == ("splits",) and len(place) > 3 else None)

@@ -3,6 +3,7 @@
 Lines may be compressed, gzip or Zstandard, which is told by the content. Nothing is read whole.
 """
 
+import codecs
 import gzip
 import io
 import json
@@ -15,11 +16,12 @@ from typing import Any, BinaryIO, cast
 
 from seq2seq.errors import DataError
 from training.cleaning import Encoding
-from training.places import Place, facts, first_line, opened
+from training.places import Place, facts, first_line, is_a_folder, opened
 from training.rewriting import Step, rewriter
 
 GZIP, ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 MARK = 1 << 16  # lines between two places in a file that are remembered
+PROBE = 4096  # bytes by which an encoding is guessed
 BATCH = 4096  # rows of a Parquet file at a time
 
 
@@ -125,16 +127,44 @@ def _texts(part: Part, encoding: Encoding | None, start: int, counted: Counted |
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
             except UnicodeDecodeError as error:
-                leave_out = ", or leave such lines out with `cleaning: {encoding: drop}`" if encoding else ""
-                raise DataError(
-                    f"{part.place}, line {number}",
-                    f"is not valid UTF-8 (byte 0x{line[error.start]:02x} at position {error.start})",
-                    f"convert the file to UTF-8{leave_out}",
+                raise not_utf8(
+                    part.place, number, f"byte 0x{line[error.start]:02x} at position {error.start}", encoding
                 ) from None
+            if "\0" in text and encoding != "drop":
+                raise not_utf8(part.place, number, "a NUL byte", encoding)
             if part.key is not None:
                 yield _at(text, part.key, f"{part.place}, line {number}")
             else:
                 yield text.removesuffix("\n").removesuffix("\r")
+
+
+def not_utf8(place: Place, line: int, what: str, encoding: Encoding | None) -> DataError:
+    """A line is not UTF-8: names the encoding that the file looks like, and the command that converts it."""
+    with _raw(place) as (file, plain):
+        begin = file.read(PROBE)
+    seems = encoding_of(begin)
+    leave_out = ", or leave such lines out with `cleaning: {encoding: drop}`" if encoding else ""
+    looks, convert = "", "convert the file to UTF-8"
+    if seems:
+        looks = f"; the file looks like {seems}"
+        source = f"< {place}" if plain else f"zcat {place} |"
+        command = f"iconv -f {seems} -t UTF-8"
+        convert = f"convert it: `{source} {command} > NEW`" if not plain else f"convert it: `{command} {source} > NEW`"
+    return DataError(f"{place}, line {line}", f"is not valid UTF-8 ({what}){looks}", f"{convert}{leave_out}")
+
+
+def encoding_of(begin: bytes) -> str | None:
+    """The encoding, as iconv names it, of a text that begins so and is not UTF-8; None for what is no text."""
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "UTF-16"
+    for parity, name in ((1, "UTF-16LE"), (0, "UTF-16BE")):  # European text: every second byte is 0
+        half = begin[parity::2]
+        if len(half) > 3 and half.count(0) > 0.6 * len(half) and not begin[1 - parity :: 2].count(0):
+            return name
+    if b"\0" in begin:
+        return None
+    # Windows' code page has letters and quotes where Latin-1 has control characters.
+    return "WINDOWS-1252" if any(0x80 <= byte < 0xA0 for byte in begin) else "LATIN1"
 
 
 @contextmanager
@@ -163,6 +193,8 @@ def _reading(place: Place, done: Any = None) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except IsADirectoryError:
+        raise is_a_folder(place) from None
     except (OSError, EOFError, zlib.error, ValueError) as error:  # Arrow's own errors are among these
         after = f" after line {done():,}" if done and done() else ""
         raise DataError(str(place), f"cannot be read{after}: {first_line(error)}", "get the file again") from None

@@ -24,18 +24,19 @@ from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
-from seq2seq.networks import Network, load_network
+from seq2seq.networks import load_network
 from seq2seq.search import SearchOptions
 from training.batches import BatchLoader, BatchPlan, Plan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.copies import Copies
 from training.objective import Objective, Totals
+from training.out_of_memory import Piece, RowDoesNotFitError, free_memory, halves, is_out_of_memory, reason, split
 from training.prepared import Prepared
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
 from training.resuming import beginning, refuse_another
 from training.schedules import Schedule, optimizer
 from training.windows import plan_epoch
-from training.workers import Alone, Workers
+from training.workers import Alone, Workers, read_by_rank_0
 
 REPORT_SECONDS = 1.0
 RELEASE_SECONDS = 20.0  # what was freed lies in pieces between what lives, and new shapes of batches seldom fit them
@@ -59,7 +60,16 @@ def train(
     Every worker calls this with the same job; rank 0 writes, and each tells its own observers. An interruption saves
     the state and returns an outcome without a bundle. Raises TrainingError.
     """
-    return Training(job, workers or Alone(), observers, torch.device(device)).run()
+    try:
+        return Training(job, workers or Alone(), observers, torch.device(device)).run()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(
+            job.name,
+            f"the memory of {device} does not suffice ({reason(error)})",
+            "take a smaller model, training.batch_tokens or training.dev_beam; what was saved is kept",
+        ) from error
 
 
 class Training:
@@ -82,6 +92,7 @@ class Training:
         self.model.to(device)
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.told_of_split = False
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
         keep, stored = self.settings.keep_last, job.stored
         self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
@@ -109,14 +120,24 @@ class Training:
         return self.finish()
 
     def begin(self) -> None:
-        """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn."""
+        """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn.
+
+        Rank 0 reads and draws them, and all others have its own: whoever else cannot read a file, reads an older one,
+        or draws other numbers on another processor, trains the same model. Raises TrainingError at every worker.
+        """
         if self.copies:
             self.copies.bring(self.workers, self.job.resume)
-        resumed = self.job.resume and self.resume()
-        if not resumed:
+        self.progress, tensors = read_by_rank_0(self.workers, self.read)
+        if self.workers.rank != 0:
+            restore(tensors, self.model, self.optimizer)
+
+    def read(self) -> tuple[Progress, dict[str, Tensor]]:
+        """Put into model and optimizer what they begin with; how far that had come, and all of it by name."""
+        if not (self.job.resume and self.resume()):
             load_networks(self.model, self.job.networks)
-        if self.job.init_from and not resumed:
-            self.tell("warned", begin_from(self.model, self.job.init_from))
+            if self.job.init_from:
+                self.tell("warned", begin_from(self.model, self.job.init_from))
+        return self.progress, tensors_of(self.model, self.optimizer)
 
     def resume(self) -> bool:
         """Go on from the newest whole checkpoint, if there is one; it must be this recipe's and this data's."""
@@ -160,8 +181,11 @@ class Training:
             for update, batches in loader:
                 tokens, sentences = plan.target_tokens(update), plan.sentences(update)
                 rate = schedule.rate(progress.updates)
-                norm, sums = self.update(batches, self.objective.share(tokens, sentences), rate)
-                stop, objective, nats = sums.tolist()
+                try:
+                    norm, sums = self.update(batches, self.objective.share(tokens, sentences), rate)
+                except RowDoesNotFitError as error:
+                    raise self.too_large(plan, update, error) from None
+                stop, objective, nats, split_at = sums.tolist()
                 if not math.isfinite(objective) or not math.isfinite(norm):
                     raise self.diverged(update, objective, norm)
                 progress.position, progress.updates = update + 1, progress.updates + 1
@@ -169,6 +193,8 @@ class Training:
                 progress.nats += nats
                 progress.tokens += tokens
                 progress.sentences += sentences
+                if split_at:
+                    self.count_split(update, int(split_at))
                 since.add(tokens, sentences, objective, nats)
                 now = time.monotonic()
                 progress.seconds = now - started
@@ -190,21 +216,18 @@ class Training:
     def update(self, batches: Sequence[Batch], share: int, rate: float) -> tuple[float, Tensor]:
         """One step of the optimizer over this worker's part of a batch, whose loss is divided by `share`.
 
-        Returns the gradient's norm and three sums over all workers: wishes to stop, the objective, and nats.
+        Returns the gradient's norm and four sums over all workers: wishes to stop, the objective, nats, and the workers
+        that had to split their part. Raises RowDoesNotFitError.
         """
-        self.seed()
-        self.optimizer.zero_grad(set_to_none=True)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.tensor([float(self.workers.asked_to_stop() > 0), 0.0, 0.0], device=self.device)
-        for batch in batches:
-            if not batch.rows:
-                continue
-            with self.precision():
-                loss = self.objective.loss(self.model, batch.to(self.device))
-            (loss.objective / share).backward()  # type: ignore[no-untyped-call]
-            sums[1] += loss.objective.detach()
-            sums[2] += loss.nats
+        sums = torch.tensor([float(self.workers.asked_to_stop() > 0), 0.0, 0.0, 0.0], device=self.device)
+        pieces = [Piece(batch, part) for part, batch in enumerate(batches) if batch.rows]
+        whole = len(pieces)
+        while (failed := self.learn(pieces, share, sums)) is not None:
+            free_memory(self.device)
+            pieces = split(pieces, failed)
+        sums[3] += len(pieces) > whole
         for parameter in self.parameters:
             if parameter.grad is None:  # it took no part in the batch: no picture was there, or there were no rows
                 parameter.grad = torch.zeros_like(parameter)
@@ -214,6 +237,30 @@ class Training:
         if torch.isfinite(norm):
             self.optimizer.step()
         return float(norm), sums
+
+    def learn(self, pieces: Sequence[Piece], share: int, sums: Tensor) -> int | None:
+        """Compute the gradients of an update's pieces from the start; sum objective and nats.
+
+        Returns the number of the first piece for which memory did not suffice, if there is one. Its backward may have
+        added some of its gradients: to try again is to begin with the first piece, and with the same random numbers.
+        """
+        self.seed()
+        self.optimizer.zero_grad(set_to_none=True)
+        sums[1:3] = 0
+        for number, piece in enumerate(pieces):
+            try:
+                with self.precision():
+                    loss = self.objective.loss(self.model, piece.batch.to(self.device))
+                (loss.objective / share).backward()  # type: ignore[no-untyped-call]
+                sums[1] += loss.objective.detach()
+                sums[2] += loss.nats
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if piece.batch.rows == 1:
+                    raise RowDoesNotFitError(piece.part, piece.first, reason(error)) from None
+                return number
+        return None
 
     def share(self, sums: Tensor) -> None:
         """Sum gradients and counts over the workers: once, in one flat buffer.
@@ -260,21 +307,24 @@ class Training:
             score.bleu,
             self.schedule.rate(progress.updates),
             progress.seconds,
+            progress.seconds - progress.began,
             better,
             score.rouge,
         )
-        ranked = sorted([*progress.kept, KeptEpoch(epoch=progress.epoch, score=score.value)], key=lambda k: -k.score)
-        if progress.epoch in {kept.epoch for kept in ranked[: settings.average]} and self.workers.rank == 0:
-            self.checkpoints.save_weights(progress.epoch, own_weights_on_cpu(self.model))
+        judged = KeptEpoch(epoch=progress.epoch, score=score.value)
+        ranked = sorted([*progress.kept, judged], key=lambda kept: -kept.score)[: settings.average]
+        if judged in ranked:
+            judged.sha256 = self.keep_weights()
         self.progress = progress.model_copy(
             update={
-                "kept": ranked[: settings.average],
+                "kept": ranked,
                 "best": score.value if better else progress.best,
                 "stale": 0 if better else progress.stale + 1,
                 "halvings": schedule.halvings,
                 "waited": schedule.waited,
                 "epoch": progress.epoch + 1,
                 "position": 0,
+                "began": progress.seconds,
                 "objective": 0.0,
                 "nats": 0.0,
                 "tokens": 0,
@@ -285,6 +335,13 @@ class Training:
         self.progress.done = self.out_of_patience(self.progress)
         self.save()
         self.workers.gather(None)  # what rank 0 has written is there when any other worker reads it
+
+    def keep_weights(self) -> str:
+        """Have rank 0 keep this epoch's weights; their file's SHA-256, at every worker."""
+        saved = ""
+        if self.workers.rank == 0:
+            saved = self.checkpoints.save_weights(self.progress.epoch, own_weights_on_cpu(self.model))
+        return str(self.workers.gather(saved)[0])
 
     def out_of_patience(self, progress: Progress) -> bool:
         """Whether the dev set has not been better for as many epochs as the recipe waits."""
@@ -302,14 +359,25 @@ class Training:
             for _, batches in loader:
                 for batch in batches:
                     if batch.rows:
-                        with self.precision():
-                            sums[0] += self.model.loss(batch.to(self.device)).nats.cpu()
+                        sums[0] += self.nats(batch)
         tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
         self.workers.sum_(sums)
         perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
         bleu, rouge = self.dev_scores()
         decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
         return DevScore(perplexity, bleu, rouge, decisive)
+
+    def nats(self, batch: Batch) -> Tensor:
+        """The negative log-likelihood of a batch, on the CPU; in halves where it does not fit into memory."""
+        try:
+            with self.precision():
+                return self.model.loss(batch.to(self.device)).nats.cpu()
+        except (RuntimeError, MemoryError) as error:
+            if batch.rows == 1 or not is_out_of_memory(error):
+                raise
+        free_memory(self.device)
+        one, two = halves(batch)
+        return self.nats(one) + self.nats(two)
 
     def dev_scores(self) -> tuple[Score, Score | None]:
         """BLEU of the dev set's outputs, in the text's own form; and ROUGE-L, where that decides."""
@@ -341,12 +409,12 @@ class Training:
         last = {name: weight.detach().clone() for name, weight in own_weights(self.model).items()}
         self.settle()
         self.workers.gather(None)  # the epochs' weights are where every worker finds them
-        score = self.use([kept[0].epoch])
+        score = self.use(kept[:1])
         chosen = kept[:1]
-        if len(kept) > 1 and (averaged := self.use([one.epoch for one in kept])).value >= score.value:
+        if len(kept) > 1 and (averaged := self.use(kept)).value >= score.value:
             score, chosen = averaged, kept
         elif len(kept) > 1:
-            self.use([kept[0].epoch], judge=False)
+            self.use(kept[:1], judge=False)
         saved, self.progress.done = self.progress.done, True  # patience's end was saved with the last epoch
         outcome = Outcome(
             self.job.run,
@@ -376,10 +444,14 @@ class Training:
         self.tell("finished", outcome)
         return outcome
 
-    def use(self, epochs: Sequence[int], judge: bool = True) -> DevScore:
+    def use(self, epochs: Sequence[KeptEpoch], judge: bool = True) -> DevScore:
         """Give the model the mean of these epochs' weights, and see what the dev set says of it."""
-        weights = [self.checkpoints.load_weights(epoch) for epoch in epochs]
-        self.give({name: torch.stack([each[name] for each in weights]).mean(0) for name in weights[0]})
+
+        def mean() -> tuple[Sequence[KeptEpoch], dict[str, Tensor]]:
+            weights = [self.checkpoints.load_weights(kept) for kept in epochs]
+            return epochs, {name: torch.stack([each[name] for each in weights]).mean(0) for name in weights[0]}
+
+        self.give(read_by_rank_0(self.workers, mean)[1])
         return self.score() if judge else DevScore(math.nan, Score(score=0.0, signature=""), None, math.nan)
 
     @torch.no_grad()
@@ -442,7 +514,33 @@ class Training:
                 norm,
                 since.tokens / seconds,
                 left * seconds / since.updates,
+                progress.split_batches,
             ),
+        )
+
+    def count_split(self, update: int, workers: int) -> None:
+        """Count the batches that workers had to split, and tell of the first."""
+        self.progress.split_batches += workers
+        if self.told_of_split:
+            return
+        self.told_of_split = True
+        who = "1 worker" if workers == 1 else f"{workers} workers"
+        self.tell(
+            "warned",
+            f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}: a batch did not fit into the memory "
+            f"of {who}, and was learned in halves. So will others be, and counted (train/split_batches). A smaller "
+            "training.batch_tokens, or a larger training.accumulation in a new run, saves the time.",
+        )
+
+    def too_large(self, plan: Plan, update: int, error: RowDoesNotFitError) -> TrainingError:
+        """The error for a row that does not fit into memory alone, by its line of the corpus."""
+        row = int(plan.rows(update, self.workers.rank, self.workers.world)[error.part][error.row])
+        lengths = ", ".join(f"{field} {len(self.data.ids(field, row)) + 1}" for field in self.fields)
+        return TrainingError(
+            f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
+            f"line {self.data.line(row) + 1} of the training data (tokens: {lengths}) does not fit into the memory of "
+            f"{self.device}, not even alone ({error.reason})",
+            "train anew with a smaller training.max_length, which leaves such lines out, or a smaller model",
         )
 
     def diverged(self, update: int, objective: float, norm: float) -> TrainingError:
@@ -466,8 +564,8 @@ class Training:
 def load_networks(model: Model, files: Mapping[str, Path]) -> None:
     """Give the networks of image sources the weights that their recipe names. Raises DataError."""
     for source, path in files.items():
-        network = model.get_submodule(f"images.{source}.network")
-        assert isinstance(network, Network)
+        network = model.images[source].network
+        assert network is not None  # a recipe names weights only where there is one
         load_network(network, path)
 
 

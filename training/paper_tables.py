@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
 from seq2seq.errors import CallError, DataError
 from seq2seq.metrics.metric import Reading, Statistics
 from seq2seq.metrics.score import IntervalScore, Score
 from training.shipped import shipped
+from training.yaml_files import first_problem, read_mapping
 
 ScaleName = Literal["small", "paper"]
 
@@ -159,10 +159,13 @@ def load_table(name: str) -> Table:
         raise CallError(
             name, "there is no such paper here", f"there are {', '.join(table_names())}, or give a YAML file"
         )
+    content = read_mapping(path, DataError, str(path), "docs/reproduce.md")
     try:
-        return Table.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (ValidationError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(str(path), f"it describes no tables ({' '.join(str(error).split())[:200]})") from None
+        return Table.model_validate(content)
+    except ValidationError as error:
+        raise DataError(
+            str(path), f"describes no paper's tables: {first_problem(error)}", "see docs/reproduce.md"
+        ) from None
 
 
 def places(name: str, table: Table, scale: ScaleName, seeds: int, only: Sequence[str] = ()) -> list[Place]:

@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,12 +115,19 @@ def reading(place: Place) -> Iterator[None]:
     """What a store answers, as a sentence."""
     try:
         yield
+    except IsADirectoryError:
+        raise is_a_folder(place) from None
     except (OSError, ValueError) as error:  # Arrow's own errors are among these
         raise DataError(str(place), f"cannot be read: {first_line(error)}") from None
 
 
+def is_a_folder(place: Place) -> DataError:
+    return DataError(str(place), "is a folder, not a file", "name its files, for example with a pattern")
+
+
 def first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    """What an error says, without the system's number for it."""
+    return re.sub(r"^\[Errno \d+\] ", "", (str(error).splitlines() or [type(error).__name__])[0])
 
 
 @lru_cache(maxsize=64)

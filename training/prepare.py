@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import IO, Literal
 from uuid import uuid4
@@ -30,6 +30,7 @@ from training.cleaning import Cleaning, Reason, mark_duplicates
 from training.dataset import Dataset
 from training.encoding import Encoder
 from training.features import check_made_by
+from training.formats import named
 from training.picture_store import Form, StoredRecord, store
 from training.pictures import Pictures
 from training.prepared import (
@@ -89,6 +90,15 @@ def text_config(
         raise RecipeError(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
 
+def warn_of_same_files(dataset: Dataset, names: Sequence[str]) -> None:
+    """Tell on stderr of two fields of a split that are read from the same place, from which a model learns to copy."""
+    for split in SPLITS:
+        for one, other in combinations([dataset.field(split, name) for name in names], 2):
+            if one.parts == other.parts:
+                where = f"data set '{dataset.name}', split '{split}'"
+                print(f"{where}: '{one.name}' and '{other.name}' are one text, {named(one.parts)}", file=sys.stderr)
+
+
 def prepare(
     dataset: Dataset,
     sources: Mapping[str, TextConfig],
@@ -120,6 +130,7 @@ def prepare(
         raise DataError(
             str(dataset.where), "has no split 'dev', which tells training when to stop", "add `dev:` below `splits:`"
         )
+    warn_of_same_files(dataset, list(fields))
     pictures = {split: {name: Pictures(dataset.image(split, name)) for name in images} for split in SPLITS}
     forms = {name: _form(name, size, pictures) for name, size in images.items()}
     road = road or Here()

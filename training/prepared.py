@@ -122,6 +122,7 @@ class PreparedSplit:
 
     def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
         self.record = record
+        self._folder, self._name = folder, name
         self._open = partial(PreparedShard, folder, name, fields=tuple(record.tokens))
         sizes = record.shards or (record.rows,)
         self.starts = [0, *accumulate(sizes)]  # the first row of each shard, and where the last ends
@@ -132,6 +133,11 @@ class PreparedSplit:
         lines = [mapped(folder / lines_file(name, number)) for number in numbers] if record.pictures else [np.empty(0)]
         self._lines = lines[0] if len(lines) == 1 else np.concatenate(lines)
         self.pictures = {field: StoredPictures(folder, name, field, of) for field, of in record.pictures.items()}
+
+    def line(self, row: int) -> int:
+        """The line of the corpus that a row is, from 0."""
+        shard = bisect_right(self.starts, row) - 1
+        return int(mapped(self._folder / lines_file(self._name, self._numbers[shard]))[row - self.starts[shard]])
 
     def picture(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
         """The picture of a line of the corpus (from 0) as a model with such a grid reads it; None where it has none, or

@@ -16,22 +16,23 @@ from ray.exceptions import RayError
 from seq2seq.errors import InterlinearError
 from seq2seq.heap import keep_freed_memory
 from training import loop
-from training.colleagues import PATIENCE, Colleagues, LostColleagueError
+from training.colleagues import Colleagues
 from training.delivery import find, receive
 from training.mailbox import POST, Wishes
 from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.workers import LostColleagueError
 
 
 def work(config: dict[str, Any]) -> Any:
     """One worker's training, from the newest checkpoint where it is not the first of its rank."""
     import ray.train.torch
 
-    job, postman = config["job"], Postman(config["mailbox"])
+    job, postman = config["job"], Postman(config["mailbox"], config["patience"])
     context = ray.train.get_context()
     share = (os.cpu_count() or 1) // context.get_local_world_size()
     torch.set_num_threads(int(config["threads"] or max(1, share)))
     keep_freed_memory()
-    colleagues = Colleagues(postman)
+    colleagues = Colleagues(postman, config["patience"])
     observers: list[Observer] = [EpochsToRay()]
     if colleagues.rank == 0:
         observers.append(News(postman))
@@ -51,8 +52,8 @@ def work(config: dict[str, Any]) -> Any:
         if job.stored and outcome.bundle and context.get_local_rank() == 0:
             shutil.rmtree(job.run, ignore_errors=True)  # all of it is on the storage
         return outcome
-    except (LostColleagueError, RuntimeError, OSError, RayError):
-        raise  # a colleague that died, a network that failed: Ray starts the group again
+    except (LostColleagueError, torch.AcceleratorError, OSError, RayError):
+        raise  # a colleague that died, a GPU or a network that failed: Ray starts the group again
     except InterlinearError as error:
         postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
         raise
@@ -66,8 +67,9 @@ def work(config: dict[str, Any]) -> Any:
 class Postman:
     """A worker's end of the mailbox: gathers news, and posts them without waiting for an answer."""
 
-    def __init__(self, mailbox: Any) -> None:
-        self.mailbox = mailbox
+    def __init__(self, mailbox: Any, patience: float) -> None:
+        """`patience`: seconds to wait for an answer."""
+        self.mailbox, self.patience = mailbox, patience
         self.news: list[tuple[str, tuple[object, ...]]] = []
         self.answer: Any = None
         self.posted = 0.0
@@ -92,7 +94,7 @@ class Postman:
 
     def ask(self, what: str, *values: object) -> Any:
         """Call the mailbox, and wait for its answer."""
-        return ray.get(getattr(self.mailbox, what).remote(*values), timeout=PATIENCE)
+        return ray.get(getattr(self.mailbox, what).remote(*values), timeout=self.patience)
 
     def finish(self) -> None:
         """Post what there is and wait until it has arrived."""

@@ -13,6 +13,7 @@ from seq2seq.errors import RecipeError
 from seq2seq.risk import RiskOptions
 from seq2seq.search import SearchOptions
 from training.shipped import shipped
+from training.yaml_files import message_of, read_mapping
 
 
 class Section(BaseModel):
@@ -265,6 +266,11 @@ def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
             put(content, key.strip(), yaml.safe_load(value), name)
         except yaml.YAMLError:
             raise RecipeError(key, f"the value {value!r} is no YAML") from None
+    return validated(name, content)
+
+
+def validated(name: str, content: Mapping[str, Any]) -> Recipe:
+    """The recipe of a file's content, without `extends`. Raises RecipeError that names the recipe and the key."""
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
@@ -286,12 +292,7 @@ def read(name: str, above: tuple[str, ...]) -> dict[str, Any]:
         raise RecipeError(name, "there is no such recipe", guess)
     if name in above:
         raise RecipeError(name, f"the recipe extends itself (by {' -> '.join([*above, name])})")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecipeError(name, f"the file is no YAML ({str(error).splitlines()[0]})") from None
-    if not isinstance(content, dict):
-        raise RecipeError(name, "the file holds no keys", "see docs/recipes.md")
+    content = read_mapping(path, RecipeError, name, "docs/recipes.md")
     base = content.pop("extends", None)
     return content if base is None else laid_over(read(str(base), (*above, name)), content)
 
@@ -339,7 +340,7 @@ def explained(name: str, error: ValidationError) -> RecipeError:
     section: type[BaseModel] = TextSettings
     if place[:1] == ["sources"] and len(place) > 2 and place.pop(2) == "image":  # the kind, which is no key
         section = ImageSettings
-    key = ".".join(str(part) for part in place if part != "float" and not str(part).startswith("literal["))
+    key = ".".join(str(part) for part in place if not is_choice(part))
     if first["type"] == "extra_forbidden":
         models: dict[str, type[BaseModel]] = {
             "": Recipe,
@@ -353,8 +354,16 @@ def explained(name: str, error: ValidationError) -> RecipeError:
         near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
         return RecipeError(f"{name}: {key}", "unknown key", known)
-    message = first["msg"].removeprefix("Value error, ")
+    message = message_of(first)
+    if place and is_choice(place[-1]):  # a value may be of several types, and is of none of them
+        told = (other["msg"] for other in error.errors() if other["loc"][:-1] == first["loc"][:-1])
+        message = ", or ".join(one.removeprefix("Input should be ") if i else one for i, one in enumerate(told))
     if first["type"] == "value_error" and ": " in message:  # a rule between keys names its key itself
         rule, _, message = message.partition(": ")
         key = f"{key}.{rule}" if key else rule
     return RecipeError(f"{name}: {key}", message[:1].lower() + message[1:])
+
+
+def is_choice(part: object) -> bool:
+    """Whether a part of an error's place is no key, but one of the types that a value may have."""
+    return part in ("float", "constrained-int") or str(part).startswith("literal[")

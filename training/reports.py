@@ -65,6 +65,11 @@ class TrainingPlan:
     def name(self) -> str:
         return self.run.name
 
+    @property
+    def default_name(self) -> str:
+        """The run's name where none is given."""
+        return f"{self.recipe_name}-{self.dataset}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob(TrainingPlan):
@@ -103,6 +108,7 @@ class StepReport:
     gradient_norm: float
     tokens_per_second: float
     eta_seconds: float
+    split_batches: int = 0  # parts of batches that did not fit into a worker's memory, in all
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ class EpochReport:
     dev_bleu: Score
     learning_rate: float
     seconds: float  # of training in all, over all processes
+    epoch_seconds: float  # of training in this epoch
     better: bool
     dev_rouge: Score | None = None  # ROUGE-L, where it decides
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from seq2seq.bundle import checksum, read_card
+from seq2seq.bundle import read_card
+from seq2seq.checksums import checksum
 from seq2seq.errors import CallError, DataError, TrainingError
 from training.arrays import write_whole
 from training.dataset import Dataset, locate, open_dataset, read_rows
@@ -79,6 +80,68 @@ def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     return DevSet(sources, references, tokenised, fields[-1].lowercase, lines)
 
 
+def plan_for(
+    recipe_name: str,
+    data: str,
+    settings: Sequence[str] = (),
+    data_root: Path | None = None,
+    runs: Path = Path("runs"),
+    run: str | None = None,
+    resume: bool = False,
+    storage: Storage | None = None,
+) -> TrainingPlan:
+    """What is asked for, checked without changing anything: the recipe with its settings, the data set's description,
+    the run's folder. With a storage, the run's name is one that is free there too. Raises InterlinearError."""
+    if storage:
+        storage.check()
+    described = locate(data, data_root)
+    recipe = load_recipe(recipe_name, settings, described.defaults)
+    check_fits(recipe, described)
+    there = storage.names("runs") if storage else []
+    return TrainingPlan(
+        recipe=recipe,
+        recipe_name=Path(recipe_name).stem,
+        dataset=described.name,
+        licence=described.licence,
+        task=described.task,
+        languages={name: code for name, code in described.languages.items() if name in {*recipe.texts, "target"}},
+        run=run_folder(runs, run or f"{Path(recipe_name).stem}-{described.name}", resume, there).resolve(),
+        resume=resume,
+        git_commit=git_commit(),
+        networks=networks(recipe),
+    )
+
+
+def job_of(
+    plan: TrainingPlan,
+    data: str,
+    data_root: Path | None = None,
+    prepared: Path = Path("prepared"),
+    tracking: str | None = None,
+    storage: Storage | None = None,
+    planned: Callable[[TrainingPlan], None] | None = None,
+) -> TrainingJob:
+    """Everything that a planned training needs, its data prepared where that is missing.
+
+    With a storage, a run that is there can be resumed here. `planned` is called once the run has its folder, before
+    anything long is done.
+    """
+    with opened(plan.run):
+        if storage and plan.resume:
+            bring_records(storage, plan.run)
+        if planned:
+            planned(plan)
+        dataset = open_dataset(data, data_root)
+        ready = prepare_for(plan.recipe, dataset, prepared)
+        start = starting_point(plan.recipe, ready, tracking) if plan.recipe.training.init_from else None
+        stored = claim(storage, plan.run, beginning(plan.recipe, ready.folder), plan.resume) if storage else None
+        write_whole(plan.run / "recipe.yaml", plan.recipe.as_yaml().encode())
+        return TrainingJob(
+            **vars(plan), prepared=ready.folder.resolve(), dev=dev_set(plan.recipe, dataset), init_from=start,
+            stored=stored,
+        )  # fmt: skip
+
+
 def job_for(
     recipe_name: str,
     data: str,
@@ -92,42 +155,9 @@ def job_for(
     storage: Storage | None = None,
     planned: Callable[[TrainingPlan], None] | None = None,
 ) -> TrainingJob:
-    """Everything that a training needs, its data prepared where that is missing.
-
-    With a storage, the run's name is one that is free there too, and a run that is there can be resumed here.
-    `planned` hears of the training when nothing is wrong with what was asked for, before anything long is done.
-    """
-    if storage:
-        storage.check()
-    described = locate(data, data_root)
-    recipe = load_recipe(recipe_name, settings, described.defaults)
-    check_fits(recipe, described)
-    there = storage.names("runs") if storage else []
-    plan = TrainingPlan(
-        recipe=recipe,
-        recipe_name=Path(recipe_name).stem,
-        dataset=described.name,
-        licence=described.licence,
-        task=described.task,
-        languages={name: code for name, code in described.languages.items() if name in {*recipe.texts, "target"}},
-        run=run_folder(runs, run or f"{Path(recipe_name).stem}-{described.name}", resume, there).resolve(),
-        resume=resume,
-        git_commit=git_commit(),
-        networks=networks(recipe),
-    )
-    with opened(plan.run):
-        if storage and resume:
-            bring_records(storage, plan.run)
-        if planned:
-            planned(plan)
-        dataset = open_dataset(data, data_root)
-        ready = prepare_for(recipe, dataset, prepared)
-        start = starting_point(recipe, ready, tracking) if recipe.training.init_from else None
-        stored = claim(storage, plan.run, beginning(recipe, ready.folder), resume) if storage else None
-        write_whole(plan.run / "recipe.yaml", recipe.as_yaml().encode())
-        return TrainingJob(
-            **vars(plan), prepared=ready.folder.resolve(), dev=dev_set(recipe, dataset), init_from=start, stored=stored
-        )
+    """`plan_for` and `job_of` in one."""
+    plan = plan_for(recipe_name, data, settings, data_root, runs, run, resume, storage)
+    return job_of(plan, data, data_root, prepared, tracking, storage, planned)
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.bundle import checksum, sync
+from seq2seq.bundle import sync
+from seq2seq.checksums import checksum
 from seq2seq.errors import CallError, DamagedError, StorageError
 
 MANIFEST = ".manifest.json"

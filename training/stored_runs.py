@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from seq2seq.checksums import parse_object
 from training.checkpoints import Checkpoints, Progress
 from training.copies import whole_states
 from training.reports import EpochReport, Outcome, RunOnStorage, Started, StepReport, TrainingJob
@@ -36,9 +37,9 @@ def _newer(storage: Storage, folder: Path, checkpoints: Checkpoints, now: Progre
     above = f"runs/{folder.name}/checkpoints"
     there = whole_states(storage, above)
     if there:
-        with suppress(ValueError, KeyError, TypeError):  # damaged: the workers pass it over
-            written = json.loads(storage.read(f"{above}/{there[-1]}/progress.json") or b"null")
-            refuse_another(folder, Progress.model_validate(written["progress"]), now)
+        with suppress(ValueError):  # damaged: the workers pass it over
+            written = parse_object(storage.read(f"{above}/{there[-1]}/progress.json") or b"")
+            refuse_another(folder, Progress.model_validate(written.get("progress")), now)
     state = checkpoints.newest_whole()
     if state is None or (there and state.name <= there[-1]):
         return None

@@ -28,6 +28,7 @@ from registry.curves import (
     PARENT,
     RECORD,
     TRAIN_LOSS,
+    TRAINING_SECONDS,
     Curves,
     RunRecord,
     in_order,
@@ -82,6 +83,7 @@ class Tracker:
         self.begun = False  # whether an earlier process has trained in this run
         self.machine: Any = None
         self.version: str | None = None
+        self.same_as: str | None = None  # an earlier version of that name with the same weights
         self.status = "KILLED"
         self.curves: Curves = {}
 
@@ -158,6 +160,7 @@ class Tracker:
                 "learning_rate": report.learning_rate,
                 "tokens_per_second": report.tokens_per_second,
                 "epoch": report.epoch,
+                "train/split_batches": report.split_batches,
             },
         )
 
@@ -166,7 +169,8 @@ class Tracker:
             TRAIN_LOSS: report.train_loss,
             DEV_PERPLEXITY: report.dev_perplexity,
             DEV_BLEU: report.dev_bleu.score,
-            EPOCH_SECONDS: report.seconds,
+            EPOCH_SECONDS: report.epoch_seconds,
+            TRAINING_SECONDS: report.seconds,
         }
         values |= {DEV_ROUGE: report.dev_rouge.score} if report.dev_rouge else {}
         self.sender.add(report.update, values)
@@ -181,7 +185,8 @@ class Tracker:
         assert self.job and outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
         scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
         job, bundle = self.job, outcome.bundle
-        self.tags |= tags_of(read_card(bundle))
+        card = read_card(bundle)
+        self.tags |= tags_of(card)
         fingerprints = Prepared.load(job.prepared).record.fingerprints
         lineage = {f"{split}_sha256": fingerprints[split] for split in ("train", "dev")}
         logged = None
@@ -191,6 +196,7 @@ class Tracker:
             logged = self.store.log_model(bundle, self.run_id, lineage)
             if self.register:
                 self.version = self.store.register(logged, self.register)
+                self.same_as = self.store.version_of_weights(self.register, card.weights_sha256, self.version)
             return logged
 
         try:

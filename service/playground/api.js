@@ -1,12 +1,17 @@
 // The service, as the page asks it. What goes wrong is a Failure with a sentence for the reader.
 
 export class Failure extends Error {
-  constructor(sentence, { retryAfter = 0, locked = false } = {}) {
+  constructor(sentence, { retryAfter = 0, locked = false, away = false, fields = [] } = {}) {
     super(sentence);
     this.retryAfter = retryAfter; // seconds; 0: do not try again by itself
     this.locked = locked; // it is for want of a good key
+    this.away = away; // nothing answers, or not yet
+    this.fields = fields; // those of the request that are at fault
   }
 }
+
+// What the page calls a request's fields.
+const CALLED = { q: "the text", text: "the text", source_text: "the source text", translation: "the machine translation", image: "the picture" };
 
 // The key that work is asked with. It stays in this tab, until that is closed.
 const KEY = "key";
@@ -19,16 +24,21 @@ async function ask(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure("The service cannot be reached.", { retryAfter: 5 });
+    throw new Failure("The service cannot be reached.", { retryAfter: 5, away: true });
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
-  const detail = answer?.detail ?? `the service answered with status ${response.status}`;
+  const fields = answer?.errors ?? [];
+  const detail = fields.length
+    ? fields.map(({ field, problem }) => `${CALLED[field.replace(/[[.].*/, "")] ?? field} ${problem}`).join("; ")
+    : (answer?.detail ?? `the service answered with status ${response.status}`);
   const sentence = `${detail[0].toUpperCase()}${detail.slice(1)}.`;
   const again = response.status === 429 || response.status === 503;
   throw new Failure(sentence, {
     retryAfter: again ? Number(response.headers.get("Retry-After")) || 5 : 0,
     locked: response.status === 401 || response.status === 403,
+    away: response.status === 503,
+    fields: fields.map(({ field }) => field),
   });
 }
 

@@ -6,6 +6,9 @@ export function element(tag, properties = {}, ...children) {
   return node;
 }
 
+// Whether a pointer can leave what it points at without letting go: a finger that is lifted has left nothing.
+export const hovers = (event) => event.pointerType === "mouse";
+
 export const byId = (id) => document.getElementById(id);
 
 // A group of buttons of which one is pressed, by `titles` of values; empty where there is no choice.

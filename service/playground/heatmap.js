@@ -1,7 +1,7 @@
 // A matrix of weights: a row for every target word, a column for every source word, darker where more was looked at.
 // With contextual gates a strip beside it: how much of what a target word took came from the words, not the annotations.
 
-import { element } from "./elements.js";
+import { element, hovers } from "./elements.js";
 
 export function drawHeatmap(table, explanation, matrix, readout) {
   const { source, target, gate } = explanation;
@@ -22,7 +22,7 @@ export function drawHeatmap(table, explanation, matrix, readout) {
   table.replaceChildren(element("thead", {}, element("tr", {}, element("td"), ...heads)), element("tbody", {}, ...rows));
   readout.textContent = "";
 
-  table.onpointerover = ({ target: cell }) => {
+  const point = ({ target: cell }) => {
     const t = rows.indexOf(cell.parentElement), s = cell.cellIndex - 1;
     const lit = t >= 0 && s >= 0;
     table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
@@ -31,7 +31,9 @@ export function drawHeatmap(table, explanation, matrix, readout) {
       : `${target[t].text} ← words  ${(1 - gate[t]).toFixed(2)}`;
     if (lit) for (const head of [heads[s], rows[t].firstChild]) head.classList.add("lit");
   };
-  table.onpointerleave = () => {
+  table.onpointerover = table.onclick = point;
+  table.onpointerleave = (event) => {
+    if (!hovers(event)) return; // what a finger pointed at stays until it points elsewhere
     table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
     readout.textContent = "";
   };

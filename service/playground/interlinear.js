@@ -1,7 +1,7 @@
 // The interlinear: source words over target words, joined by lines whose width and opacity carry the weight.
 // Long text wraps as systems, pairs of lines, broken where the fewest lines are cut.
 
-import { element } from "./elements.js";
+import { element, hovers } from "./elements.js";
 
 const LEAST = 0.08; // weights below it are not drawn
 const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
@@ -48,7 +48,7 @@ export class Interlinear {
     const names = partners.map(({ index: i, weight }) => `${this.explanation[side ? "source" : "target"][i].text} ${weight.toFixed(2)}`);
     node.setAttribute("aria-label", `${text}: ${names.join(", ") || "no weight on one word"}`);
     node.addEventListener("pointerenter", () => this.light(side, index));
-    node.addEventListener("pointerleave", () => this.light());
+    node.addEventListener("pointerleave", (event) => hovers(event) && this.light());
     node.addEventListener("pointerdown", () => node.focus({ preventScroll: true }));
     node.addEventListener("focus", () => this.focused(node, side, index));
     node.addEventListener("blur", () => this.light());

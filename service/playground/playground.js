@@ -9,6 +9,7 @@ import { Interlinear } from "./interlinear.js";
 import { Picture } from "./picture.js";
 import { SOURCES, Sources } from "./sources.js";
 
+const HINT = document.getElementById("hint").textContent;
 const ALTERNATIVES = 3;
 const QUIET = 200; // milliseconds before waiting shows at all
 const PATIENCE = 120; // seconds after which it is not tried again without being asked
@@ -176,6 +177,7 @@ function clear() {
   for (const id of ["copy", "link"]) byId(id).disabled = true;
   looks.hidden = true;
   hint.hidden = false;
+  hint.textContent = HINT;
   old(false);
 }
 
@@ -187,6 +189,17 @@ function note(reduced) {
 function old(is) {
   for (const answer of [translation, byId("other")]) answer.classList.toggle("old", is);
   looks.classList.toggle("old", is);
+}
+
+// What stands there is no answer to what is asked now: it is faded, and not to be copied.
+function outdated() {
+  old(Boolean(shown));
+  for (const id of ["time", "answered-by"]) byId(id).textContent = "";
+  for (const id of ["copy", "link"]) byId(id).disabled = true;
+}
+
+function status(is) {
+  byId("status").textContent = is === "ready" ? `ready · ${served.length} ${served.length === 1 ? "model" : "models"}` : `the service is ${is}`;
 }
 
 function schedule(delay = typing) {
@@ -209,13 +222,19 @@ async function ask() {
     if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
     if (model.value) request.model = model.value;
     const requests = [request, ...(beside.model ? [{ ...request, model: beside.model }] : [])];
-    const answers = await Promise.all(requests.map((one) => answered(one, signal)));
+    const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal)));
+    // A text that is too long to be explained is translated all the same.
+    const answers = await both({}).catch((error) => {
+      if (error.fields?.includes("explain")) return both({ explain: false });
+      throw error;
+    });
     if (signal.aborted) return; // a newer text is on its way
     show(...answers);
   } catch (error) {
     if (signal.aborted) return;
-    old(Boolean(shown));
+    outdated();
     if (!(error instanceof api.Failure)) throw error;
+    status(error.away ? "not answering" : "ready");
     if (error.locked) lock(error.message);
     else if (error.retryAfter && error.retryAfter <= PATIENCE) again(error, signal);
     else say(error.message);
@@ -259,6 +278,7 @@ function show(answer, other = null) {
   [shown, second] = [answer, other];
   key.ariaInvalid = "false";
   say("");
+  status("ready");
   old(false);
   const took = ({ milliseconds }) => `${Math.round(milliseconds)} ms`;
   const by = ({ model }) => `${model.name} · ${version(model)}`;
@@ -275,6 +295,12 @@ function show(answer, other = null) {
 function look() {
   scores();
   const { explanations } = looked();
+  if (!explanations) {
+    hint.hidden = false;
+    hint.textContent = "This text is too long to show what the model looked at. Translate a part of it to see that.";
+    looks.hidden = true;
+    return;
+  }
   const kinds = views(explanations[0]);
   if (!(matrix in kinds)) matrix = Object.keys(kinds)[0];
   segments(byId("matrices"), Object.fromEntries(Object.entries(kinds).map(([kind, { title }]) => [kind, title])), matrix, (kind) => {
@@ -387,7 +413,7 @@ async function begin() {
   restore();
   mark();
   fit();
-  byId("status").textContent = `ready · ${served.length} ${served.length === 1 ? "model" : "models"}`;
+  status("ready");
   if (TASKS[task].given() || keyless()) ask();
 }
 

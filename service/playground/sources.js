@@ -1,6 +1,6 @@
 // Where each word came from: how much each source weighed, and where in the picture the word looked.
 
-import { byId, element } from "./elements.js";
+import { byId, element, hovers } from "./elements.js";
 
 export const SOURCES = { source: "Source text", mt: "Machine translation", image: "Picture", sentinel: "Sentinel" };
 const title = (name) => SOURCES[name] ?? name;
@@ -46,7 +46,7 @@ export class Sources {
     });
     const node = element("button", { type: "button", ariaLabel: this.sentence(i) }, text, ...bars);
     node.onpointerenter = () => this.point(i);
-    node.onpointerleave = () => this.point(this.pinned);
+    node.onpointerleave = (event) => hovers(event) && this.point(this.pinned);
     node.onfocus = node.onclick = () => this.point((this.pinned = i));
     node.onkeydown = (event) => {
       const next = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: this.nodes.length - 1 }[event.key];

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from seq2seq.edits import diff
-from service.answering import Found, Item, answer
+from service.answering import Found, Item, admitted, answer
 from service.bodies import body, described
-from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Caller, Running, Service
 from service.problems import problems
 from service.requests import PostEditRequest, search_request
 from service.schemas import Operation, PostEditResponse
@@ -32,12 +32,12 @@ def router(settings: Settings) -> APIRouter:
         caller: Asking, service: Running, request: Annotated[PostEditRequest, Depends(body(kind))]
     ) -> Response:
         """Edit a machine translation, beside the text that it was made of or without it."""
-        return await caller.wait_for(edited(service, request))
+        return await caller.wait_for(edited(service, caller, request))
 
     return routes
 
 
-async def edited(service: Service, request: PostEditRequest) -> Response:
+async def edited(service: Service, caller: Caller, request: PostEditRequest) -> Response:
     """Choose the model by its task and the languages, and answer. Raises Problem."""
     model, *_ = service.models.fitting("post-edit", request.source, request.target, request.model)
     texts = {MT: request.translation}
@@ -56,4 +56,6 @@ async def edited(service: Service, request: PostEditRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, [Item(model, texts, {MT: "translation", SOURCE: "source_text"})], respond)
+    item = Item(model, texts, {MT: "translation", SOURCE: "source_text"})
+    async with admitted(service, caller, request) as reserved:
+        return await answer(service, reserved, request, [item], respond)

@@ -1,6 +1,5 @@
 """What can be translated, and which language a text is in, as LibreTranslate's clients ask for it."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -37,7 +36,8 @@ def router(settings: Settings) -> APIRouter:
         caller: Asking, service: Running, request: Annotated[DetectRequest, Depends(body(kind))]
     ) -> list[Detection]:
         """The languages served that a text may be in, the likeliest first."""
-        guesses = await caller.wait_for(asyncio.to_thread(service.detector.guesses, request.q))
+        preparation = service.engine.preparation
+        (guesses,) = await caller.wait_for(preparation.each(caller.name, service.detector.guesses, [request.q], len))
         return [Detection(confidence=round(100 * guess.probability, 1), language=guess.language) for guess in guesses]
 
     @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)

@@ -1,14 +1,16 @@
 """`POST /translate/multimodal`: a text and its picture, and what every word looked at in both."""
 
-import asyncio
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from service.answering import Found, Item, answer
+from service.admission import Reserved
+from service.answering import Found, Item, admitted, answer
 from service.bodies import body, described
-from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Caller, Running, Service
+from service.markup import read_html
 from service.models import Models, Served
 from service.problems import FieldProblem, Problem, problems
 from service.requests import MultimodalRequest, search_request
@@ -34,23 +36,35 @@ def router(settings: Settings) -> APIRouter:
         caller: Asking, service: Running, request: Annotated[MultimodalRequest, Depends(body(kind))]
     ) -> Response:
         """Translate a text that goes with a picture. Either may be absent, not both."""
-        return await caller.wait_for(translated(service, request))
+        return await caller.wait_for(translated(service, caller, request))
 
     return routes
 
 
-async def translated(service: Service, request: MultimodalRequest) -> Response:
+async def translated(service: Service, caller: Caller, request: MultimodalRequest) -> Response:
+    """Have the request admitted, and answer it. Raises Problem."""
+    async with admitted(service, caller, request) as reserved:
+        return await translated_in(service, reserved, request)
+
+
+async def translated_in(service: Service, reserved: Reserved, request: MultimodalRequest) -> Response:
     """Choose the model by languages and by whether there is a picture, decode that, and answer. Raises Problem."""
     if request.q is None and request.image is None:
         missing = [FieldProblem(field=name, problem="is missing") for name in ("q", "image")]
         raise Problem(400, "q and image are missing: one of them may be absent, not both", fields=missing)
+    text = request.q
+    if text is not None and request.html:
+        text = read_html(text, "q")
+        if not text.strip():
+            raise Problem.in_field("q", "must not be blank")
     source, detected = request.source, None
     if source == "auto":
         possible = service.models.sources("multimodal", request.target, request.model)
-        if request.q is None:
+        if text is None:
             source = min(possible)  # nothing is read in it
         else:
-            detected = await asyncio.to_thread(likeliest, service, request.q, possible)
+            look = partial(likeliest, service, possible)
+            (detected,) = await service.engine.preparation.each(reserved.caller, look, [text], len)
             source = detected.language
     fitting = service.models.fitting("multimodal", source, request.target, request.model)
     texts, images, fields = {}, {}, {}
@@ -60,8 +74,8 @@ async def translated(service: Service, request: MultimodalRequest) -> Response:
         model, name, size = reader(service.models, fitting)
         images[name] = await service.pictures.pixels(request.image, size, "image")
         fields[name] = "image"
-    if request.q is not None:
-        texts[model.source] = request.q
+    if text is not None:
+        texts[model.source] = text
         fields[model.source] = "q"
 
     def respond(found: Found) -> TranslateResponse:
@@ -74,7 +88,7 @@ async def translated(service: Service, request: MultimodalRequest) -> Response:
             explanations=found.explanations,
         )
 
-    return await answer(service, request, [Item(model, texts, fields, images)], respond)
+    return await answer(service, reserved, request, [Item(model, texts, fields, images)], respond)
 
 
 def reader(models: Models, fitting: list[Served]) -> tuple[Served, str, int]:

@@ -4,19 +4,31 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from registry.credentials import without_credentials
 from seq2seq.config import ImageGrid
+from service.catalogue import Standing
 from service.dependencies import Running
 from service.pictures import MEDIA
 from service.problems import Problem, problems
 from service.schemas import AcceptedImage, Accepts, EngineState, Health, ModelDescription, ModelScore, Readiness
+from service.scopes import Scope
 from service.settings import Settings
 
 routes = APIRouter(tags=["operations"])
 
 
-@routes.get("/models", response_model=list[ModelDescription], response_model_exclude_none=True)
-async def list_models(service: Running) -> list[ModelDescription]:
-    """The models served: versions, languages, what each accepts, and the scores on its card."""
+@routes.get(
+    "/models",
+    response_model=list[ModelDescription],
+    response_model_exclude_none=True,
+    responses=problems(401, 403, 429),
+)
+async def list_models(request: Request, service: Running) -> list[ModelDescription]:
+    """The models served: versions, languages, what each accepts, and the scores on its card.
+
+    Why one is not what its name means is said to a key with the scope `admin`, and in the service's log.
+    """
+    for_operators = service.gate.allows(request, Scope.ADMIN)
     descriptions = []
     for model in service.models.served:
         card, standing, explains = (
@@ -40,7 +52,7 @@ async def list_models(service: Running) -> list[ModelDescription]:
                 version=model.version,
                 aliases=list(model.aliases),
                 status=standing.status,
-                error=standing.error,
+                error=said(standing, for_operators),
                 newer=standing.newer,
                 engines=service.engine.searching(model),
                 task=model.task,
@@ -54,6 +66,16 @@ async def list_models(service: Running) -> list[ModelDescription]:
     return descriptions
 
 
+def said(standing: Standing, for_operators: bool) -> str | None:
+    """What is wrong with a model: its own words, which name hosts and paths, are for those who run the service."""
+    if standing.error is None or for_operators:
+        return standing.error and without_credentials(standing.error)
+    if standing.status == "unchecked":
+        return "The registry could not be asked. The service's log says why."
+    version = f"Version {standing.newer}" if standing.newer else "What its name means now"
+    return f"{version} cannot be served. The service's log says why."
+
+
 def accepted(grid: ImageGrid, settings: Settings) -> AcceptedImage:
     return AcceptedImage(
         grid=(grid.rows, grid.columns),
@@ -64,9 +86,11 @@ def accepted(grid: ImageGrid, settings: Settings) -> AcceptedImage:
     )
 
 
-@routes.get("/health/live", response_model=Health)
-async def live() -> Health:
-    """200 while the process answers at all."""
+@routes.get("/health/live", response_model=Health, responses=problems(503))
+async def live(service: Running) -> Health:
+    """200 while the process answers, and its search goes on or is started again; 503 where only a restart helps."""
+    if reason := service.engine.stuck:
+        raise Problem.away(reason)
     return Health()
 
 
@@ -86,7 +110,7 @@ async def ready(service: Running) -> Readiness:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(401, 403)},
 )
 async def metrics(request: Request, service: Running) -> Response:
-    """Counters and histograms in Prometheus's text format; by option only for those who have a key."""
+    """Counters and histograms in Prometheus's text format; by option only for a key with the scope `metrics`."""
     if service.settings.metrics_key:
-        service.gate.check(request)
+        service.gate.check(request, Scope.METRICS)
     return Response(service.metrics.page(), media_type=CONTENT_TYPE_LATEST)

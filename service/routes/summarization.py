@@ -1,16 +1,16 @@
 """`POST /summarize`: headlines, and what every word of them looked at."""
 
-import asyncio
-from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from seq2seq.sentences import leading
-from service.answering import Found, answer, items, own
+from service.admission import Reserved
+from service.answering import Found, admitted, answer, items, own
 from service.bodies import body, described
-from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Caller, Running, Service
 from service.models import Served
 from service.problems import problems
 from service.requests import SummarizeRequest, search_request
@@ -34,17 +34,30 @@ def router(settings: Settings) -> APIRouter:
         caller: Asking, service: Running, request: Annotated[SummarizeRequest, Depends(body(kind))]
     ) -> Response:
         """Summarize a text or a list of texts."""
-        return await streamed(caller, service, lambda stream: summarized(service, request, stream))
+        return await streamed(caller, service, lambda stream: summarized(service, caller, request, stream))
 
     return routes
 
 
-async def summarized(service: Service, request: SummarizeRequest, stream: Stream | None) -> Response:
+async def summarized(service: Service, caller: Caller, request: SummarizeRequest, stream: Stream | None) -> Response:
+    """Have the request admitted, and answer it. Raises Problem."""
+    async with admitted(service, caller, request) as reserved:
+        return await summarized_in(service, reserved, request, stream)
+
+
+async def summarized_in(
+    service: Service, reserved: Reserved, request: SummarizeRequest, stream: Stream | None
+) -> Response:
     """Choose the model by its task, and answer. Raises Problem."""
     model = service.models.summarizer(request.model)
-    texts, reductions = request.texts, None
+    texts = request.texts
+    reductions: list[Reduction | None] | None = None
     if request.long == "lead":
-        texts, reductions = await asyncio.to_thread(reduced, model, request.texts)
+        preparation = service.engine.preparation
+        read = await preparation.each(reserved.caller, partial(reduced, model), request.texts, len)
+        texts = [text for text, _ in read]
+        if any(reduction for _, reduction in read):
+            reductions = [reduction for _, reduction in read]
 
     def respond(found: Found) -> SummarizeResponse:
         return SummarizeResponse(
@@ -56,19 +69,15 @@ async def summarized(service: Service, request: SummarizeRequest, stream: Stream
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, [model] * len(texts), texts), respond, stream)
+    return await answer(service, reserved, request, items(request, [model] * len(texts), texts), respond, stream)
 
 
-def reduced(model: Served, texts: Sequence[str]) -> tuple[list[str], list[Reduction | None] | None]:
-    """The texts as far as a model reads them, and what was done to each; None where every one is whole.
+def reduced(model: Served, text: str) -> tuple[str, Reduction | None]:
+    """A text as far as a model reads it, and what was done to it; None where it is whole.
 
     One whose first sentence is too long already stays as it is, and is refused with the limit.
     """
-    read = list(texts)
-    reductions: list[Reduction | None] = [None] * len(texts)
-    for i, text in enumerate(texts):
-        found = leading(text, model.bundle.card.languages.get(model.source), model.reads)
-        if found.sentences and not found.whole:
-            read[i] = found.text
-            reductions[i] = Reduction(sentences=found.sentences, of=found.of, characters=found.characters)
-    return read, reductions if any(reductions) else None
+    found = leading(text, model.bundle.card.languages.get(model.source), model.reads)
+    if not found.sentences or found.whole:
+        return text, None
+    return found.text, Reduction(sentences=found.sentences, of=found.of, characters=found.characters)

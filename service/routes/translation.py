@@ -1,14 +1,16 @@
 """`POST /translate`: LibreTranslate's contract, and what every word looked at."""
 
-import asyncio
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from service.answering import Found, answer, items, own
+from service.admission import Reserved
+from service.answering import Found, admitted, answer, items, own
 from service.bodies import body, described
-from service.dependencies import TIMEOUT_PARAMETER, Asking, Running, Service
+from service.dependencies import TIMEOUT_PARAMETER, Asking, Caller, Running, Service
+from service.markup import texts_of
 from service.problems import problems
 from service.requests import TranslateRequest, search_request
 from service.schemas import Detection, TranslateResponse
@@ -31,15 +33,24 @@ def router(settings: Settings) -> APIRouter:
         caller: Asking, service: Running, request: Annotated[TranslateRequest, Depends(body(kind))]
     ) -> Response:
         """Translate a text or a list of texts."""
-        return await streamed(caller, service, lambda stream: translated(service, request, stream))
+        return await streamed(caller, service, lambda stream: translated(service, caller, request, stream))
 
     return routes
 
 
-async def translated(service: Service, request: TranslateRequest, stream: Stream | None) -> Response:
+async def translated(service: Service, caller: Caller, request: TranslateRequest, stream: Stream | None) -> Response:
+    """Have the request admitted, and answer it. Raises Problem."""
+    async with admitted(service, caller, request) as reserved:
+        return await translated_in(service, reserved, request, stream)
+
+
+async def translated_in(
+    service: Service, reserved: Reserved, request: TranslateRequest, stream: Stream | None
+) -> Response:
     """Choose the models by languages, and answer. Raises Problem."""
-    detected = await asyncio.to_thread(detect_sources, service, request) if request.source == "auto" else None
-    sources = [guess.language for guess in detected] if detected else [request.source] * len(request.texts)
+    texts = texts_of(request)
+    detected = await detect_sources(service, reserved, request, texts) if request.source == "auto" else None
+    sources = [guess.language for guess in detected] if detected else [request.source] * len(texts)
     models = [service.models.fitting("translation", source, request.target, request.model)[0] for source in sources]
 
     def respond(found: Found) -> TranslateResponse:
@@ -53,19 +64,23 @@ async def translated(service: Service, request: TranslateRequest, stream: Stream
             explanations=found.explanations,
         )
 
-    return await answer(service, request, items(request, models, request.texts), respond, stream)
+    return await answer(service, reserved, request, items(request, models, texts), respond, stream)
 
 
-def detect_sources(service: Service, request: TranslateRequest) -> list[Detection]:
+async def detect_sources(
+    service: Service, reserved: Reserved, request: TranslateRequest, texts: list[str]
+) -> list[Detection]:
     """The language of every text: the likeliest of those that can be translated as asked."""
     possible = service.models.sources("translation", request.target, request.model)
-    return [likeliest(service, text, possible) for text in request.texts]
+    preparation = service.engine.preparation
+    return await preparation.each(reserved.caller, partial(likeliest, service, possible), texts, len)
 
 
-def likeliest(service: Service, text: str, possible: set[str]) -> Detection:
+def likeliest(service: Service, possible: set[str], text: str) -> Detection:
     """The likeliest language of a text among the possible ones.
 
-    Its confidence is among all languages served: low where the text seems to be in one that cannot be translated.
+    Its confidence is the detector's own: low where the text seems to be in one that cannot be translated, or is not
+    served.
     """
     best = next(guess for guess in service.detector.guesses(text) if guess.language in possible)
     return Detection(confidence=round(100 * best.probability, 1), language=best.language)

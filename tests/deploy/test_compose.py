@@ -1,5 +1,6 @@
 """docker-compose.yml: by its schema, by linters, and as `deploy.local` reads it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,22 @@ def passes(*words: str | Path) -> None:
 
 def test_the_files_are_what_the_compose_specification_says():
     passes(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", *FILES)
+
+
+def test_gpus_are_assigned_and_the_processors_limits_are_lifted():
+    file = yaml.safe_load((ROOT / "docker-compose.gpu.yml").read_text())["services"]
+    base = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    assigned = []
+    for name in ("service", "ray-worker"):
+        merged = base[name]["deploy"]["resources"]["limits"] | file[name]["deploy"]["resources"]["limits"]
+        assert merged["cpus"] == "0", "no limit: a process with a GPU is not held to one core"
+        assert int(re.search(r":-(\d+)G\}$", merged["memory"])[1]) >= 16, "CUDA's libraries alone take gigabytes"
+        assert "reservations" not in file[name]["deploy"]["resources"], "no device beside those that are assigned"
+        assert file[name]["runtime"] == "nvidia"
+        assigned.append(re.fullmatch(r"\$\{(\w+):\?.*\}", file[name]["environment"]["NVIDIA_VISIBLE_DEVICES"])[1])
+    assert assigned == ["SERVICE_GPUS", "WORKER_GPUS"], "each its own, and nobody has any unasked"
+    page = (ROOT / "docs" / "deploy-compose.md").read_text(encoding="utf-8")
+    assert all(f"`{name}" in page or f"export {name}" in page for name in assigned)
 
 
 def test_the_security_linter_finds_nothing_high():

@@ -46,11 +46,20 @@ def test_requirements_are_those_of_pyproject():
         command = [sys.executable, ROOT / "docker" / "requirements.py", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
 
-    serve, train, tracking = printed("serve"), printed("train", "serve"), printed("--only", "tracking")
+    serve, train, tracking = (
+        printed("serve", "postgres"),
+        printed("train", "serve", "postgres"),
+        printed("--only", "tracking"),
+    )
     assert any(line.startswith("torch") for line in serve) and any(line.startswith("fastapi") for line in serve)
+    assert not any(re.match(r"mlflow(\W|$)", line.replace("mlflow-skinny", "")) for line in serve), (
+        "all of it is 0.5 GB"
+    )
     assert not any(line.startswith("ray") for line in serve) and any(line.startswith("ray[") for line in train)
-    assert set(serve) < set(train)
-    assert [re.match(r"[\w-]+", line)[0] for line in tracking] == ["mlflow", "psycopg"]
+    assert set(serve) < set(train) and any(line.startswith("psycopg") for line in serve)
+    for words, stage_name in (("serve postgres", "serve-packages"), ("train serve postgres", "train-packages")):
+        assert f"RUN python requirements.py {words} > requirements.txt" in stage(stage_name)
+    assert [re.match(r"[\w-]+", line)[0] for line in tracking] == ["mlflow", "psycopg", "boto3"]
 
 
 def test_the_context_has_a_wheels_parts_and_nothing_else():
@@ -70,7 +79,7 @@ def test_secrets_are_made_once_and_only_their_folders_owner_gets_at_them(tmp_pat
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o444}
     random = [text for name, text in first.items() if name != "mlflow_credentials"]
-    assert len(set(random)) == len(random) == 5 and all(re.fullmatch(r"[0-9a-f]{64}", text) for text in random)
+    assert len(set(random)) == len(random) == 6 and all(re.fullmatch(r"[0-9a-f]{64}", text) for text in random)
     assert f"mlflow_tracking_password = {first['mlflow_password']}\n" in first["mlflow_credentials"]
 
     subprocess.run(make, check=True)

@@ -1,5 +1,7 @@
 """deploy/kubernetes: by Kubernetes' own schemas, the pods inside of KubeRay's kinds too."""
 
+import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -9,21 +11,31 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import sqlalchemy
 import yaml
+from promql_parser import parse as parse_promql
 from typer.main import get_command
 
 from interlinear.cli import app
-from service.settings import Settings
+from seq2seq.errors import KeyFileError
+from service.key_store import KeyStore
+from service.keys import KeyRing
+from service.metrics import Metrics
+from service.pictures import BASE64_LONGER
+from service.settings import MIB, Settings
+from tests.registry.servers import postgres
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUBERNETES = "1.33"
 MOUNTED = "/srv/interlinear"  # the volume that all of the cluster's pods see
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 BESIDE = {"submit.yaml", "train.yaml", "ray-service.yaml"}  # applied when somebody says so
+COMPONENTS = sorted(path.parent.name for path in FOLDER.glob("*/kustomization.yaml"))
+VALUES = "queue-scaling/prometheus-adapter.yaml"  # of a Helm chart
 DOCUMENTS = [
-    (path.name, document)
-    for path in sorted(FOLDER.glob("*.yaml"))
-    if path.name != "kustomization.yaml"
+    (str(path.relative_to(FOLDER)), document)
+    for path in sorted(FOLDER.rglob("*.yaml"))
+    if path.name != "kustomization.yaml" and str(path.relative_to(FOLDER)) != VALUES
     for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
 ]
 # No package carries KubeRay's schemas: these are the fields of its API (ray.io/v1, KubeRay 1.6) that we use.
@@ -116,27 +128,278 @@ def test_the_service_is_given_longer_to_end_than_it_takes():
 
 def test_the_kustomization_has_every_file_but_those_that_are_applied_alone():
     files = {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
-    assert set(KUSTOMIZATION["resources"]) == (files - BESIDE) | {"../mlflow"}
+    assert set(KUSTOMIZATION["resources"]) == (files - BESIDE) | {"../mlflow", "../postgres"}
+
+
+def built(folder: Path) -> list[dict[str, Any]]:
+    """What `kubectl apply -k` would apply."""
+    if not shutil.which("kubectl"):
+        pytest.skip("kubectl is not here: apt-get install kubernetes-client")
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def called(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [one for one in documents if one["kind"] == kind and one["metadata"]["name"] == name]
+    return found
+
+
+def container(documents: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """The container of a Deployment; its environment by name."""
+    (found,) = called(documents, "Deployment", name)["spec"]["template"]["spec"]["containers"]
+    return found | {"env": {one["name"]: one.get("value") for one in found["env"]}}
+
+
+@pytest.fixture
+def with_component(tmp_path):
+    """What is applied with one component more, as a line in kustomization.yaml asks for it."""
+
+    def build(name: str) -> list[dict[str, Any]]:
+        shutil.copytree(FOLDER.parent, tmp_path / "deploy", dirs_exist_ok=True)
+        file = tmp_path / "deploy" / "kubernetes" / "kustomization.yaml"
+        file.write_text(file.read_text().replace("# components: [" + ", ".join(ORDER) + "]", f"components: [{name}]"))
+        assert f"\ncomponents: [{name}]" in file.read_text()
+        return built(file.parent)
+
+    return build
+
+
+ORDER = ["ingress", "gpu", "queue-scaling", "bucket"]
 
 
 def test_kubectl_builds_it():
-    if not shutil.which("kubectl"):
-        pytest.skip("kubectl is not here: apt-get install kubernetes-client")
-    done = subprocess.run(["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    built = list(yaml.safe_load_all(done.stdout))
-    (auth,) = [document for document in built if document["kind"] == "ConfigMap"]
-    (mlflow,) = [one for one in built if one["kind"] == "Deployment" and one["metadata"]["name"] == "mlflow"]
+    documents = built(FOLDER)
+    mlflow = called(documents, "Deployment", "mlflow")
     volumes = {volume["name"]: volume for volume in mlflow["spec"]["template"]["spec"]["volumes"]}
-    assert volumes["auth"]["configMap"]["name"] == auth["metadata"]["name"] != "mlflow-auth"
-    assert "image: interlinear-train\n" not in done.stdout, "KubeRay's pods get their tag too"
+    names = {one["metadata"]["name"] for one in documents if one["kind"] == "ConfigMap"}
+    assert volumes["auth"]["configMap"]["name"] in names and "mlflow-auth" not in names
+    postgres = called(documents, "StatefulSet", "postgres")["spec"]["template"]["spec"]
+    assert {volume["name"]: volume for volume in postgres["volumes"]}["first-start"]["configMap"]["name"] in names
+    assert "image: interlinear-train\n" not in yaml.safe_dump(documents), "KubeRay's pods get their tag too"
+
+
+def test_the_components_are_those_that_are_named():
+    assert sorted(ORDER) == COMPONENTS
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_kubectl_builds_it_with_a_component(name, with_component):
+    for document in with_component(name):
+        if document["kind"] not in RAY_FIELDS:
+            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_gpus_are_asked_for_and_used(with_component):
+    documents = with_component("gpu")
+    service = container(documents, "service")
+    assert service["resources"]["limits"]["nvidia.com/gpu"] == service["resources"]["requests"]["nvidia.com/gpu"] == 1
+    assert Settings(device=service["env"]["INTERLINEAR_SERVE_DEVICE"]).devices == ("cuda",)
+    strategy = called(documents, "Deployment", "service")["spec"]["strategy"]["rollingUpdate"]
+    assert strategy["maxSurge"] == 0, "no GPU is there for one pod more"
+    tested = container(built(FOLDER), "service")
+    assert service["env"].items() > tested["env"].items(), "a component adds"
+
+
+def test_callers_behind_the_ingress_are_told_apart(with_component, monkeypatch):
+    documents = with_component("ingress")
+    for name, value in container(documents, "service")["env"].items():
+        monkeypatch.setenv(name, value or "")
+    settings = Settings()
+    assert settings.trusted_proxies and settings.metrics_key
+    ingress = called(documents, "Ingress", "interlinear")
+    (rule,), (tls,) = ingress["spec"]["rules"], ingress["spec"]["tls"]
+    assert tls["hosts"] == [rule["host"]] and tls["secretName"]
+    (path,) = rule["http"]["paths"]
+    service = called(documents, "Service", path["backend"]["service"]["name"])
+    assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
+    said = ingress["metadata"]["annotations"]
+    longest = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
+    size = said["nginx.ingress.kubernetes.io/proxy-body-size"]
+    assert size.endswith("m") and int(size[:-1]) * MIB >= longest
+    assert int(said["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > settings.seconds
+
+
+def test_pods_are_added_by_their_queues(with_component):
+    scaler = called(with_component("queue-scaling"), "HorizontalPodAutoscaler", "service")["spec"]
+    (by_queue,) = [one["pods"] for one in scaler["metrics"] if one["type"] == "Pods"]
+    metric = by_queue["metric"]["name"]
+    assert metric in {one.name for one in Metrics().registry.collect()}
+    (rule,) = yaml.safe_load((FOLDER / VALUES).read_text())["rules"]["custom"]
+    assert re.fullmatch(rule["name"]["matches"], metric) and "as" not in rule["name"]
+    parse_promql(rule["seriesQuery"])
+    query = rule["metricsQuery"].replace("<<.Series>>", metric).replace("<<.GroupBy>>", "pod")
+    parse_promql(query.replace("<<.LabelMatchers>>", 'namespace="interlinear",pod=~"service-1|service-2"'))
+    assert 1 <= int(by_queue["target"]["averageValue"]) <= Settings().slots
+
+
+def test_artifacts_in_a_bucket_can_be_reached(with_component):
+    documents = with_component("bucket")
+    mlflow = container(documents, "mlflow")
+    assert mlflow["env"]["ARTIFACTS"].startswith("s3://") and '"$ARTIFACTS"' in mlflow["command"][-1]
+    assert mlflow["envFrom"] == [{"secretRef": {"name": "interlinear-bucket"}}]
+    policies = [one for one in documents if one["kind"] == "NetworkPolicy"]
+    assert reaches(policies, "mlflow", WORLD, 443) and not reaches(POLICIES, "mlflow", WORLD, 443)
+
+
+# Who may reach whom.
+
+POLICIES = [document for file, document in DOCUMENTS if document["kind"] == "NetworkPolicy" and "/" not in file]
+WORLD = "the world"
+MAY_ASK = {"interlinear.example.org/may-ask": "true"}
+HEAD = {"ray.io/node-type": "head"}  # as KubeRay labels it
+# Pods of others: the labels of their namespace, and their own, as KubeRay 1.6 writes them.
+OTHERS = {
+    "kuberay by Helm": ({}, {
+        "app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": "kuberay-operator",
+        "app.kubernetes.io/component": "kuberay-operator",
+    }),
+    "kuberay by its manifests": ({}, {
+        "app.kubernetes.io/name": "kuberay", "app.kubernetes.io/component": "kuberay-operator",
+    }),
+    "ingress controller": (MAY_ASK, {"app.kubernetes.io/name": "ingress-nginx"}),
+    "a stranger": ({}, {"app.kubernetes.io/name": "service"}),
+    "name server": ({"kubernetes.io/metadata.name": "kube-system"}, {"k8s-app": "kube-dns"}),
+}  # fmt: skip
+
+
+def chosen(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a label selector of Kubernetes chooses these labels."""
+    for one in selector.get("matchExpressions", []):
+        assert one["operator"] == "In"
+        if labels.get(one["key"]) not in one["values"]:
+            return False
+    return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+
+
+def labels_of(who: str) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """A pod's namespace's labels (None: it is ours) and its own."""
+    if who in OTHERS:
+        return OTHERS[who]
+    name, _, head = who.partition(" ")
+    return None, {"app.kubernetes.io/name": name} | (HEAD if head else {})
+
+
+def is_peer(peer: dict[str, Any], who: str) -> bool:
+    namespace, labels = labels_of(who)
+    ours = {"kubernetes.io/metadata.name": "interlinear"}
+    if "namespaceSelector" in peer:
+        if not chosen(peer["namespaceSelector"], ours if namespace is None else namespace):
+            return False
+    elif namespace is not None:
+        return False
+    return chosen(peer.get("podSelector", {}), labels)
+
+
+def reaches(policies: list[dict[str, Any]], source: str, target: str, port: int) -> bool:
+    """Whether TCP gets through, out of the one and into the other, as the NetworkPolicy API defines it."""
+
+    def allows(pod: str, direction: str, other: str) -> bool:
+        namespace, labels = labels_of(pod)
+        if pod == WORLD or namespace is not None:
+            return True  # not ours to say
+        specs = [policy["spec"] for policy in policies]
+        mine = [one for one in specs if direction in one["policyTypes"] and chosen(one["podSelector"], labels)]
+        side = {"Ingress": "from", "Egress": "to"}[direction]
+        for rule in [rule for one in mine for rule in one.get(direction.lower(), [])]:
+            ports = [one["port"] for one in rule.get("ports", []) if one["protocol"] == "TCP"]
+            if "ports" in rule and port not in ports:
+                continue
+            if side not in rule or (other != WORLD and any(is_peer(peer, other) for peer in rule[side])):
+                return True
+        return not mine
+
+    return allows(source, "Egress", target) and allows(target, "Ingress", source)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "port"),
+    [
+        ("mlflow", "postgres", 5432), ("service", "postgres", 5432), ("ray-serve", "postgres", 5432),
+        ("service", "mlflow", 5000), ("ray", "mlflow", 5000), ("ray-serve", "mlflow", 5000),
+        ("ray", "ray", 6379), ("ray-serve", "ray-serve head", 6379), ("ray-submitter", "ray", 8265),
+        ("kuberay by Helm", "ray", 8265), ("kuberay by its manifests", "ray", 8265),
+        ("kuberay by Helm", "ray-serve head", 8265), ("kuberay by Helm", "ray-serve head", 8000),
+        ("kuberay by its manifests", "ray-serve head", 8000),
+        ("ingress controller", "service", 8000), ("ingress controller", "ray-serve", 8000),
+        ("ingress controller", "ray", 8080), ("ray", WORLD, 443), ("ray-serve head", WORLD, 443),
+        ("service", "name server", 53), ("ray-serve", "name server", 53),
+    ],
+)  # fmt: skip
+def test_who_has_to_reach_whom_does(source, target, port):
+    assert reaches(POLICIES, source, target, port)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "port"),
+    [
+        ("a stranger", "service", 8000), ("a stranger", "postgres", 5432), ("a stranger", "mlflow", 5000),
+        ("a stranger", "ray", 8265), ("ingress controller", "postgres", 5432), ("ingress controller", "mlflow", 5000),
+        ("ingress controller", "ray", 8265), ("ingress controller", "ray-serve", 8265), ("ray", "postgres", 5432),
+        ("ray-submitter", "postgres", 5432), ("service", "ray", 8265), ("ray-serve", "ray", 8265),
+        ("ray", "ray-serve", 8265), ("kuberay by Helm", "postgres", 5432), ("kuberay by Helm", "mlflow", 5000),
+        ("service", WORLD, 443), ("ray-serve", WORLD, 443), ("mlflow", WORLD, 443), ("postgres", WORLD, 443),
+        ("service", "postgres", 22), ("mlflow", "service", 8000),
+    ],
+)  # fmt: skip
+def test_nobody_else_does(source, target, port):
+    assert not reaches(POLICIES, source, target, port)
 
 
 def test_policies_let_in_by_labels_that_pods_have():
+    """Both sides of every rule: whom a policy is for, and whom it names as `from` and `to`."""
     labels = {template["metadata"]["labels"]["app.kubernetes.io/name"] for template in PODS.values()}
-    policies = [document for _, document in DOCUMENTS if document["kind"] == "NetworkPolicy"]
-    chosen = {policy["spec"]["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/name") for policy in policies}
-    assert chosen == {*labels, None}, "every pod has a policy, beside the one that shuts all"
+    everybody = {*labels, *(f"{name} head" for name in labels), *OTHERS}
+    for policy in POLICIES:
+        spec = policy["spec"]
+        assert any(chosen(spec["podSelector"], labels_of(who)[1]) for who in everybody - OTHERS.keys())
+        rules = [(rule, side) for kind, side in (("ingress", "from"), ("egress", "to")) for rule in spec.get(kind, [])]
+        for peer in [peer for rule, side in rules for peer in rule.get(side, [])]:
+            assert any(is_peer(peer, who) for who in everybody), (policy["metadata"]["name"], peer)
+    for name in labels:
+        mine = [one for one in POLICIES if chosen(one["spec"]["podSelector"], {"app.kubernetes.io/name": name})]
+        assert len(mine) > 1, "every pod has a policy, beside the one that shuts all"
+
+
+def test_services_that_share_keys_have_the_way_to_them():
+    ray = yaml.safe_load(next(d for _, d in DOCUMENTS if d["kind"] == "RayService")["spec"]["serveConfigV2"])
+    settings = ray["applications"][0]["args"]["settings"]
+    assert settings["require_key"] is True
+    for name in ("service.yaml Deployment", "ray-service.yaml RayService cpu"):
+        (service,) = PODS[name]["spec"]["containers"]
+        given = {one["name"]: one for one in service["env"]}
+        assert given["PGPASSWORD"]["valueFrom"]["secretKeyRef"] == {"name": "interlinear", "key": "keys_password"}
+        assert given["INTERLINEAR_SERVE_KEYS"]["value"] == settings["keys"]
+    (postgres,) = PODS["postgres.yaml StatefulSet"]["spec"]["containers"]
+    given = {one["name"]: one["value"] for one in postgres["env"]}
+    mounted = {one["name"]: one["mountPath"] for one in postgres["volumeMounts"]}
+    assert given["KEYS_PASSWORD_FILE"] == mounted["secrets"] + "/keys_password"
+    assert mounted["first-start"] == "/docker-entrypoint-initdb.d"
+
+
+def test_the_first_start_of_postgresql_makes_the_keys_database(tmp_path):
+    """The script of the image's first start, against a real server; the keys' user gets at the keys alone."""
+    if not shutil.which("psql"):
+        pytest.skip("psql is not here: apt-get install postgresql-client")
+    (tmp_path / "keys_password").write_text("it's random\n")
+    with postgres("mlflow", "s3cret") as address:
+        url = sqlalchemy.make_url(address)
+        engine = sqlalchemy.create_engine(address, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql("CREATE DATABASE mlflow")
+        environment = {
+            "PATH": os.environ["PATH"], "PGHOST": url.host, "PGPORT": str(url.port), "PGPASSWORD": "s3cret",
+            "POSTGRES_USER": "mlflow", "POSTGRES_DB": "mlflow", "KEYS_PASSWORD_FILE": str(tmp_path / "keys_password"),
+        }  # fmt: skip
+        script = FOLDER.parent / "postgres" / "keys.sh"
+        subprocess.run(["bash", "-eo", "pipefail", "-c", f". {script}"], env=environment, check=True)
+        mine = url.set(username="interlinear", password="it's random", database="interlinear")
+        store = KeyStore(mine.render_as_string(hide_password=False))
+        key = store.add("app")
+        assert KeyRing(store).find(key)
+        store.close()
+        with pytest.raises(KeyFileError, match="permission denied for database"):
+            KeyStore(mine.set(database="mlflow").render_as_string(hide_password=False)).list_keys()
 
 
 def test_trainings_are_asked_for_in_words_that_the_command_has():
@@ -163,6 +426,7 @@ def test_trainings_are_asked_for_in_words_that_the_command_has():
 def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():
     (document,) = [document for file, document in DOCUMENTS if document["kind"] == "RayService"]
     (application,) = yaml.safe_load(document["spec"]["serveConfigV2"])["applications"]
+    assert application["args"]["retry_seconds"] >= 3600, "a registry that comes late, or a first model, is waited for"
     settings = Settings(**application["args"]["settings"])
     assert settings.models and settings.tracking == "http://mlflow:5000"
     on_ray = pytest.importorskip("service.on_ray", reason="the service on Ray is not in this checkout")

@@ -60,12 +60,12 @@ def test_json_has_words_with_their_places_and_a_weight_for_every_link(toy, paral
 
 
 def test_a_file_that_is_not_utf8_is_to_be_converted(toy, texts, tmp_path, capsys):
-    for encoding in ("latin-1", "utf-16"):
+    for encoding, named in (("latin-1", "LATIN1"), ("utf-16", "UTF-16")):
         (tmp_path / "odd").write_bytes("ein Café\n".encode(encoding))
         assert cli.run(["align", str(toy), "--source", str(tmp_path / "odd"), *texts[2:]]) == 1
         said = capsys.readouterr().err
         assert f"{tmp_path / 'odd'}, line 1: is not valid UTF-8" in said
-        assert said.endswith(" Convert the file to UTF-8.\n")
+        assert said.endswith(f" Convert it: `iconv -f {named} -t UTF-8 < {tmp_path / 'odd'} > NEW`.\n")
 
 
 def test_a_line_with_a_problem_says_so_in_json(toy, tmp_path, capsys):
@@ -95,7 +95,8 @@ def test_two_directions_become_one(how: Symmetrization, toy, back_toy, parallel,
     parallel[1].write_text("a dog\n")
     card = json.loads((back_toy / "model.json").read_text())
     short = shutil.copytree(back_toy, tmp_path / "short")
-    (short / "model.json").write_text(json.dumps(card | {"limits": {"source_length": 1, "target_length": 9}}))
+    edited = card | {"limits": {"source_length": 1, "target_length": 9}}
+    (short / "model.json").write_text(json.dumps(edited | {"content_sha256": ""}))
     assert cli.run(["align", str(toy), *texts, "--reverse", str(short), "--symmetrize", how]) == 1
     assert "line 1: read by the reverse model, the source has 2 tokens" in capsys.readouterr().err
 

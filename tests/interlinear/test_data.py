@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from interlinear import cli
-from training.dataset import known_datasets
+from training.dataset import known_datasets, open_dataset, read_rows
 
 
 @pytest.fixture
@@ -28,6 +28,51 @@ def mine(tmp_path: Path) -> Path:
     facts = {"task": "translation", "about": "Two lines", "licence": "none", "languages": languages, "splits": splits}
     described.write_text(yaml.safe_dump(facts), encoding="utf-8")
     return described
+
+
+def cut(folder: Path, pairs: list[tuple[str, str]], *options: str) -> int:
+    for name, lines in (("all.de", [de for de, _ in pairs]), ("all.en", [en for _, en in pairs])):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    arguments = ["data", "split", str(folder / "all.de"), str(folder / "all.en"), "--output", str(folder / "mine")]
+    return cli.run([*arguments, *options])
+
+
+def test_split_puts_aside_what_is_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pairs = (
+        [(f"Satz {i}", f"sentence {i}") for i in range(280)] + [("Hallo.", "Hello.")] * 18 + [("", "empty"), ("x", "")]
+    )
+    assert cut(tmp_path, pairs) == 0
+    described = Path(capsys.readouterr().out.strip())
+    assert described == tmp_path / "mine" / "mine.yaml"
+    dataset = open_dataset(str(described))
+    assert (dataset.task, dataset.languages) == ("translation", {"source": "de", "target": "en"})
+    rows = {split: [row.texts for row in read_rows(dataset, split, ("source", "target"))] for split in dataset.splits}
+    assert {split: len(found) for split, found in rows.items()} == {"train": 270, "dev": 15, "test": 15}
+    assert sorted(pair for found in rows.values() for pair in found) == sorted(pairs)  # nothing is lost
+    aside = [*rows["dev"], *rows["test"]]
+    assert len(set(aside)) == 30 and not set(aside) & set(rows["train"])
+    assert all(one and other and one != "Hallo." for one, other in aside)
+    assert [pair for pair in pairs if pair in rows["train"]] == rows["train"]  # in the order of the texts
+    assert cli.run(["data", "describe", str(described)]) == 0 and "dev: 15 lines" in capsys.readouterr().out
+
+
+def test_split_says_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pairs = [(f"Satz {i}", f"sentence {i}") for i in range(20)]
+    for options, said in (
+        (["--dev", "15", "--test", "5"], "15 lines of dev and 5 of test are asked for, and 20 pairs occur once"),
+        (["--dev", "half"], "--dev half: is neither a number of lines nor a share. Write 1000, or 5%."),
+        (["--test", "-3"], "is neither a number of lines nor a share"),
+        (["--test", "100%"], "is neither a number of lines nor a share"),
+    ):
+        assert cut(tmp_path, pairs, *options) in (1, 2)
+        assert said in capsys.readouterr().err
+        assert not (tmp_path / "mine").exists() and not (tmp_path / ".mine.draft").exists()
+    assert cut(tmp_path, pairs, "--dev", "3", "--test", "0") == 0
+    assert "train 17 lines, dev 3 lines" in capsys.readouterr().err
+    assert cut(tmp_path, pairs) == 2 and "mine: is there already" in capsys.readouterr().err
+    (tmp_path / "all.en").write_text("one\n")
+    arguments = ["data", "split", str(tmp_path / "all.de"), str(tmp_path / "all.en"), "--output", str(tmp_path / "new")]
+    assert cli.run(arguments) == 1 and "have 20 and 1 lines" in capsys.readouterr().err
 
 
 def test_list_says_what_is_known_and_what_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

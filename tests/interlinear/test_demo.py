@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.demo import Road, code_hash, crossings, most_reordered
+from interlinear.demo import DemoSentence, Road, code_hash, crossings, hardest_right
 from seq2seq.errors import ServiceError
 
 
@@ -20,14 +20,17 @@ def test_crossings_are_pairs_of_links_that_cross():
     assert crossings("") == 0
 
 
-def test_the_sentence_that_is_shown_is_short_and_reordered():
+def test_the_sentence_that_is_shown_is_right_short_and_reordered():
     rows = [
-        ("a b c", "0-0 1-1 2-2"),
-        ("d e f", "0-2 1-1 2-0"),
-        ("g h i", "0-1 1-0 2-2"),
-        ("j " * 12, "0-3 1-2 2-1 3-0"),
+        DemoSentence("a b c", "A B C", "0-0 1-1 2-2"),
+        DemoSentence("d e f", "F E D", "0-2 1-1 2-0"),
+        DemoSentence("g h i", "H G I", "0-1 1-0 2-2"),
+        DemoSentence("j " * 12, "J", "0-3 1-2 2-1 3-0"),
     ]
-    assert most_reordered(rows) == "d e f"
+    right = ["A B C", "F E D", "H G I", "J"]
+    assert hardest_right(rows, right) == "d e f"
+    assert hardest_right(rows, ["A B C", "E E F", "H G I", "J"]) == "g h i"  # the hardest is wrong
+    assert hardest_right(rows, ["", "F E E", "", "J"]) == "d e f"  # none is right
 
 
 def test_the_code_has_one_hash():

@@ -136,7 +136,9 @@ def test_a_file_with_outputs_is_scored_as_its_model_is(toy, tmp_path, parallel, 
     kept.write_bytes("ein Café\n".encode("latin-1") * 10)
     assert cli.run(["evaluate", str(kept), *data]) == 1
     said = capsys.readouterr().err
-    assert f"{kept}, line 1: is not valid UTF-8" in said and said.endswith(" Convert the file to UTF-8.\n")
+    assert f"{kept}, line 1: is not valid UTF-8" in said and said.endswith(
+        f"`iconv -f LATIN1 -t UTF-8 < {kept} > NEW`.\n"
+    )
 
 
 def test_empty_outputs_are_scored_and_said(tmp_path, parallel, capsys):

@@ -77,6 +77,7 @@ def test_evaluate_says_what_is_missing(toy, dataset, parallel, tmp_path, capsys)
         (["--source", str(source)], 2, "--data, or --source and --reference"),
         (["--data", "no-such-corpus"], 2, "no-such-corpus"),
         (["--data", str(dataset), "--split", "exam"], 1, "exam"),
+        (["--data", str(dataset), "--split", "tst"], 1, "has no split 'tst', only 'test'. Did you mean test?"),
     ]:
         assert cli.run(["evaluate", str(toy), *arguments]) == code
         assert said in capsys.readouterr().err

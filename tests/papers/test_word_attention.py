@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from seq2seq.model import build
 from tests.papers.agreement import Transcribed, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,
@@ -19,6 +20,7 @@ from tests.papers.literal import (
     word_before,
     zeros,
 )  # fmt: skip
+from training.recipe import load_recipe
 
 
 def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transcribed:
@@ -93,6 +95,8 @@ VARIANTS: dict[str, dict[str, object]] = {
     "words": WORDS,
     "words, gru": {**WORDS, "cell": "gru"},
     "words, four layers": {**WORDS, "layers": 4},
+    "words, v_b of the embedding's size": {**WORDS, "word_attention_size": "embedding"},
+    "gates, v_b of a size of its own": {**GATES, "word_attention_size": 2},
     "words, two paper's gru layers": {**WORDS, **PAPER, "layers": 2},
     "gates": GATES,
     "gates, gru": {**GATES, "cell": "gru"},
@@ -110,3 +114,26 @@ def test_the_model_is_the_papers(variant: dict[str, object]) -> None:
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, object]) -> None:
     stepping_agrees(small(**variant))
+
+
+@pytest.mark.parametrize("key", ["embedding", 2, None])
+def test_equation_6_has_the_sizes_that_the_recipe_gives_it(key: str | int | None) -> None:
+    """v_b in R^m, W_b in R^{m x n}, U_b in R^{m x m} in the paper's reading; without the key the other attention's."""
+    model = small(word_attention=True, word_attention_size=key)
+    n, m = 3, 4  # hidden, embedding
+    size = {"embedding": m, 2: 2, None: 5}[key]
+    words = model.get_submodule("decoder.word_attention")
+    shapes = {name: tuple(weight.shape) for name, weight in words.named_parameters()}
+    assert shapes == {
+        "query.weight": (size, n), "key.weight": (size, m), "key.bias": (size,), "energy.weight": (1, size),
+    }  # fmt: skip
+    assert model.get_parameter("decoder.attention.energy.weight").shape == (1, 5)
+
+
+@pytest.mark.parametrize("recipe", ["word_attention", "word_attention_2", "contextual_gates", "contextual_gates_2"])
+def test_the_papers_recipes_read_equation_6_as_it_is_printed(recipe: str) -> None:
+    model = load_recipe(f"paper/{recipe}", ["model.embedding=300"])
+    with torch.device("meta"):
+        built = build(model.model_for({"source": 50, "target": 50}, {}))
+    assert built.get_parameter("decoder.word_attention.energy.weight").shape == (1, 300)
+    assert built.get_parameter("decoder.attention.energy.weight").shape == (1, 256)

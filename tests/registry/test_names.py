@@ -18,6 +18,7 @@ from seq2seq.errors import BundleError, CallError, RegistryError
     [
         ("models:/de-en/3", VersionName("de-en", "3")),
         ("models:/de-en@champion", AliasName("de-en", "champion")),
+        ("models:/de-en", AliasName("de-en", "champion")),
         ("models:/Wörter mit Raum/12", VersionName("Wörter mit Raum", "12")),
         ("runs:/0123abcd/model", RunName("0123abcd", "model")),
         ("runs/demo/bundle", FolderName(Path("runs/demo/bundle"))),
@@ -31,7 +32,8 @@ def test_the_four_forms(text: str, expected: object):
 @pytest.mark.parametrize(
     "text",
     [
-        "models:/de-en",
+        "models:/",
+        "models:/..",
         "models:/de-en/",
         "models:/de-en/0",
         "models:/de-en/latest",
@@ -85,6 +87,17 @@ def test_what_is_not_there_is_named_with_what_is(
     }.items():
         with pytest.raises(RegistryError, match=sentence):
             fetch(name, store.uri)
+
+
+def test_a_name_that_the_registry_has_is_suggested(
+    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+):
+    log(make_bundle())
+    with pytest.raises(CallError, match=r"de-en: there is no such folder. Did you mean models:/de-en@champion\?"):
+        fetch("de-en", store.uri)
+    with pytest.raises(CallError, match=r"de-em: there is no such folder. A model is a bundle folder"):
+        fetch("de-em", store.uri)
+    assert fetch("models:/de-en", store.uri) == fetch("models:/de-en@champion", store.uri)
 
 
 def test_an_empty_registry_says_so(store: Store):

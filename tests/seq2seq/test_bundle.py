@@ -1,18 +1,25 @@
 """The bundle: what is written is what is loaded, and what is damaged is named."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import seq2seq
 from seq2seq.batch import collate
-from seq2seq.bundle import Card, hash_weights, own_weights, write_bundle
+from seq2seq.bundle import Bundle, Card, hash_weights, own_weights, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
+from seq2seq.model import Model
 from seq2seq.text import TextConfig, Tokenizer
+from tests.damage import DAMAGE, Damage
 
 
 @pytest.fixture
@@ -70,6 +77,21 @@ def test_writing_over_a_bundle_leaves_one_whole_bundle(folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["bundle"]
 
 
+def test_a_bundle_from_before_word_attention_had_a_size_of_its_own_means_what_it_meant(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
+    words = TextVocabulary(vocabulary=tokenizer.size)
+    config = ModelConfig(sources={"source": words}, target=words, word_attention=True, embedding=6, hidden=8)
+    model = seq2seq.build(config)
+    write_bundle(tmp_path / "old", model, {"source": tokenizer, "target": tokenizer}, Card(model=config))
+    card = json.loads((tmp_path / "old" / "model.json").read_text())
+    del card["model"]["word_attention_size"], card["content_sha256"]  # neither was written then
+    (tmp_path / "old" / "model.json").write_text(json.dumps(card))
+    old = seq2seq.load(tmp_path / "old").model
+    assert old.get_parameter("decoder.word_attention.energy.weight").shape == (1, 8)
+    batch = collate({"source": [[5, 6]]}, [[6, 5]])
+    assert torch.equal(old.loss(batch).nats, model.eval().loss(batch).nats)
+
+
 def test_half_precision_weights_say_nearly_the_same(folder: Path) -> None:
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
     full, half = (seq2seq.load(folder, precision=p).model for p in ("fp32", "bf16"))
@@ -97,7 +119,10 @@ def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
     [
         ("", "cannot be read"),
         ("[1]", "cannot be read"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"format": 99}', "format 99"),
+        ('{"format": "x"}', "format: Input should be a valid integer"),
+        ('{"format": 0}', "format: Input should be greater"),
         ('{"format": 1, "model": {"cell": "elman"}}', "model.cell"),
         ("\udcff", "cannot be read"),
     ],
@@ -109,12 +134,85 @@ def test_a_damaged_card_is_named(folder: Path, content: str, says: str) -> None:
     assert caught.value.where.endswith("model.json")
 
 
-def test_weights_of_another_architecture_are_refused(folder: Path) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a card as earlier versions wrote it: without a checksum of its own."""
     card = json.loads((folder / "model.json").read_text())
-    card["model"]["hidden"] = 9
+    card.pop("content_sha256", None)
+    change(card)
     (folder / "model.json").write_text(json.dumps(card))
-    with pytest.raises(BundleError, match="do not fit"):
+
+
+def test_a_bundle_whose_card_has_no_checksum_loads_as_before(folder: Path) -> None:
+    expected = said(seq2seq.load(folder))
+    edit(folder, lambda card: None)
+    bundle = seq2seq.load(folder)
+    assert bundle.card.content_sha256 == "" and said(bundle) == expected
+
+
+def test_a_card_that_was_edited_is_refused_until_its_checksum_is_removed(folder: Path) -> None:
+    path = folder / "model.json"
+    path.write_text(path.read_text().replace('"source_length": 200', '"source_length": 100'))
+    with pytest.raises(BundleError, match="own checksum") as caught:
         seq2seq.load(folder)
+    assert caught.value.where == str(path) and "remove content_sha256" in caught.value.remedy
+    edit(folder, lambda card: None)
+    assert seq2seq.load(folder).card.limits.source_length == 100
+
+
+@pytest.mark.parametrize("size", [9, 200_000, 10**15, 10**30])
+def test_weights_of_another_architecture_are_refused_before_anything_is_allocated(folder: Path, size: int) -> None:
+    edit(folder, lambda card: card["model"].update(hidden=size))
+    with pytest.raises(BundleError, match=r"do not fit the architecture|no model has the sizes") as caught:
+        seq2seq.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parameter_that_is_not_there_is_named(folder: Path) -> None:
+    edit(folder, lambda card: card["model"].update(alignment_module=True))
+    with pytest.raises(BundleError, match=r"'alignment\S+' is not there, and by the architecture \d+"):
+        seq2seq.load(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.source.json", "tokenizer.target.json"])
+def test_a_card_without_a_files_checksum_does_not_turn_its_check_off(folder: Path, name: str) -> None:
+    edit(folder, lambda card: card["files"].pop(name))
+    with pytest.raises(BundleError, match=f"no checksum of {name}"):
+        seq2seq.load(folder)
+
+
+def test_weights_are_those_of_the_card(folder: Path) -> None:
+    edit(folder, lambda card: card.update(weights_sha256="0" * 64))
+    with pytest.raises(BundleError, match="weights_sha256"):
+        seq2seq.load(folder)
+
+
+def test_a_card_names_files_of_its_folder_only(folder: Path) -> None:
+    edit(folder, lambda card: card["files"].update({"../secret": "0" * 64}))
+    with pytest.raises(BundleError, match="not all in its folder"):
+        seq2seq.load(folder)
+
+
+def said(bundle: Bundle[Model]) -> tuple[object, ...]:
+    """All that a bundle's answers depend on."""
+    card = bundle.card.model_dump(exclude={"content_sha256"})
+    return hash_weights(own_weights(bundle.model)), {n: t.to_json() for n, t in bundle.tokenizers.items()}, card
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 3), damage=DAMAGE)
+def test_a_damaged_bundle_is_refused_or_says_what_it_said(folder: Path, place: int, damage: Damage) -> None:
+    """Whichever file, whatever happened to it: a sentence, or the same model."""
+    expected = said(seq2seq.load(folder))
+    damaged = folder.with_name("damaged")
+    shutil.rmtree(damaged, ignore_errors=True)
+    shutil.copytree(folder, damaged)
+    names = ["model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json"]
+    damage(damaged / names[place], folder / names[place - 1])
+    try:
+        bundle = seq2seq.load(damaged)
+    except BundleError:
+        return
+    assert said(bundle) == expected
 
 
 def test_a_folder_without_a_card_is_no_bundle(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from seq2seq.generation import Generation, Request
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
 from tests.seq2seq.systems import ALL, model_of
-from tests.seq2seq.test_search import OPTIONS, SENTENCE, compare_with_forced, run
+from tests.seq2seq.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
 
 MIXED = ("rnnsearch", "contextual_gates", "interactive_attention", "coverage_neural", "uam")
 
@@ -82,10 +82,11 @@ def test_the_mean_by_hand() -> None:
     assert best.log_probability == pytest.approx(math.log(0.5 * 0.5 * 0.15), abs=1e-12)
 
 
-@settings(max_examples=5)
+@watched
+@settings(max_examples=3)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
-def test_what_is_beside_a_sentence_changes_nothing(waiting) -> None:
-    together = run(SlotTable(ensemble(*MIXED), 6), waiting, looks=True)
+def test_what_is_beside_a_sentence_changes_nothing(watch: int, waiting) -> None:
+    together = run(SlotTable(ensemble(*MIXED), 6, watch), waiting, looks=True)
     for (ids, options, _), found in zip(waiting, together, strict=True):
         (alone,) = run(SlotTable(ensemble(*MIXED), options.beam), [(ids, options, 0)], looks=True)
         assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
@@ -99,10 +100,11 @@ def test_what_is_beside_a_sentence_changes_nothing(waiting) -> None:
 
 
 @pytest.mark.parametrize("systems", [("uam", "uam"), ("contextual_gates", "coverage_linguistic"), MIXED])
-@settings(max_examples=5)
+@watched
+@settings(max_examples=2)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
-def test_looks_are_those_of_forced_decoding(systems: tuple[str, ...], waiting) -> None:
-    compare_with_forced(ensemble(*systems), waiting)
+def test_looks_are_those_of_forced_decoding(systems: tuple[str, ...], watch: int, waiting) -> None:
+    compare_with_forced(ensemble(*systems), waiting, watch)
 
 
 def test_it_explains_itself_by_what_all_members_have() -> None:

@@ -276,6 +276,50 @@ def test_a_jpeg_of_endless_scans_is_not_decoded():
     assert decode(data, 32).shape == (32, 32, 3)
 
 
+def png_chunk(kind: bytes, data: bytes = b"") -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def flooded() -> dict[str, tuple[bytes, str]]:
+    """Pictures that a decoder has to go over a byte or a segment at a time, and what is wrong with them."""
+    jpeg, png = saved(quarters(), "JPEG"), saved(quarters(), "PNG")
+    scan, data = jpeg.index(b"\xff\xda"), png.index(b"IDAT") - 4
+    before = {"fill bytes": (b"\xff", "bytes between"), "comments": (b"\xff\xfe\x00\x02", "segments")}
+    after = before | {"junk": (b"\0", "bytes between"), "escapes": (b"\xff\0", "segments")}
+    return {
+        **{f"JPEG, {name} first": (jpeg[:2] + b * 20_000 + jpeg[2:], said) for name, (b, said) in before.items()},
+        **{f"JPEG, {name}": (jpeg[:scan] + b * 20_000 + jpeg[scan:], said) for name, (b, said) in after.items()},
+        "PNG, chunks first": (png[:33] + png_chunk(b"aaAa") * 20_000 + png[33:], "chunks"),
+        "PNG, empty pixels": (png[:data] + png_chunk(b"IDAT") * 20_000 + png[data:], "chunks"),
+        "PNG, chunks last": (png[:-12] + png_chunk(b"aaAa") * 20_000 + png[-12:], "chunks"),
+    }
+
+
+@pytest.mark.parametrize(("data", "said"), flooded().values(), ids=flooded())
+def test_a_picture_of_endless_segments_is_not_decoded(data: bytes, said: str):
+    error = refused(data)
+    assert error.kind == "damaged" and said in error.problem
+
+
+def test_a_second_frame_header_does_not_change_the_size():
+    data = saved(quarters(), "JPEG")
+    frame, scan = data.index(b"\xff\xc0"), data.index(b"\xff\xda")
+    (length,) = struct.unpack_from(">H", data, frame + 2)
+    larger = data[frame : frame + 5] + struct.pack(">HH", 30_000, 30_000) + data[frame + 9 : frame + 2 + length]
+    assert "frame header" in refused(data[:scan] + larger + data[scan:]).problem
+
+
+def test_what_follows_a_png_is_not_looked_at():
+    data = saved(quarters())
+    np.testing.assert_array_equal(decode(data + bytes(1_000_000), 32), decode(data, 32))
+
+
+def test_a_few_bytes_between_segments_are_no_damage():
+    jpeg, scan = saved(quarters(), "JPEG"), saved(quarters(), "JPEG").index(b"\xff\xda")
+    for padded in (jpeg[:2] + b"\xff" * 9 + jpeg[2:], jpeg[:scan] + b"\0\0\xff\0\xff\xff" + jpeg[scan:]):
+        np.testing.assert_array_equal(decode(padded, 32), decode(jpeg, 32))
+
+
 def test_an_error_survives_the_way_between_processes():
     error = pickle.loads(pickle.dumps(refused(b"")))
     assert (error.kind, str(error)) == ("empty", str(refused(b"")))

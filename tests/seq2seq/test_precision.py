@@ -1,18 +1,112 @@
 """Half precision: every system learns under autocast, and searches with half-sized weights."""
 
 import copy
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2seq.batch import collate
+from seq2seq.batch import Batch, collate, stack_images
+from seq2seq.cells import GRUCell, LSTMCell
+from seq2seq.generation import blank
+from seq2seq.model import Model, build
+from seq2seq.recurrence import Moment, Unrolled
 from seq2seq.search import SearchOptions, SlotTable, Waiting
 from seq2seq.text import BEGIN
 from tests.seq2seq.systems import ALL, model_of
+from training.recipe import load_recipe
 
 SOURCES, TARGETS = [[5, 6, 7], [8]], [[6, 7], [5]]
-SUMMED = ("memory", "written", "coverage")  # leaves that every step adds to
+RECIPES = [str(path.relative_to("recipes").with_suffix("")) for path in sorted(Path("recipes").rglob("*.yaml"))]
+# Every leaf of a decoder's state by its name's first part. What steps add to is in fp32; the mixture of luong's order
+# is made anew by each, as a product that enters products alone.
+STATES = {
+    "hidden": torch.float32, "memory": torch.float32, "written": torch.float32, "coverage": torch.float32,
+    "mixture": torch.bfloat16,
+}  # fmt: skip
+VIEW = ("keys_BTA", "values_BTD", "covered_BTC")
+
+
+class Products(TorchDispatchMode):
+    """The precision of every product of matrices, and the places in memory of what is cast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: set[torch.dtype] = set()
+        self.cast: list[int] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        name = function.overloadpacket.__name__
+        if name in ("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "convolution"):
+            self.dtypes |= {tensor.dtype for tensor in (*args, result) if isinstance(tensor, torch.Tensor)}
+        elif name == "_to_copy" and args[0].is_floating_point() and args[0].numel():
+            self.cast.append(args[0].data_ptr())
+        return result
+
+
+def small(recipe: str) -> tuple[Model, Batch]:
+    """A recipe's model at small sizes, in fp32, and a batch in which each source is missing once, where it may be."""
+    settings = load_recipe(recipe)
+    sizes = {"embedding": 8, "hidden": 8, "attention_size": None, "combination_size": None}
+    settings = settings.model_copy(update={"model": settings.model.model_copy(update=sizes)})
+    config = settings.model_for(dict.fromkeys([*settings.sources, "target"], 9), {})
+    texts: dict[str, list[list[int] | None]] = {name: [list(SOURCES[0]), list(SOURCES[1])] for name in config.texts}
+    if len(config.sources) > 1:
+        texts[next(iter(texts))][1] = None
+    images = {
+        name: stack_images([None, np.full_like(blank(grid), 7)], blank(grid), grid.regions)
+        for name, grid in config.images.items()
+    }
+    torch.manual_seed(3)
+    return build(config).train(), collate(texts, TARGETS, images=images)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
+    """Under autocast, whatever the order of a step: in training's loop and backward, in search, and in cells that
+    are stepped by hand in the encoder."""
+    model, batch = small(recipe)
+    decoder, found = model.decoder, []
+    for name, cell in model.named_modules():
+        if isinstance(cell, GRUCell | LSTMCell):
+            cell.register_forward_hook(
+                lambda _, inputs, state, name=name: found.append((name, [leaf.dtype for leaf in state]))
+            )
+    assert batch.target_BL is not None
+    target_BKL = batch.target_BL[:, None]
+
+    def run(searching: bool) -> torch.Tensor:
+        memory = model.encode(batch)
+        words_LBKE = model.embed(target_BKL).movedim(2, 0)
+        unrolled = Unrolled(decoder.spread(decoder.given(words_LBKE), words_LBKE.shape[:-1]))
+        views = {f"{view.source}'s {part}": getattr(view, part) for view in memory.views.values() for part in VIEW}
+        kept = {name: tensor for name, tensor in (*model.named_parameters(), *views.items()) if tensor.dim() > 1}
+        state = model.start(memory)
+        for t in range(target_BKL.shape[-1]):
+            named = {name: STATES[name.split(".")[0]] for name in state.leaves}
+            assert {name: leaf.dtype for name, leaf in state.leaves.items()} == named
+            with Products() as products:
+                at = Moment(decoder.given(words_LBKE[t])) if searching else unrolled.at(t)
+                state, _ = decoder.advance(memory, state, at)
+            assert products.dtypes == {torch.bfloat16}
+            if t:  # by then autocast keeps what it has cast of the weights
+                assert not [
+                    name for name, tensor in kept.items() if tensor.numel() and tensor.data_ptr() in products.cast
+                ]
+        return sum((leaf.float().square().sum() for leaf in state.leaves.values()), torch.zeros(()))
+
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        run(searching=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = run(searching=False)
+    with Products() as products:
+        loss.backward()
+    assert products.dtypes == {torch.bfloat16}
+    assert found and all(dtype == torch.float32 for _, dtypes in found for dtype in dtypes), found
 
 
 @pytest.mark.parametrize("system", ALL)
@@ -51,7 +145,7 @@ def test_search_with_half_the_bytes(system: str) -> None:
     state, token = model.start(memory), torch.full((len(SOURCES), 1), BEGIN)
     for _ in range(2):
         for name, leaf in state.leaves.items():
-            assert leaf.dtype == torch.float32 or not name.startswith(SUMMED), name
+            assert leaf.dtype == STATES[name.split(".")[0]], name
         state, _, _ = model.step(memory, state, token)
     table = SlotTable(model, 3)
     table.admit(batch, [Waiting(key, SearchOptions(beam=3), 6, looks=True) for key in range(len(SOURCES))])

@@ -12,6 +12,7 @@ from seq2seq.batch import Batch, ImageInput, TextInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.model import Model, build, hide
 from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
+from tests.seq2seq.test_search import watched
 
 TEXTS: dict[str, list[list[int] | None]] = {
     "source": [[5, 6, 7], None, [8, 4, 4, 5, 7, 6, 8], [7], [6, 5]],
@@ -57,9 +58,9 @@ def batch_of(rows: list[int]) -> Batch:
     return collate(texts, images={"image": ImageInput(FEATURES[rows], lengths)})
 
 
-def searched(model: Model, groups: list[list[int]]) -> dict[int, Finished]:
+def searched(model: Model, groups: list[list[int]], watch: int | None = None) -> dict[int, Finished]:
     """The sentences of each group enter together, a step after the group before."""
-    table = SlotTable(model, 4)
+    table = SlotTable(model, 4, watch)
     found: dict[int, Finished] = {}
     waiting = list(groups)
     while waiting or table.live:
@@ -73,11 +74,12 @@ def searched(model: Model, groups: list[list[int]]) -> dict[int, Finished]:
 
 
 @each
-def test_search_beside_others_is_search_alone(variant: dict[str, Any]) -> None:
+@watched
+def test_search_beside_others_is_search_alone(variant: dict[str, Any], watch: int) -> None:
     model = model_of(**variant)
     alone = {row: searched(model, [[row]])[row] for row in range(SENTENCES)}
     for groups in ([list(range(SENTENCES))], [[2, 0], [3], [1, 4]]):
-        beside = searched(model, groups)
+        beside = searched(model, groups, watch)
         for row, expected in alone.items():
             assert [h.ids for h in beside[row].hypotheses] == [h.ids for h in expected.hypotheses]
             for ours, theirs in zip(beside[row].hypotheses, expected.hypotheses, strict=True):

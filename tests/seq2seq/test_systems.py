@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from torch.nn import functional as F
 
 from seq2seq.batch import collate
 from seq2seq.config import Architecture, ModelConfig, TextVocabulary
@@ -52,16 +53,38 @@ def test_an_empty_row_has_no_part_in_the_loss_of_others(system: str) -> None:
     torch.testing.assert_close(both.nats, alone.nats + empty.nats, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("decoder", ["bahdanau", "conditional", "luong"])
+def test_dropout_is_drawn_between_layers_alone(decoder: str, layers: int) -> None:
+    """Of what a step reads: the top layer's state goes to the readout, which has its own dropout behind it."""
+    words = TextVocabulary(vocabulary=9)
+    config = ModelConfig(
+        decoder=decoder, layers=layers, embedding=6, hidden=5, dropout=0.4, sources={"source": words}, target=words
+    )
+    model = build(config).train()
+    memory = model.encode(collate({"source": [[5, 6, 7], [8]]}))
+    state, token_BK = model.start(memory), torch.full((2, 1), 4)
+    torch.manual_seed(1)
+    model.step(memory, state, token_BK)
+    after = torch.get_rng_state()
+    torch.manual_seed(1)
+    for _ in range(layers - 1):
+        F.dropout(torch.ones(2, 1, config.hidden), config.dropout)
+    assert torch.get_rng_state().equal(after)
+
+
 def millions(recipe: str) -> float:
     """Parameters at the sizes of Wu et al. 2018, table 3: two layers a side, E = H = 256."""
     vocabularies = {"source": 32009, "target": 22822}
     config = load_recipe(recipe, ["model.layers=2"]).model_for(vocabularies, {})
+    assert (config.embedding, config.hidden) == (256, 256)
     with torch.device("meta"):
         return sum(build(config).parts().values()) / 1e6
 
 
-def test_parameter_counts_are_the_papers() -> None:
-    plain, words, gates = (millions(name) for name in ("rnnsearch", "word_attention", "contextual_gates"))
+@pytest.mark.parametrize("paper", ["", "paper/"])
+def test_parameter_counts_are_the_papers(paper: str) -> None:
+    plain, words, gates = (millions(paper + name) for name in ("rnnsearch", "word_attention", "contextual_gates"))
     assert (plain, words, gates) == pytest.approx((24.3, 24.9, 25.6), rel=0.03)
     assert words - plain == pytest.approx(0.6, abs=0.15)
     assert gates - words == pytest.approx(0.7, abs=0.15)
@@ -83,6 +106,11 @@ def test_every_recipe_is_whole_and_builds(system: str, paper: str) -> None:
         ({"contextual_gates": True, "word_attention": True, "decoder": "luong"}, "none enters them"),
         ({"coverage": "neural", "attention": "bilinear"}, "coverage: is read inside the additive energy"),
         ({"coverage_size": 4}, "coverage_size: has no effect"),
+        ({"word_attention_size": "embedding"}, "word_attention_size: has no effect with word_attention: false"),
+        (
+            {"word_attention": True, "attention": "bilinear", "word_attention_size": 8},
+            "word_attention_size: has no effect with attention: bilinear",
+        ),
         ({"coverage": "neural", "fertility": 3.0}, "fertility: has no effect"),
         ({"attention": "bilinear", "attention_size": 8}, "attention_size: has no effect"),
         ({"decoder": "luong", "readout": "tanh"}, "readout: has no effect"),

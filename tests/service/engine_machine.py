@@ -21,6 +21,7 @@ from seq2seq.bundle import Bundle
 from seq2seq.generation import Answer, Generation, Request
 from seq2seq.model import Model
 from seq2seq.search import SearchOptions
+from service.admission import Amount
 from service.engine import Engine, EngineError
 from service.models import Served
 from service.problems import Problem
@@ -211,7 +212,7 @@ class Machine(RuleBasedStateMachine):
         self.old.clear()
         gc.collect()  # errors hold what they came from
         until(lambda: list(self.engine._known) == [self.served], SECONDS)
-        assert self.engine._waiting_texts == self.engine._waiting_tokens == 0
+        assert self.engine.admission.waiting == Amount() and not self.engine.admission.by_caller
         assert not any(lane.tickets or lane.load for lane in self.engine.lanes)
         assert not any(known.flying for known in self.engine._known.values())
         self.loop.call_soon_threadsafe(self.loop.stop)

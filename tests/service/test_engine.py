@@ -7,8 +7,9 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -16,11 +17,13 @@ from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
 from seq2seq.generation import Request
+from seq2seq.model import Model
 from seq2seq.search import SearchOptions
+from service.admission import Amount
 from service.app import create_app
 from service.models import Served
 from service.problems import Problem
-from service.searching import Put, Text
+from service.searching import BEAT, Put, Text
 from service.settings import ModelPlace
 from tests.service.conftest import sentences
 
@@ -40,6 +43,17 @@ def until(true, seconds: float = 30.0) -> None:
     while not true():
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.02)
+
+
+@contextmanager
+def before_its_layers(model: Model, do: Callable[[], object]) -> Iterator[None]:
+    """Have something happen, in the thread that searches, before each of a model's layers."""
+    hooks = [layer.register_forward_pre_hook(lambda *_: do() and None) for layer in model.modules()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +130,7 @@ def test_what_repeats_a_text_in_flight_is_taken_though_the_queue_is_full(setting
             return [(model, Request({"source": text}, SearchOptions())) for text in texts]
 
         first = asyncio.create_task(engine.answers(wanted(*MANY)))
-        while not engine._waiting_texts:
+        while not any(lane.tickets for lane in engine.lanes):
             await asyncio.sleep(0)
         again = asyncio.create_task(engine.answers(wanted(*MANY[-3:])))
         with pytest.raises(Problem, match="come again"):
@@ -157,24 +171,106 @@ def test_a_search_that_breaks_is_500_once_without_the_text_in_the_log(settings, 
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
 
 
-def test_a_search_that_ends_fails_what_it_had_and_is_started_again(settings, caplog):
+def test_a_search_that_ends_fails_what_it_was_searching_and_what_waited_goes_on(settings, caplog):
     app = create_app(settings.model_copy(update={"slots": 1}))
-    answers = []
+    answers, waiting = [], []
     with TestClient(app) as client:
         engine = app.state.service.engine
         (lane,) = engine.lanes
-        asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
-        asking.start()
-        until(lambda: engine._waiting_texts > 0)
-        lane.searcher.tables.clear()  # as if a fault were in what is done with orders
-        lane.send(Put((Text(10**9, 10**9, None, False),)))
+        goes_on = threading.Event()
+        with before_its_layers(app.state.service.models.served[0].bundle.model, goes_on.wait):
+            asking = threading.Thread(
+                target=lambda: answers.append(client.post("/translate", json=DOG | {"q": MANY[9]}))
+            )
+            asking.start()
+            until(lambda: any(ticket.admitted for ticket in lane.tickets.values()))
+            after = threading.Thread(target=lambda: waiting.append(client.post("/translate", json=DOG)))
+            after.start()
+            until(lambda: len(lane.tickets) == 2)
+            lane.searcher.tables.clear()  # as if a fault were in what is done with orders
+            lane.send(Put((Text(10**9, 10**9, None, False),)))
+            goes_on.set()
         asking.join(30)
         assert answers[0].status_code == 503
         assert "is started again" in answers[0].json()["detail"]
-        until(lambda: client.get("/health/ready").status_code == 200)
-        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+        after.join(30)
+        assert waiting[0].json()["translatedText"] == "A dog is running in the park."
         assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 1}]
+        assert engine.admission.waiting == Amount() and not lane.load
     assert "engine cpu has ended (KeyError at " in caplog.text
+
+
+def test_one_that_ended_is_started_again_though_its_models_cannot_be_warmed_at_once(settings, caplog):
+    app = create_app(settings)
+    with TestClient(app) as client:
+        (lane,) = app.state.service.engine.lanes
+        ready = []
+
+        def fault() -> None:
+            if not ready:
+                ready.append(client.get("/health/ready").status_code)
+                raise RuntimeError("of a device, and gone the next time")
+
+        with before_its_layers(app.state.service.models.served[0].bundle.model, fault):
+            lane.send(Put((Text(10**9, 10**9, None, False),)))  # as if a fault were in what is done with orders
+            until(lambda: lane.restarts == 1)
+        assert ready == [503]
+        assert "engine cpu cannot be started again: RuntimeError at " in caplog.text
+        assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 1}]
+        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+        assert client.get("/health/live").status_code == 200
+
+
+def test_one_that_ends_without_a_word_is_started_again(settings):
+    app = create_app(settings.model_copy(update={"hang_seconds": 1}))
+    with TestClient(app) as client:
+        (lane,) = app.state.service.engine.lanes
+        lane.searcher.end(10)
+        until(lambda: lane.restarts == 1)
+        assert client.get("/health/ready").status_code == 200
+        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+
+
+def test_where_none_can_be_started_again_for_long_only_a_restart_helps(settings):
+    app = create_app(settings.model_copy(update={"load_seconds": 1}))
+    with TestClient(app) as client:
+        (lane,) = app.state.service.engine.lanes
+
+        def fault() -> None:
+            raise RuntimeError("of a device, until it is mended")
+
+        with before_its_layers(app.state.service.models.served[0].bundle.model, fault):
+            lane.send(Put((Text(10**9, 10**9, None, False),)))
+            until(lambda: client.get("/health/live").status_code == 503)
+            assert "no engine could be started again within 1 s" in client.get("/health/live").json()["detail"]
+        until(lambda: client.get("/health/live").status_code == 200)
+        assert client.post("/translate", json=DOG).status_code == 200
+
+
+def test_a_search_that_hangs_is_not_alive_until_it_goes_on(settings, caplog):
+    app = create_app(settings.model_copy(update={"hang_seconds": 1}))
+    goes_on = threading.Event()
+    with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
+        (lane,) = app.state.service.engine.lanes
+        idle = lane.searcher.beats
+        until(lambda: lane.searcher.beats > idle + 2 / BEAT)  # in which it would have been seen to hang, twice
+        assert client.get("/health/live").status_code == 200, "to have nothing to do is not to hang"
+        with before_its_layers(app.state.service.models.served[0].bundle.model, goes_on.wait):
+            try:
+                asking = caller.submit(client.post, "/translate", json=DOG)
+                until(lambda: client.get("/health/live").status_code == 503)
+                assert "engine cpu has been silent for 1 s" in client.get("/health/live").json()["detail"]
+                assert client.get("/health/ready").status_code == 503
+                refused = client.post("/translate", json=DOG | {"q": "Ein Kind."})
+                assert refused.status_code == 503 and int(refused.headers["retry-after"]) > 0
+                assert 'interlinear_engine_up{engine="cpu"} 0.0' in client.get("/metrics").text
+                assert "engine cpu hangs, silent for 1 s, at /" in caplog.text
+            finally:
+                goes_on.set()
+        assert asking.result().json()["translatedText"] == "A dog is running in the park."
+        until(lambda: client.get("/health/live").status_code == 200)
+        assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 0}]
+        assert 'interlinear_engine_up{engine="cpu"} 1.0' in client.get("/metrics").text
 
 
 def test_a_search_may_break_with_a_model_that_nobody_has_any_more(settings, bundles, caplog):
@@ -188,11 +284,10 @@ def test_a_search_may_break_with_a_model_that_nobody_has_any_more(settings, bund
         row = reading.encode(Request({"source": DOG["q"]}, SearchOptions()))
         until(lambda: number in lane.searcher.tables)
         table = lane.searcher.tables[number]
-        broken = table.generation
-        broken.table.model = None
+        table.generation.table.model = None
         with engine._lock:  # what is told waits until the model is gone
             lane.send(Put((Text(10**9, number, row, False),)))
-            until(lambda: table.generation is not broken)
+            until(lambda: table.searching)
             del model
             gc.collect()
         until(lambda: "a search with a model let go failed" in caplog.text)
@@ -206,7 +301,7 @@ def test_what_was_accepted_is_finished_when_the_service_ends(settings):
     with TestClient(app) as client:
         asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
         asking.start()
-        until(lambda: app.state.service.engine._waiting_texts > 0)
+        until(lambda: app.state.service.engine.admission.waiting.texts > 0)
         app.state.service.engine.stop(30)
         asking.join(30)
         assert answers[0].status_code == 200
@@ -224,7 +319,7 @@ def test_what_is_not_finished_in_time_is_503(settings):
     with TestClient(app) as client:
         asking = threading.Thread(target=lambda: answers.append(client.post("/translate", json=LONG)))
         asking.start()
-        until(lambda: app.state.service.engine._waiting_texts > 0)
+        until(lambda: app.state.service.engine.admission.waiting.texts > 0)
         app.state.service.engine.stop(0)
         asking.join(30)
     assert answers[0].status_code == 503

@@ -74,7 +74,7 @@ class InThread(Machine):
         self.engine.stop(SECONDS)
         assert not self.search.alive
         for table in self.search.tables.values():
-            assert not (table.numbers or table.followed or table.generation.live)
+            assert not (table.texts or table.followed or any(batch.generation.live for batch in table.batches))
 
 
 @pytest.mark.timeout(300)

@@ -1,115 +1,349 @@
 """Keys: made, listed and revoked by the command while a service runs; asked for, counted, and never shown again."""
 
+import asyncio
 import json
 import re
+import sqlite3
 import stat
-import threading
+import subprocess
+import sys
+import textwrap
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 
 import httpx
 import pytest
-from hypothesis import given
+import sqlalchemy
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlinear.cli import run as interlinear
 from seq2seq.errors import CallError, KeyFileError
 from service.bodies import SHORT
-from service.keys import KEY, KeyFile, KeyRing
+from service.key_store import KEY, KeyStore, Taken
+from service.keys import KeyRing
+from service.rates import Buckets, Rate
+from service.scopes import Scope
+from tests.registry.servers import postgres
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
 TODAY = date(2030, 5, 17)
 
+# As the file was made before keys had scopes; one of its keys.
+OLD = """CREATE TABLE IF NOT EXISTS keys (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, salt BLOB NOT NULL, digest BLOB NOT NULL, created TEXT NOT NULL,
+    expires TEXT, revoked TEXT, quota INTEGER, rate REAL, day TEXT NOT NULL DEFAULT '', used INTEGER NOT NULL DEFAULT 0
+)"""
+OLD_KEY = "il_0123456789ab_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
+OLD_ROW = (
+    "0123456789ab", "before", bytes(16),
+    bytes.fromhex("2a428f64080abc30d35d80ac23023143ab61840b9aae3099002f207fe3bf905e"),
+    "2026-01-02T03:04:05.000006+00:00", None, None, 7, 0.5, "2026-01-02", 3,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres("interlinear", "s3cret") as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path) -> str:
+    """Where keys are kept: a file, or an empty database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "keys.db")
+    address = request.getfixturevalue("server")
+    with sqlalchemy.create_engine(address).begin() as connection:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS keys, rates")
+    return address
+
 
 @pytest.fixture
-def file(tmp_path):
-    return KeyFile(tmp_path / "keys.db")
+def store(place) -> Iterator[KeyStore]:
+    store = KeyStore(place)
+    yield store
+    store.close()
 
 
-def test_the_file_has_no_key_and_is_its_owners(file):
-    key = file.add("app", quota=5)
+def test_the_file_has_no_key_and_is_its_owners(tmp_path):
+    store = KeyStore(tmp_path / "keys.db")
+    key = store.add("app", quota=5)
     assert KEY.fullmatch(key)
-    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    kept = file.path.read_bytes()
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+    kept = store.path.read_bytes()
     assert key.encode() not in kept
     assert key.rpartition("_")[2].encode() not in kept and key[16:].encode() not in kept
-    (record,) = file.list_keys()
+    (record,) = store.list_keys()
     assert record.is_made_of(key) and not record.is_made_of(key[:-1] + ("A" if key[-1] != "A" else "B"))
-    assert record.salt != next(k for k in [file.add("other")] and file.list_keys() if k.name == "other").salt
+    assert record.salt != next(k for k in [store.add("other")] and store.list_keys() if k.name == "other").salt
 
 
-def test_a_name_is_given_once(file):
-    file.add("app")
-    file.revoke("app")
+def test_a_key_is_kept_as_it_was_made(store):
+    moment = datetime(2199, 1, 2, 3, 4, 5, tzinfo=UTC)
+    key = store.add("app", 10, 2.5, moment, (Scope.METRICS, Scope.TRANSLATE))
+    (record,) = store.list_keys()
+    assert record.is_made_of(key) and record.id == KEY.fullmatch(key)["id"]
+    assert (record.name, record.quota, record.rate, record.expires) == ("app", 10, 2.5, moment)
+    assert record.scopes == {"translate", "metrics"}
+    store.add("plain")
+    assert store.list_keys()[1].scopes == {Scope.TRANSLATE}
+    assert store.revoke(record.id).state(datetime.now(UTC)) == "revoked"
+    first = store.list_keys()[0].revoked
+    assert store.revoke("app").revoked == first, "once is for good"
+    with pytest.raises(CallError, match="there is no such key"):
+        store.revoke("nobody")
+
+
+def test_a_name_is_given_once(store):
+    store.add("app")
+    store.revoke("app")
     with pytest.raises(CallError, match="there is a key of this name"):
-        file.add("app")
+        store.add("app")
     for name in ("", "a b", "é", "x" * 65, "a\n"):
         with pytest.raises(CallError, match="cannot be a key's name"):
-            file.add(name)
+            store.add(name)
 
 
-def test_use_is_counted_by_day(file):
-    file.add("app")
-    key_id = file.list_keys()[0].id
+def test_a_file_of_before_scopes_is_understood(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "keys.db")) as database, database:
+        database.execute(OLD)
+        database.execute(f"INSERT INTO keys VALUES ({','.join('?' * len(OLD_ROW))})", OLD_ROW)
+    store = KeyStore(tmp_path / "keys.db")
+    (record,) = store.list_keys()
+    assert record.is_made_of(OLD_KEY) and (record.name, record.quota, record.rate) == ("before", 7, 0.5)
+    assert record.scopes == {Scope.TRANSLATE}
+    store.add("after", scopes=(Scope.METRICS,))
+    assert [one.scopes for one in KeyStore(tmp_path / "keys.db").list_keys()] == [{"translate"}, {"metrics"}]
+
+
+def test_keys_move_to_another_store(place, tmp_path, capsys):
+    file = KeyStore(tmp_path / "old.db")
+    first = file.add("first", quota=9, rate=2.5, scopes=(Scope.METRICS,))
+    today = datetime.now(UTC).date()
+    file.exchange({(today, file.list_keys()[0].id): 4}, today)
+    KeyStore(place).add("here")
+    for came in ("1 keys came: first.", "0 keys came."):
+        assert interlinear(["keys", "import", str(tmp_path / "old.db"), "--keys", place]) == 0
+        assert came in capsys.readouterr().err
+    moved, here = KeyStore(place).list_keys()
+    assert (here.name, moved) == ("here", file.list_keys()[0]) and moved.is_made_of(first) and moved.used == 4
+    other = KeyStore(tmp_path / "other.db")
+    other.add("first")
+    with pytest.raises(CallError, match="first: another key has this name"):
+        KeyStore(place).import_from(other)
+
+
+def test_use_is_counted_by_day(store):
+    store.add("app")
+    key_id = store.list_keys()[0].id
     tomorrow = TODAY + timedelta(days=1)
-    assert [k.used for k in file.count({(TODAY, key_id): 3}, TODAY)] == [3]
-    assert [k.used for k in file.count({(TODAY, key_id): 2, (TODAY, "nobody"): 9}, TODAY)] == [5]
-    assert [k.used for k in file.count({}, tomorrow)] == [0]
-    assert [k.used for k in file.count({(TODAY, key_id): 1, (tomorrow, key_id): 4}, tomorrow)] == [4]
-    assert [k.used for k in file.count({(TODAY, key_id): 7}, tomorrow)] == [4], "a day that is over is over"
-    assert [k.used for k in file.count({(tomorrow, key_id): -9}, tomorrow)] == [0]
+    used = lambda counted, day: [key.used for key in store.exchange(counted, day).keys]  # noqa: E731
+    assert used({(TODAY, key_id): 3}, TODAY) == [3]
+    assert used({(TODAY, key_id): 2, (TODAY, "nobody"): 9}, TODAY) == [5]
+    assert used({}, tomorrow) == [0]
+    assert used({(TODAY, key_id): 1, (tomorrow, key_id): 4}, tomorrow) == [4]
+    assert used({(TODAY, key_id): 7}, tomorrow) == [4], "a day that is over is over"
+    assert used({(tomorrow, key_id): -9}, tomorrow) == [0]
 
 
-def test_many_writers_at_once_lose_nothing(file):
-    file.add("app")
-    key_id = file.list_keys()[0].id
-    threads = [threading.Thread(target=file.count, args=({(TODAY, key_id): 1}, TODAY)) for _ in range(20)]
-    threads += [threading.Thread(target=file.add, args=(f"more-{i}",)) for i in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    keys = file.count({}, TODAY)
+def test_many_writers_at_once_lose_nothing(place):
+    KeyStore(place).add("app")
+    key_id = KeyStore(place).list_keys()[0].id
+
+    def write(i: int) -> None:
+        store = KeyStore(place)
+        store.add(f"more-{i}") if i % 3 == 0 else store.exchange({(TODAY, key_id): 1}, TODAY)
+        store.close()
+
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(write, range(30)))
+    keys = KeyStore(place).exchange({}, TODAY).keys
     assert len(keys) == 11
     assert next(k.used for k in keys if k.id == key_id) == 20
 
 
-def test_what_is_no_file_of_keys_is_said(tmp_path):
+def test_what_is_no_store_of_keys_is_said(tmp_path, server):
     with pytest.raises(KeyFileError, match="there is no such file"):
-        KeyRing(KeyFile(tmp_path / "none.db"))
+        KeyRing(KeyStore(tmp_path / "none.db"))
     (tmp_path / "text.db").write_text("these are no keys, " * 100)
     with pytest.raises(KeyFileError, match="cannot be read or written"):
-        KeyFile(tmp_path / "text.db").list_keys()
+        KeyStore(tmp_path / "text.db").list_keys()
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other, other:
+        other.execute("CREATE TABLE runs (id TEXT)")
+    with pytest.raises(KeyFileError, match="there are no keys in it"):
+        KeyStore(tmp_path / "other.db").list_keys()
     with pytest.raises(KeyFileError, match="cannot be opened"):
-        KeyFile(tmp_path / "no" / "folder.db").add("app")
+        KeyStore(tmp_path / "no" / "folder.db").add("app")
+    for url in ("mysql://a:s3cret@h/d", "postgresql://a:s3cret@h", "://s3cret", "postgresql://a:s3cret@h:port/d"):
+        with pytest.raises(CallError, match="keys cannot be kept there") as refused:
+            KeyStore(url)
+        assert "s3cret" not in str(refused.value)
+    with pytest.raises(KeyFileError, match="cannot be read or written") as refused:
+        KeyStore(server.replace("s3cret", "wr0ng")).list_keys()
+    assert "wr0ng" not in str(refused.value) and "interlinear:***@127.0.0.1" in str(refused.value)
 
 
-def test_a_ring_counts_over_a_restart_and_a_lost_file(file, caplog):
-    key = file.add("app", quota=4)
-    ring = KeyRing(file)
+def counted(ring: KeyRing, key, times: int, cost: int = 1) -> list[bool]:
+    async def count() -> list[bool]:
+        return [await ring.count(key, cost) for _ in range(times)]
+
+    return asyncio.run(count())
+
+
+def test_a_ring_counts_over_a_restart(store):
+    key = store.add("app", quota=4)
+    ring = KeyRing(store)
     record = ring.find(key)
-    assert [ring.count(record) for _ in range(3)] == [True] * 3
+    assert counted(ring, record, 3) == [True] * 3
     assert ring.left(record) == 1
-    ring._settle()
-    assert ring.left(record) == 1 and file.list_keys()[0].used == 3
+    ring.exchange()
+    assert ring.left(record) == 1 and store.list_keys()[0].used == 3
     ring.give_back(record)
-    ring._settle()
+    assert ring.left(record) == 2
+    ring.start()
+    ring.stop()
 
-    ring = KeyRing(file)
+    ring = KeyRing(store)
     assert ring.left(ring.find(key)) == 2
-    away = file.path.rename(file.path.with_name("away"))
-    assert ring.count(record)
+    assert counted(ring, record, 3) == [True, True, False]
+
+
+def test_a_request_is_counted_by_what_it_costs(store):
+    keys = [store.add("app", quota=10), store.add("more")]
+    ring = KeyRing(store)
+    record, unbounded = map(ring.find, keys)
+    assert counted(ring, record, 2, cost=4) == [True, True]
+    assert counted(ring, record, 1, cost=3) == [False], "too much is not counted at all"
+    assert ring.left(record) == 2 and counted(ring, record, 3) == [True, True, False]
+    ring.give_back(record, 4)
+    assert counted(ring, record, 2, cost=4) == [True, False]
+    assert counted(ring, unbounded, 3, cost=100) == [True] * 3
+    ring.start()
+    ring.stop()
+    assert [key.used for key in store.list_keys()] == [10, 300]
+
+
+def test_keys_stay_as_they_were_while_the_store_is_away(tmp_path, caplog):
+    store = KeyStore(tmp_path / "keys.db")
+    key = store.add("app", quota=4)
+    ring = KeyRing(store)
+    record = ring.find(key)
+    assert counted(ring, record, 2) == [True, True]
+    away = store.path.rename(store.path.with_name("away"))
     for _ in range(3):
-        ring._settle()
+        ring.exchange()
+    assert counted(ring, record, 1) == [True]
     assert ring.find(key) is not None and ring.left(record) == 1
     assert [r.message for r in caplog.records if "no such file" in r.message][1:] == [], "said once"
-    away.rename(file.path)
-    ring._settle()
-    assert file.list_keys()[0].used == 3
-    assert [ring.count(record) for _ in range(3)] == [True, False, False]
+    away.rename(store.path)
+    ring.exchange()
+    assert store.list_keys()[0].used == 3
+    assert counted(ring, record, 3) == [True, False, False]
 
 
-@given(st.text(max_size=80) | st.from_regex(KEY, fullmatch=True))
+COUNTING = """
+    import asyncio, sys
+    from service.key_store import KeyStore
+    from service.keys import KeyRing
+
+    place, key, cost = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    ring = KeyRing(KeyStore(place))
+    ring.start()
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+    async def main():
+        async def ask():
+            counted = 0
+            for _ in range(150):
+                counted += await ring.count(ring.find(key), cost)
+                await asyncio.sleep(0.002)
+            return counted
+        return sum(await asyncio.gather(*(ask() for _ in range(4))))
+
+    print(asyncio.run(main()))
+    ring.stop()
+"""
+
+
+def test_services_that_share_a_store_count_exactly_and_keep_to_a_quota(place):
+    store = KeyStore(place)
+    few, many = store.add("few", quota=700), store.add("many")
+    cases = [(few, 1), (few, 3), (many, 2)]
+    services = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(COUNTING), place, key, str(cost)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for key, cost in cases
+    ]  # fmt: skip
+    try:
+        assert [service.stdout.readline() for service in services] == ["ready\n"] * 3
+        for service in services:
+            service.stdin.write("\n")
+            service.stdin.flush()
+        counts = [int(service.stdout.readline()) * cost for service, (_, cost) in zip(services, cases, strict=True)]
+        assert [service.wait(30) for service in services] == [0, 0, 0]
+    finally:
+        for service in services:
+            service.kill()
+            service.wait()
+    assert 690 <= counts[0] + counts[1] <= 700, "never more; what is left is less than the last requests cost"
+    assert min(counts) > 0 and counts[2] == 1200
+    assert [key.used for key in store.list_keys()] == [counts[0] + counts[1], 1200]
+
+
+def test_a_key_that_one_service_revokes_is_refused_by_the_others(store, place):
+    key = store.add("lost")
+    rings = [KeyRing(KeyStore(place)) for _ in range(2)]
+    for ring in rings:
+        ring.start()
+    try:
+        store.revoke("lost")
+        until = time.monotonic() + 5
+        while {ring.find(key).state(datetime.now(UTC)) for ring in rings} != {"revoked"}:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        for ring in rings:
+            ring.stop()
+
+
+def test_a_rate_is_shared(store, place):
+    store.add("app")
+    buckets = [Buckets(shared=True) for _ in range(3)]
+    rings = [KeyRing(KeyStore(place), {"address": each}) for each in buckets]
+    rate, now = Rate(0.01, 10), time.monotonic()
+    assert [buckets[0].take("a", rate, now).allowed for _ in range(4)] == [True] * 4
+    assert [buckets[1].take("a", rate, now).allowed for _ in range(3)] == [True] * 3
+    for ring in (*rings, *rings):
+        ring.exchange()
+    now = time.monotonic()
+    for each in buckets:
+        assert each.take("a", rate, now, cost=4).allowed is False, "3 are left of 10"
+    assert buckets[2].take("a", rate, now, cost=3).allowed and buckets[2].take("b", rate, now).allowed
+    for ring in (rings[2], *rings):
+        ring.exchange()
+    assert not any(each.take("a", rate, time.monotonic()).allowed for each in buckets)
+    for ring in rings:
+        ring.store.close()
+
+
+def test_rates_of_a_store_are_those_of_callers_who_took(store):
+    store.add("app")
+    assert store.exchange({}, TODAY, taken={"x a": Taken(60, 0.0), "x b": Taken(1e-3, 5.0)}).rates.keys() == {"x a"}
+    seconds = store.exchange({}, TODAY, taken={"x a": Taken(30, 0.1)}).rates["x a"]
+    assert 80 < seconds <= 90
+    store.forget_rates()
+    assert store.exchange({}, TODAY).rates.keys() == {"x a"}
+
+
+@given(st.text(st.characters(), max_size=80) | st.from_regex(KEY, fullmatch=True))
+@example("\ud800")
 def test_no_other_text_is_a_key(made, text):
     ring, key = made
     assert (ring.find(text) is not None) == (text == key)
@@ -119,9 +353,9 @@ def test_no_other_text_is_a_key(made, text):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    file = KeyFile(tmp_path_factory.mktemp("ring") / "keys.db")
-    key = file.add("app")
-    return KeyRing(file), key
+    store = KeyStore(tmp_path_factory.mktemp("ring") / "keys.db")
+    key = store.add("app")
+    return KeyRing(store), key
 
 
 # A running service.
@@ -134,13 +368,13 @@ def command(path, *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("keys") / "keys.db"
-    KeyFile(path).add("unused")
+    KeyStore(path).add("unused")
     return path
 
 
 @pytest.fixture(scope="module")
 def guarded(serving, settings, path):
-    options = {"keys": path, "require_key": True, "metrics_key": True, "models": settings.models[:1]}
+    options = {"keys": str(path), "require_key": True, "metrics_key": True, "models": settings.models[:1]}
     with serving(settings.model_copy(update=options)) as address, httpx.Client(base_url=address, timeout=30) as client:
         yield client
 
@@ -203,7 +437,7 @@ def test_what_stays_open(guarded, path, capsys):
     told = guarded.get("/frontend/settings").json()
     assert (told["keyRequired"], told["apiKeys"]) == (True, True)
     assert guarded.get("/metrics").status_code == 401
-    bearer = {"Authorization": f"Bearer {made_key(path, capsys, 'prometheus')}"}
+    bearer = {"Authorization": f"Bearer {made_key(path, capsys, 'prometheus', '--scope', 'metrics')}"}
     until(lambda: guarded.get("/metrics", headers=bearer), 200)
     paths = guarded.get("/openapi.json").json()["paths"]
     assert paths["/translate"]["post"]["security"] == paths["/metrics"]["get"]["security"] == [{"key": []}]
@@ -248,7 +482,10 @@ def test_the_command_lists_and_refuses_in_a_sentence(path, capsys, tmp_path):
     command(path, "revoke", "listed")
     command(path, "list")
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("listed "))
-    assert line.split()[2] == "revoked" and line.split()[4:] == ["2199-12-31", "7", "0", "0.5"]
+    assert line.split()[2] == "revoked" and line.split()[4:] == ["2199-12-31", "7", "0", "0.5", "translate"]
+    made_key(path, capsys, "figures", "--scope", "metrics", "--scope", "admin")
+    command(path, "list", "--json")
+    assert [one["scopes"] for one in json.loads(capsys.readouterr().out)][-1] == ["admin", "metrics"]
     for arguments, sentence in (
         (("add", "listed"), "there is a key of this name"),
         (("add", "a b"), "cannot be a key's name"),
@@ -256,6 +493,7 @@ def test_the_command_lists_and_refuses_in_a_sentence(path, capsys, tmp_path):
         (("add", "late", "--expires", "soon"), "does not match"),
         (("add", "fast", "--rate", "-1"), "a rate is more than 0"),
         (("add", "fast", "--rate", "nan"), "a rate is more than 0"),
+        (("add", "odd", "--scope", "everything"), "is not one of"),
         (("add", "none", "--quota", "0"), "greater than or equal to 1"),
         (("revoke", "nobody"), "there is no such key"),
     ):

@@ -1,5 +1,7 @@
 """What one caller may take: requests a second, bytes of headers, time to send them; and what is written down of it."""
 
+import hashlib
+import inspect
 import itertools
 import json
 import logging
@@ -9,17 +11,22 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from uvicorn.protocols.http import h11_impl
 
 from interlinear.cli import run as interlinear
 from service import logs
 from service.gate import address
-from service.keys import KeyFile
+from service.key_store import KeyStore
 from service.rates import Buckets, Rate
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
@@ -117,7 +124,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def keys(path):
-    return {"slow": KeyFile(path).add("slow", rate=0.01), "quick": KeyFile(path).add("quick", rate=1000)}
+    return {"slow": KeyStore(path).add("slow", rate=0.01), "quick": KeyStore(path).add("quick", rate=1000)}
 
 
 @pytest.fixture(scope="module")
@@ -148,12 +155,41 @@ def test_each_address_has_a_rate_of_its_own(strict):
     assert [answer.headers["ratelimit-policy"] for answer in answers] == ['"rate";q=2;w=100'] * 3
     assert [re.match(r'"rate";r=(\d);t=\d+$', answer.headers["ratelimit"])[1] for answer in answers] == ["1", "0", "0"]
     assert 40 <= int(answers[2].headers["retry-after"]) <= 50
-    assert answers[2].json()["error"].startswith("more requests than 0.02 a second")
+    assert answers[2].json()["error"].startswith("more than 0.02 texts a second")
     assert rejected(strict, "rate") >= 1
     assert asked(strict, "192.0.2.2", json=GOOD).status_code == 200
     assert asked(strict, "10.0.0.1, 192.0.2.1", json=GOOD).status_code == 429, "the last that is no proxy of ours"
     assert asked(strict, "192.0.2.1, 127.0.0.1", json=GOOD).status_code == 429
     assert httpx.get(f"{strict}/languages", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 200
+
+
+def test_a_rate_counts_texts(strict):
+    """A list of five is let in as one would be, and is paid off before the next."""
+    first = asked(strict, "192.0.2.30", json=GOOD | {"q": ["Ein Hund."] * 5})
+    assert (first.status_code, first.headers["ratelimit"]) == (200, '"rate";r=0;t=250')
+    second = asked(strict, "192.0.2.30", json=GOOD)
+    assert second.status_code == 429 and 190 < int(second.headers["retry-after"]) <= 200
+
+
+def test_a_rate_counts_tokens_times_the_beam_where_that_is_more(strict):
+    """60 sentences of 5 tokens or more are 1,500 and more at a beam of 5: two texts."""
+    answer = asked(strict, "192.0.2.31", json=GOOD | {"q": "Ein Hund läuft. " * 60, "beam_size": 5})
+    assert answer.status_code == 200
+    assert int(answer.headers["ratelimit"].rpartition("=")[2]) >= 100, "in seconds, of which a text is 50"
+
+
+def test_a_quota_counts_texts_and_is_never_exceeded(start, path):
+    key = {"api_key": KeyStore(path).add("texts", quota=10)}
+    with start(keys=path) as url:
+
+        def ask(texts: int) -> tuple[int, str]:
+            answer = httpx.post(f"{url}/translate", json=GOOD | key | {"q": ["Ein Hund läuft."] * texts}, timeout=30)
+            return answer.status_code, re.search(r'"day";r=(\d+)', answer.headers["ratelimit"])[1]
+
+        assert ask(7) == (200, "3")
+        assert ask(4)[0] == 429, "three are left"
+        assert ask(3) == (200, "0")
+        assert ask(1) == (429, "0")
 
 
 def test_a_network_of_one_person_is_one(strict):
@@ -266,7 +302,6 @@ def test_slow_bodies_are_not_waited_for(strict, keys):
         (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n", 400),
         (POST + b"Content-Length: -1\r\n\r\n", 400),
         (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
-        (POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + b"GET /", 0),
         (POST + b"Transfer-Encoding: gzip\r\n\r\n", 400),
         (POST + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 40, 400),
@@ -275,10 +310,121 @@ def test_slow_bodies_are_not_waited_for(strict, keys):
 def test_what_is_not_http_is_refused(strict, request_, code):
     answer, seconds = exchange(strict, request_)
     assert seconds < 10
-    if code:
-        assert status(answer) == code
-    else:  # both lengths: whoever reads the first of them, nothing is smuggled
-        assert answer.count(b"HTTP/1.1 200") == 0
+    assert status(answer) == code
+
+
+SMUGGLED = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("length", [0, 5, 5 + len(SMUGGLED)])
+@pytest.mark.parametrize("method", [POST, POST.replace(b"POST /translate", b"GET /health/live")])
+def test_a_body_whose_end_is_said_in_two_ways_is_refused(strict, method, length):
+    """Whichever of the two a proxy goes by, nothing behind the request is answered, and nothing of it is held."""
+    both = b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" % length
+    answer, seconds = exchange(strict, method + both + SMUGGLED)
+    assert status(answer) == 400 and b"HTTP/1.1 200" not in answer and seconds < 10
+    answer, _ = exchange(strict, method.replace(b"1.1", b"1.0") + both.partition(b"\r\n")[2] + SMUGGLED)
+    assert status(answer) == 400 and b"HTTP/1.1 200" not in answer
+
+
+def sent_whole(url: str, request_: bytes) -> bytes:
+    """Send a request and that nothing follows it (FIN); all that is answered."""
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
+        connection.sendall(request_)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def post(body: bytes, *headers: bytes) -> bytes:
+    return POST + b"".join(one + b"\r\n" for one in headers) + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def test_a_client_that_sends_no_more_gets_its_answer(address):
+    answer = sent_whole(address, post(json.dumps(GOOD).encode()))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n") and json.loads(body)["translatedText"] == "A dog is running."
+    events = sent_whole(address, post(json.dumps(GOOD).encode(), b"Accept: text/event-stream"))
+    assert events.count(b"HTTP/1.1 200 OK\r\n") == 1 and b"event: answer" in events
+    get = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert sent_whole(address, get * 3).count(b"HTTP/1.1 200 OK\r\n") == 3
+    assert sent_whole(address, post(b"x").replace(b"Length: 1", b"Length: 2")) == b"", "which is not whole"
+    assert sent_whole(address, b"GET / HT") == b"" and sent_whole(address, b"") == b""
+
+
+def test_a_client_that_is_gone_is_noticed(address):
+    """The same bytes, but nobody is there any more: what it asked for is given up."""
+    gone = rejected(address, "gone")
+    asked_ = json.dumps(GOOD | {"q": ["Ein Hund läuft im Park. " * 40] * 20, "beam_size": 5}).encode()
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connection:
+        connection.sendall(post(asked_))
+        time.sleep(0.05)
+    for _ in range(200):
+        if rejected(address, "gone") > gone:
+            break
+        time.sleep(0.05)
+    assert rejected(address, "gone") == gone + 1
+
+
+def test_what_uvicorn_does_inside_is_what_the_service_extends():
+    """Another version is read against service/server.py first; then its digest comes here, and its number into
+    pyproject.toml and constraints.txt."""
+    digest = hashlib.sha256(inspect.getsource(h11_impl).encode()).hexdigest()
+    assert digest[:16] == "a3154a6c2cfaaaeb"
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    required = {one.name: one.specifier for one in map(Requirement, project["optional-dependencies"]["serve"])}
+    for name in ("uvicorn", "h11"):
+        assert version(name) in required[name]
+        major, minor, *_ = version(name).split(".")
+        assert f"{major}.{int(minor) + 1}" not in required[name], "what is not tested is not taken"
+
+
+def test_a_request_is_refused_by_its_headers(strict, start, keys):
+    """Where nothing is left to an address, or the key is none, not a byte of the body is waited for."""
+    announced = b"Content-Length: 1000\r\n\r\n"
+    for _ in range(2):
+        assert asked(strict, "192.0.2.60", json=GOOD | {"api_key": "wrong"}).status_code == 401
+    answer, _ = exchange(strict, POST + b"X-Forwarded-For: 192.0.2.60\r\nConnection: close\r\n" + announced)
+    assert status(answer) == 429
+    answer, _ = exchange(strict, POST + b"Authorization: Bearer wrong\r\nConnection: close\r\n" + announced)
+    assert status(answer) in (401, 429)
+    assert asked(strict, "192.0.2.60", headers={"Authorization": f"Bearer {keys['quick']}"}, json=GOOD).is_success
+    with start(rate=0.02, burst=1) as url:
+        assert httpx.post(f"{url}/translate", json=GOOD).status_code == 200
+        answer, _ = exchange(url, POST + b"Connection: close\r\n" + announced)
+        assert status(answer) == 429
+
+
+JSON, FORM = {"Content-Type": "application/json"}, {"Content-Type": "application/x-www-form-urlencoded"}
+PART = b'--x\r\nContent-Disposition: form-data; name="api_key"\r\n\r\nwrong\r\n--x--\r\n'
+WRONG_KEYS = {
+    "half a character": ("/translate", {"content": b'{"api_key": "\\ud800"}', "headers": JSON}, 401),
+    "a form": ("/summarize", {"data": {"api_key": "wrong"}}, 401),
+    "parts": ("/detect", {"content": PART, "headers": {"Content-Type": "multipart/form-data; boundary=x"}}, 401),
+    "a header": ("/translate", {"headers": JSON | {"Authorization": "Bearer \xff".encode("latin-1")}}, 401),
+    "beside what is not JSON": ("/post-edit", {"content": b'{"api_key": "wrong', "headers": JSON}, 401),
+    "of another media type": ("/translate", {"content": b"x", "headers": {"Content-Type": "text/plain"}}, 401),
+    "too long": ("/translate/multimodal", {"content": b" " * 1_200_000, "headers": JSON}, 401),
+    "metrics": ("/metrics", {"headers": {"Authorization": "Bearer wrong"}}, 401),
+}
+
+
+@pytest.fixture(scope="module")
+def asking(start, path, keys):
+    """A service that asks everybody for a key, also for its metrics."""
+    with start(
+        keys=str(path), require_key=True, metrics_key=True, rate=0.02, burst=2, trusted_proxies=["127.0.0.1"]
+    ) as url:
+        yield url
+
+
+@pytest.mark.parametrize("case", WRONG_KEYS)
+def test_every_wrong_key_counts_to_the_rate(asking, case):
+    route, sent, code = WRONG_KEYS[case]
+    client = {"X-Forwarded-For": f"192.0.2.{100 + list(WRONG_KEYS).index(case)}"}
+    sent = sent | {"headers": sent.get("headers", {}) | client}
+    method = "GET" if route == "/metrics" else "POST"
+    answers = [httpx.request(method, asking + route, timeout=30, **sent) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [code, code, 429], answers[0].text
 
 
 def test_too_many_connections_are_refused_and_pass(strict):

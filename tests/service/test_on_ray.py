@@ -17,6 +17,7 @@ from interlinear.cli import run as interlinear
 from interlinear.replicas import everywhere
 from registry.store import Store
 from seq2seq.bundle import write_bundle
+from seq2seq.errors import RegistryError
 from seq2seq.search import SearchOptions
 from service.settings import ModelPlace, Settings
 from tests.service.conftest import sentences
@@ -50,6 +51,8 @@ def registered(bundles, folder: Path) -> Store:
 
 
 @pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.timeout(600)
 def test_replicas_answer_grow_with_load_follow_the_alias_and_end_in_order(bundles, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     store = registered(bundles, tmp_path)
@@ -100,7 +103,24 @@ def test_replicas_answer_grow_with_load_follow_the_alias_and_end_in_order(bundle
         assert child.wait(60) == 0
 
 
+def test_a_replica_waits_for_a_registry_that_comes_late(bundles, tmp_path, caplog):
+    on_ray = pytest.importorskip("service.on_ray")
+    places = (ModelPlace(name="de-en", place="models:/mt@champion"),)
+    settings = Settings(models=places, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
+    with pytest.raises(RegistryError):
+        on_ray.create_app_when_possible(settings, 0)
+    came: list[Store] = []
+    late = threading.Timer(1.5, lambda: came.append(registered(bundles, tmp_path)))
+    late.start()
+    made = on_ray.create_app_when_possible(settings, 300)
+    late.join()
+    assert came and made.state.service.models.all_languages() == {"de", "en"}
+    assert "Trying again in 1 s." in caplog.messages[0]
+
+
 @pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.timeout(600)
 def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
     with process("--ray", "--model", "mt=empty", folder=tmp_path) as child:
@@ -131,6 +151,6 @@ def test_settings_mean_the_same_in_every_folder(tmp_path, monkeypatch):
     settings = everywhere(Settings(models=places, require_key=True, cache=Path("cache")))
     assert [place.place for place in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
     assert settings.tracking == f"sqlite:///{tmp_path}/mlflow.db"
-    assert (settings.keys, settings.cache) == (tmp_path / "keys.db", tmp_path / "cache")
+    assert (settings.keys, settings.cache) == (str(tmp_path / "keys.db"), tmp_path / "cache")
     remote = Settings(models=places, tracking="http://tracking:5000")
     assert everywhere(remote).tracking == "http://tracking:5000"

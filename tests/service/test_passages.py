@@ -1,6 +1,8 @@
 """Texts of several sentences: white space, alternatives, explanations, limits."""
 
+import asyncio
 import itertools
+import threading
 
 import pytest
 from hypothesis import given
@@ -8,8 +10,10 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from seq2seq.looks import Explanation
+from seq2seq.sentences import by_lines, fewest
 from service.app import create_app
 from service.passages import combinations
+from service.problems import Problem
 
 ASK = {"source": "de", "target": "en"}
 DOG, CAT = ("Ein Hund läuft im Park.", "A dog is running in the park."), ("Eine Katze schläft.", "A cat is sleeping.")
@@ -91,7 +95,66 @@ def test_sentences_of_a_request_are_bounded(settings):
     with TestClient(create_app(settings.model_copy(update={"sentences": 5, "explained": 2}))) as client:
         assert client.post("/translate", json=ASK | {"q": "Gut. " * 5}).status_code == 200
         many = client.post("/translate", json=ASK | {"q": ["Gut. Gut. Gut."] * 2})
-        assert (many.status_code, "6 sentences" in many.json()["detail"]) == (400, True)
+        assert (many.status_code, "more than 5 sentences" in many.json()["detail"]) == (400, True)
         assert client.post("/translate", json=ASK | {"q": "Gut. Gut.", "explain": True}).status_code == 200
         refused = client.post("/translate", json=ASK | {"q": "Gut. Gut. Gut.", "explain": True})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "explain")
+
+
+@given(st.text(alphabet="ab. \t\n\r\v\f\x1c\x85\u2028?!。\ud800", max_size=60))
+def test_there_are_no_fewer_sentences_than_lines_that_are_not_blank(text):
+    assert fewest(text, 1000) <= len(by_lines(text, "en"))
+    assert fewest(text, 2) == min(2, fewest(text, 1000))
+
+
+def test_lines_are_counted_before_anything_is_detected_or_split(settings):
+    """What is over the limit already is refused while nothing that takes time is free."""
+    app = create_app(settings)
+    with TestClient(app) as client:
+        many = ["a\n" * 2400] * 100
+        busy, goes_on = [], threading.Event()
+        preparation = app.state.service.engine.preparation
+        waiting = threading.Thread(
+            target=lambda: busy.append(
+                asyncio.run(preparation.each("somebody", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
+            )
+        )
+        waiting.start()
+        for source in ("de", "auto"):
+            refused = client.post("/translate", json=ASK | {"q": many, "source": source})
+            assert (refused.status_code, "more than 1000 sentences" in refused.json()["detail"]) == (400, True)
+        assert not busy
+        goes_on.set()
+        waiting.join(30)
+        assert busy == [[True] * 4]
+
+
+def test_texts_are_prepared_in_turns_and_those_that_are_not_when_the_service_ends_are_503(settings):
+    """Of one caller a hundred pieces wait, of another one, which is next; then the service is stopped."""
+    app = create_app(settings)
+    preparation = app.state.service.engine.preparation
+    goes_on, begun, order = threading.Event(), threading.Semaphore(0), []
+
+    def work(name: str) -> str:
+        begun.release()
+        goes_on.wait()
+        order.append(name)
+        if name == "one":
+            preparation.stop(Problem.away("it ends"))
+        return name
+
+    async def ask() -> None:
+        many = asyncio.create_task(preparation.each("many", work, ["many"] * 100, lambda _: 10**4))
+        await asyncio.to_thread(lambda: [begun.acquire() for _ in range(preparation.threads)])
+        one = asyncio.create_task(preparation.each("one", work, ["one"], lambda _: 10**4))
+        await asyncio.sleep(0)
+        goes_on.set()
+        for asked in (many, one):
+            with pytest.raises(Problem, match="it ends") as problem:
+                await asked
+            assert problem.value.status == 503
+        with pytest.raises(Problem, match="it ends"):
+            await preparation.each("late", work, ["late"], lambda _: 10**4)
+
+    asyncio.run(ask())
+    assert order.index("one") <= 2 * preparation.threads

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
-from service.keys import KeyFile
+from service.key_store import KeyStore
 from service.settings import ModelPlace
 from tests.service.balls import picture
 
@@ -43,7 +43,8 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     expect(page.locator("#status")).to_have_text("ready · 5 models")
     yield page
     page.close()
-    assert [line for line in said if "status of 4" not in line] == [], "the console has something to say"
+    meant = ("status of 4", "net::ERR_FAILED")  # answers that refuse, and requests that a test lets fail
+    assert [line for line in said if not any(one in line for one in meant)] == [], "the console has something to say"
     assert elsewhere == []
 
 
@@ -218,7 +219,7 @@ def test_a_picture_is_chosen_dropped_or_pasted_and_its_regions_are_shown_word_by
 def test_what_is_no_picture_is_a_sentence(page):
     page.locator("#tasks button", has_text="Picture").click()
     page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")[:-40]})
-    expect(page.locator("#problem")).to_contain_text("Image is a damaged PNG")
+    expect(page.locator("#problem")).to_contain_text("The picture is a damaged PNG")
     page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")})
     expect(page.locator("#translation")).to_have_text("Der rote Ball.")
     expect(page.locator("#problem")).to_be_hidden()
@@ -312,7 +313,7 @@ def test_a_long_text_is_reduced_and_the_page_says_so(page):
 
 
 def test_a_key_is_asked_for_kept_in_the_tab_and_refused_in_a_sentence(settings, serving, browser, tmp_path):
-    keys = KeyFile(tmp_path / "keys.db")
+    keys = KeyStore(tmp_path / "keys.db")
     good = keys.add("reader")
     guarded = {"models": settings.models[:1], "keys": keys.path, "require_key": True}
     with serving(settings.model_copy(update=guarded)) as address, browser.new_context() as context:
@@ -380,3 +381,56 @@ def test_the_apis_page_is_drawn_from_openapi(page, address):
     expect(page.locator("details code").filter(has_text=re.compile("^/translate$"))).to_have_count(1)
     expect(page.locator("#api")).to_contain_text("length_penalty")
     expect(page.locator("#api")).to_contain_text("curl http://127.0.0.1")
+
+
+@pytest.fixture
+def phone(browser: Browser, address: str) -> Iterator[Page]:
+    """The playground on a phone of 390 pixels, with a finger instead of a mouse."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator("#status")).to_have_text("ready · 5 models")
+    yield page
+    context.close()
+
+
+def test_a_tap_lights_a_word_and_a_cell_until_the_next(phone):
+    phone.locator("#text").fill("Ein Hund läuft.")
+    expect(phone.locator("#translation")).to_have_text("A dog is running.")
+    word = phone.locator(".row.target .word:not([aria-label*='no weight'])").first
+    word.tap()
+    expect(word).to_have_class(re.compile("lit"))
+    assert phone.locator(".row.source .word.lit").count() >= 1
+    phone.locator("#lines h2").tap()
+    expect(phone.locator(".word.lit")).to_have_count(0)
+    phone.locator("#heat tbody tr").nth(1).locator("td").nth(1).tap()
+    expect(phone.locator("#readout")).to_have_text(re.compile(r"dog ← Hund  \d\.\d\d"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_text_too_long_to_explain_is_translated(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("#text").fill("Ein Hund läuft. " * 40)
+    expect(page.locator("#translation")).to_have_text(("A dog is running. " * 40).strip())
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#hint")).to_contain_text("too long to show what the model looked at")
+    expect(page.locator("#looks")).to_be_hidden()
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#looks")).to_be_visible()
+
+
+def test_after_an_error_nothing_old_can_be_copied_and_the_footer_says_the_truth(page):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#copy")).to_be_enabled()
+    page.locator("#text").fill("Hund " * 2000)
+    expect(page.locator("#problem")).to_contain_text("The text must not be longer than")
+    expect(page.locator("#copy")).to_be_disabled()
+    expect(page.locator("#time")).to_be_empty()
+    page.route("**/translate", lambda route: route.abort())
+    page.locator("#text").fill("Eine Frau sitzt.")
+    expect(page.locator("#problem")).to_contain_text("The service cannot be reached.")
+    expect(page.locator("#status")).to_have_text("the service is not answering")
+    page.unroute("**/translate")
+    expect(page.locator("#translation")).to_have_text("A woman is sitting.")
+    expect(page.locator("#status")).to_have_text("ready · 5 models")
+    expect(page.locator("#copy")).to_be_enabled()

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import time
@@ -187,6 +188,27 @@ def test_when_all_are_killed_it_says_so_until_they_are_back(apart):
     assert {tuple(model["engines"]) for model in httpx.get(f"{apart}/models").json()} == {()}
     until(lambda: up(apart) == BOTH)
     assert httpx.post(f"{apart}/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+
+
+def test_one_that_cannot_be_started_again_for_want_of_files_is_once_there_are_some(apart, caplog):
+    until(lambda: up(apart) == BOTH)
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with httpx.Client(base_url=apart) as client:
+        client.get("/health/ready")  # by a connection that is kept: another would be one file more
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
+        try:
+            for process in processes():
+                process.kill()
+            for name in BOTH:  # the connection is used all the while, or the service would close it
+                said = f"{name} cannot be started again: OSError at "
+                until(lambda said=said: client.get("/health/live").status_code == 200 and said in caplog.text)
+            assert client.get("/health/ready").status_code == 503
+            assert client.get("/health/live").status_code == 200, "it is tried again"
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+        until(lambda: up(apart) == BOTH)
+        assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
+    assert len(processes()) == 2
 
 
 def test_a_start_may_take_longer_than_a_step(bundles):

@@ -1,15 +1,32 @@
 """What the search's thread makes of its orders: who enters when, and what it tells."""
 
 import queue
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request
+from seq2seq.generation import Generation, Request, Row
 from seq2seq.search import SearchOptions
-from service.searching import HELD_STEPS, Admitted, Cancel, Event, Put, SearchThread, Stepped, Text
-from tests.service.test_engine import MANY
+from seq2seq.text import Encoded
+from service.searching import (
+    BEAT,
+    HELD_STEPS,
+    Admitted,
+    Cancel,
+    Event,
+    Failed,
+    Ping,
+    Pong,
+    Put,
+    SearchThread,
+    Stepped,
+    Text,
+)
+from tests.service.test_engine import MANY, before_its_layers, until
 
 SLOTS = 16
 
@@ -30,19 +47,21 @@ def search(bundles, told) -> Iterator[SearchThread]:
     assert not thread.alive
 
 
-def put(search: SearchThread, count: int) -> Generation:
-    """Texts of mixed lengths; what reads them."""
+def rows(search: SearchThread, count: int) -> list[Row]:
+    """Texts of mixed lengths, encoded."""
     reading = search_table(search).generation
     texts = [" ".join(MANY[i : i + 1 + i % 4]) for i in range(count)]
-    rows = [reading.encode(Request({"source": text}, SearchOptions(beam=1 + i % 5))) for i, text in enumerate(texts)]
-    search.send(Put(tuple(Text(i, 0, row, followed=False) for i, row in enumerate(rows))))
-    return reading
+    return [reading.encode(Request({"source": text}, SearchOptions(beam=1 + i % 5))) for i, text in enumerate(texts)]
 
 
-def search_table(search: SearchThread):
-    while 0 not in search.tables:
-        pass
-    return search.tables[0]
+def put(search: SearchThread, count: int) -> None:
+    """Have such texts searched."""
+    search.send(Put(tuple(Text(i, 0, row, followed=False) for i, row in enumerate(rows(search, count)))))
+
+
+def search_table(search: SearchThread, number: int = 0):
+    until(lambda: number in search.tables)
+    return search.tables[number]
 
 
 def heard(told: "queue.SimpleQueue[Event]", texts: int) -> list[Event]:
@@ -85,3 +104,63 @@ def test_whoever_waits_enters_after_some_steps_though_few_slots_are_free(search,
         steps += event.steps
     assert event.numbers == (SLOTS,)
     assert steps <= HELD_STEPS + 2
+
+
+def test_it_says_that_it_goes_on_between_the_steps_of_two_models(bundles, search, told):
+    """Whoever asks meanwhile does not wait for all models: each of their steps may take long."""
+    search.load(1, load(bundles.de_en), SLOTS, 5)
+    first, second = (search_table(search, number) for number in (0, 1))
+    rows = [table.generation.encode(Request({"source": MANY[0]}, SearchOptions())) for table in (first, second)]
+    with before_its_layers(first.bundle.model, lambda: search.send(Ping())):
+        search.send(Put(tuple(Text(i, i, row, followed=False) for i, row in enumerate(rows))))
+        events = heard(told, 2)
+    kinds = [event.numbers if isinstance(event, Admitted) else type(event) for event in events]
+    assert kinds.index((0,)) < kinds.index(Pong) < kinds.index((1,))
+
+
+def test_its_beats_rise_with_nothing_to_do_and_stay_while_it_hangs(search, told):
+    before = search.beats
+    until(lambda: search.beats > before + 4)
+    hangs, goes_on = threading.Event(), threading.Event()
+    with before_its_layers(search_table(search).bundle.model, lambda: hangs.set() or goes_on.wait()):
+        put(search, 1)
+        hangs.wait()
+        before = search.beats
+        time.sleep(4 * BEAT)
+        assert search.beats == before
+        assert "threading.py" in search.place
+        goes_on.set()
+        heard(told, 1)
+    assert search.beats > before
+
+
+@pytest.mark.parametrize("poisonous", [{3}, {0, 9, 30}])
+def test_a_step_that_fails_costs_nobody_his_answer_but_whose_text_it_was(search, told, bundles, poisonous):
+    """A word that the model does not have, among those who enter first, and among those who wait."""
+    good = rows(search, 40)
+    bad = {i: replace(good[i], sources={"source": Encoded([10**6], [(0, 1)])}) for i in poisonous}
+    search.send(Put(tuple(Text(i, 0, bad.get(i, row), followed=False) for i, row in enumerate(good))))
+    events = heard(told, 40 - len(poisonous))
+    failed = [number for event in events if isinstance(event, Failed) for number in event.numbers]
+    assert sorted(failed) == sorted(poisonous)
+    found = dict(one for event in events if isinstance(event, Stepped) for one in event.answered)
+    expected = Generation(load(bundles.de_en), width=5).answers([row.request for row in good])
+    for i, answer in enumerate(expected):
+        assert i in poisonous or found[i].candidates[0].ids == answer.candidates[0].ids
+    admitted = [number for event in events if isinstance(event, Admitted) for number in event.numbers]
+    assert sorted(admitted) == list(range(40)), "each told once, also those that were searched again"
+    table = search.tables[0]
+    assert not (table.texts or table.doubtful or table.followed or table.admitted or len(table.waiting))
+
+
+def test_a_text_that_is_searched_again_is_told_no_prefix_twice(search, told):
+    good = rows(search, 4)
+    bad = replace(good[2], sources={"source": Encoded([10**6], [(0, 1)])})
+    search.send(Put(tuple(Text(i, 0, good[i], followed=True) for i in range(2))))
+    while not any(event.written for event in [told.get(timeout=60)] if isinstance(event, Stepped)):
+        pass
+    search.send(Put((Text(2, 0, bad, followed=True),)))
+    events = heard(told, 2)
+    for number in range(2):
+        prefixes = [event.written[number] for event in events if isinstance(event, Stepped) and number in event.written]
+        assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})

@@ -23,6 +23,7 @@ from registry.store import Store
 from service.app import create_app
 from service.settings import ModelPlace, Settings
 from tests.service.conftest import sentences
+from tests.service.test_engine import value as counted
 
 
 @contextmanager
@@ -69,6 +70,43 @@ def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
         assert len(answers[0]["translatedText"]) == 100
         with pytest.raises(urllib.error.URLError):
             urllib.request.urlopen(f"{url}/health/live")
+
+
+def test_sigterm_with_much_still_to_prepare_ends_within_the_grace_and_answers_all(bundles, tmp_path):
+    """Texts whose language is to be detected, and which are to be split and encoded, for much longer than the grace."""
+    models = ["--model", f"mt={bundles.de_en}", "--model", f"back={bundles.en_de}"]
+    with process(*models, folder=tmp_path, INTERLINEAR_SERVE_GRACE_SECONDS="1") as child:
+        url, answers = address(child), []
+        texts = [f"{i} " + "Hunde laufen, und Katzen schlafen, " * 139 for i in range(100)]
+
+        begun = threading.Barrier(16, timeout=60)
+
+        def send(number: int) -> None:
+            body = json.dumps({"q": [f"{number} {text}" for text in texts], "source": "auto", "target": "en"}).encode()
+            host, port = url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port)), timeout=60) as caller:
+                head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                caller.sendall(f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+                read = caller.makefile("rb")
+                assert read.readline().startswith(b"HTTP/1.1 100 ") and read.readline() == b"\r\n"
+                begun.wait()  # the service has begun to read every request, and owes every one its answer
+                caller.sendall(body)
+                answers.append(read.read())
+
+        asking = [threading.Thread(target=send, args=[number]) for number in range(15)]
+        for one in asking:
+            one.start()
+        begun.wait()
+        while not counted(url, "interlinear_preparing_pieces"):
+            pass
+        child.send_signal(signal.SIGTERM)
+        for one in asking:
+            one.join(60)
+        assert child.wait(60) == 0
+    assert len(answers) == 15
+    # 400: one had more sentences than are taken; 429: so much waited of one address already.
+    assert {int(answer.split()[1]) for answer in answers} <= {400, 429, 503}
+    assert all(json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] for answer in answers)
 
 
 def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Answers as events: they begin as they end, end with the plain answer, and stop when nobody listens."""
 
+import gc
 import itertools
 import json
 import socket
@@ -13,7 +14,7 @@ from seq2seq.bundle import load
 from seq2seq.generation import Generation, Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
-from service.keys import KeyFile
+from service.key_store import KeyStore
 from tests.service.conftest import sentences
 from tests.service.test_engine import MANY, until, value
 
@@ -86,18 +87,18 @@ def test_what_goes_wrong_later_is_an_event_with_the_problem(settings):
 
 
 def test_what_is_not_served_is_not_counted_though_its_answer_had_begun(settings, tmp_path):
-    key = KeyFile(tmp_path / "keys.db").add("app", quota=5)
+    key = KeyStore(tmp_path / "keys.db").add("app", quota=1000)
     app = create_app(settings.model_copy(update={"slots": 1, "keys": tmp_path / "keys.db"}))
     with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
         asking = caller.submit(client.post, "/translate", json=ASK | {"q": MANY, "api_key": key}, headers=EVENTS)
         until(lambda: 'interlinear_waiting_texts{engine="cpu"} 0.0' not in client.get("/metrics").text)
         ring = app.state.service.gate.keys
-        assert ring.left(ring.find(key)) == 4
+        assert ring.left(ring.find(key)) == 1000 - len(MANY)
         app.state.service.engine.stop(0)
         assert asking.result().status_code == 200
         name, problem = read(asking.result().text)[-1]
         assert (name, problem["status"]) == ("error", 503)
-        assert ring.left(ring.find(key)) == 5
+        assert ring.left(ring.find(key)) == 1000
 
 
 def test_signs_of_life_while_nothing_is_written(settings, serving):
@@ -118,6 +119,22 @@ def test_a_listener_who_goes_frees_the_slots_within_a_step(settings, serving):
             until(lambda: value(address, "interlinear_searching_texts") > 0)
         until(lambda: value(address, "interlinear_waiting_texts") == value(address, "interlinear_searching_texts") == 0)
         assert value(address, "interlinear_texts_total") < 100
+
+
+def test_every_listener_who_goes_is_counted_and_nothing_is_left_of_him(settings, serving, caplog):
+    with serving(settings.model_copy(update={"slots": 1})) as address:
+        host, port = address.removeprefix("http://").split(":")
+        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
+        for i in range(8):
+            body = json.dumps(ASK | {"q": MANY, "max_length": 20 + i}).encode()
+            with socket.create_connection((host, int(port))) as caller:
+                caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                assert b"200 OK" in caller.recv(1000)
+        until(lambda: value(address, "interlinear_waiting_texts") == value(address, "interlinear_searching_texts") == 0)
+        until(lambda: value(address, 'interlinear_requests_total{method="POST",route="/translate",status="200"}') == 8)
+        assert value(address, 'interlinear_rejected_total{reason="gone"}') == 8
+    gc.collect()
+    assert "never retrieved" not in caplog.text and "destroyed" not in caplog.text
 
 
 @pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 4, "length_penalty": "none"}, {"shrinking": True}])

@@ -85,7 +85,7 @@ def test_a_model_can_be_named(client, reference):
 def test_source_auto_detects_among_what_can_be_translated(client):
     answer = translate(client, source="auto").json()
     assert answer["detectedLanguage"]["language"] == "de"
-    assert answer["detectedLanguage"]["confidence"] > 90
+    assert answer["detectedLanguage"]["confidence"] > 50  # among all languages that the detector knows
     assert answer["translatedText"] == "A dog is running in the park."
     # English cannot be translated into English: the only model into it is taken, and the confidence says the truth.
     answer = translate(client, q="Where is the old man with the hat?", source="auto").json()

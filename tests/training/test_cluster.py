@@ -11,10 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 import seq2seq
 from seq2seq.errors import CallError, TrainingError
 from tests.training.toy import toy_job
+from training.checkpoints import Checkpoints, TrainingState
 from training.cluster import Group, _Fit, train_on_ray
 from training.loop import train
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
@@ -114,6 +116,20 @@ def test_a_worker_dies_and_a_signal_comes_and_nothing_is_lost(tmp_path: Path):
     assert rays_processes() == []
 
 
+def job_with_a_misshapen_state(folder: Path) -> TrainingJob:
+    """One that goes on from a state of another model's shape, which a step's code would meet with the same error."""
+    short = ["training.epochs=1", "training.average=1"]
+    before = toy_job(folder, "shapes", settings=short)
+    train(before)
+    checkpoints = Checkpoints(before.run, keep=1)
+    state = checkpoints.newest()
+    assert state is not None
+    name = next(name for name, tensor in state.tensors.items() if name.startswith("model.") and tensor.dim() == 2)
+    progress = state.progress.model_copy(update={"updates": state.progress.updates + 1, "done": False})
+    checkpoints.save(TrainingState(progress, state.tensors | {name: torch.ones(3, 5)}))
+    return toy_job(folder, "shapes", resume=True, settings=[*short, "training.epochs=2"])
+
+
 @pytest.mark.slow
 def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
     with pytest.raises(TrainingError, match="is not finite"):
@@ -123,7 +139,10 @@ def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
     with pytest.raises(TrainingError, match=r"a worker failed: .* Its traceback is in"):
         train_on_ray(replace(job, dev=replace(job.dev, references=())), Group(2, 2), [])
     assert "Traceback" in (job.run / "failure.txt").read_text()
-    with pytest.raises(TrainingError, match="2 workers need 2 GPUs, and the cluster has 0"):
+    with pytest.raises(TrainingError, match=r"a worker failed: RuntimeError.* Its traceback is in"):
+        train_on_ray(job_with_a_misshapen_state(tmp_path), Group(2, 2), [heard := Heard()])
+    assert heard.warnings == [], "what would fail again is not tried again"
+    with pytest.raises(CallError, match="each needs a GPU of its own, and this machine has 0"):
         train_on_ray(toy_job(tmp_path, "gpu"), Group(2, 2, gpu=True), [])
     assert rays_processes() == []
 

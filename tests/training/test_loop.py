@@ -3,24 +3,33 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import multiprocessing
 
 import seq2seq
+from seq2seq.bundle import hash_weights
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Generation, Request
+from tests.damage import DAMAGE, Damage
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.checkpoints import Checkpoints, TrainingState
-from training.loop import train
+from training.checkpoints import Checkpoints, Progress, TrainingState
+from training.loop import Training, own_weights_on_cpu, train
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.run_lock import run_lock
 from training.workers import Alone, Group
 
 
@@ -150,6 +159,139 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert outcome.weights_sha256 == expected
 
 
+def flip(path: Path, place: int = -9) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.unlink()  # it may be mapped
+    path.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """A training of three epochs that has ended, and its folder."""
+    folder = tmp_path_factory.mktemp("ended")
+    return folder, train(toy_job(folder))
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_an_epochs_damaged_weights_are_named_at_the_start(
+    ended: tuple[Path, Outcome], tmp_path: Path, last: bool
+) -> None:
+    """They are made again where a checkpoint still has them; else they are left out, and so it is said."""
+    folder, outcome = ended
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    checkpoints = Checkpoints(tmp_path / "runs/toy", keep=2)
+    kept = checkpoints.newest().progress.kept
+    assert {3} < {one.epoch for one in kept}  # the last epoch is one of two
+    damaged = checkpoints.weights_path(3 if last else min(one.epoch for one in kept))
+    flip(damaged)
+    notes = Notes()
+    again = train(toy_job(tmp_path, resume=True), observers=[notes])
+    assert str(damaged) in notes.warnings[0]
+    if last:
+        assert "made again from" in notes.warnings[0] and again.weights_sha256 == outcome.weights_sha256
+        return
+    assert f"without the weights of epoch {damaged.stem[-1]}," in notes.warnings[-1]
+    assert again.averaged == (3,)
+    for path in checkpoints.folder.glob("*/tensors.safetensors"):
+        flip(path)
+    with pytest.raises(TrainingError, match="none of the 2 checkpoints can be read"):
+        train(toy_job(tmp_path, resume=True))
+
+
+def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Change the newest checkpoint's progress."""
+    path = max((run / "checkpoints").glob("state-*")) / "progress.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_changed_position_is_noticed_and_the_checkpoint_passed_over(
+    ended: tuple[Path, Outcome], third: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(third.parents[1], tmp_path, dirs_exist_ok=True)
+    run = tmp_path / "runs/toy"
+    path = edit(run, lambda content: content["progress"].update(position=content["progress"]["position"] - 1))
+    notes = Notes()
+    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == ended[1].weights_sha256
+    assert str(path.parent) in notes.warnings[0] and "own checksum" in notes.warnings[0]
+
+
+def test_checkpoints_of_before_have_nothing_to_be_compared_with_and_go_on(
+    ended: tuple[Path, Outcome], third: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(third.parents[1], tmp_path, dirs_exist_ok=True)
+
+    def older(content: dict[str, Any]) -> None:
+        content.pop("content_sha256", None)
+        for kept in content["progress"]["kept"]:
+            kept.pop("sha256", None)
+
+    path = edit(tmp_path / "runs/toy", older)
+    notes = Notes()
+    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == ended[1].weights_sha256
+    assert notes.done == int(path.parent.name.removeprefix("state-")) and not notes.warnings
+
+
+@pytest.fixture(scope="module")
+def third(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a training that was stopped in its third epoch."""
+    job = toy_job(
+        tmp_path_factory.mktemp("stopped"), settings=["training.save_minutes=0.00001", "training.keep_last=4"]
+    )
+    assert train(job, Impatient(32)).epochs == 2
+    return job.run
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 20), damage=DAMAGE)
+def test_a_damaged_file_of_a_run_is_named_or_changes_nothing(
+    third: Path, tmp_path: Path, place: int, damage: Damage
+) -> None:
+    """Whichever file, whatever happened to it: what goes on is what was saved, and what does not is named."""
+    saved = {folder.name: contents(folder) for folder in Checkpoints(third, keep=4).states()}
+    run = tmp_path / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(third, run)
+    files = sorted(path for path in (run / "checkpoints").rglob("*") if path.is_file())
+    damage(files[place % len(files)], third / files[place % len(files) - 1].relative_to(run))
+    checkpoints, warnings = Checkpoints(run, keep=4), list[str]()
+    try:
+        state = checkpoints.newest(warnings.append)
+    except TrainingError:
+        return
+    assert state is not None
+    name = f"state-{state.progress.updates:09d}"
+    progress, tensors = saved[name]
+    if warnings:
+        assert all(str(run) in warning and "\n" not in warning for warning in warnings)
+    else:
+        assert name == max(saved) and state.progress.kept == progress.kept
+    assert state.progress.model_copy(update={"kept": []}) == progress.model_copy(update={"kept": []})
+    assert state.tensors.keys() == tensors.keys()
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in state.tensors.items())
+    before = {kept.epoch: load_file(Checkpoints(third, keep=4).weights_path(kept.epoch)) for kept in progress.kept}
+    for kept in state.progress.kept:
+        weights = checkpoints.load_weights(kept)
+        assert all(torch.equal(tensor, before[kept.epoch][name]) for name, tensor in weights.items())
+
+
+def contents(state: Path) -> tuple[Progress, dict[str, torch.Tensor]]:
+    return Checkpoints(state.parents[1], keep=4).progress_of(state), load_file(state / "tensors.safetensors")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"progress": []}', "", "[" * 100_000, '{"sha256": 1}'])
+def test_progress_that_is_none_is_passed_over_with_a_warning(third: Path, tmp_path: Path, content: str) -> None:
+    run = Path(shutil.copytree(third, tmp_path / "run"))
+    newest = Checkpoints(run, keep=4).states()[-1]
+    (newest / "progress.json").write_text(content)
+    warnings: list[str] = []
+    state = Checkpoints(run, keep=4).newest(warnings.append)
+    assert state is not None and len(warnings) == 1 and str(newest) in warnings[0]
+
+
 def test_what_a_killed_process_has_half_written_is_cleared(tmp_path: Path) -> None:
     job = toy_job(tmp_path)
     train(job, Impatient(2))
@@ -250,6 +392,153 @@ def assert_the_updates_of_one(alone: TrainingJob, shared: TrainingJob, tolerance
 def test_two_workers_make_the_updates_of_one(tmp_path: Path) -> None:
     alone, shared = (toy_job(tmp_path, run, settings=["model.dropout=0"]) for run in ("of-1", "of-2"))
     assert_the_updates_of_one(alone, shared, 2e-3)
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """What a rank came to: its final weights' hash and what it was warned of, or the sentence that it failed with."""
+
+    rank: int
+    weights_sha256: str | None
+    done: int
+    warnings: tuple[str, ...]
+    error: str = ""
+
+
+def resumed_rank(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[RankEnd]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
+    notes = Notes()
+    try:
+        outcome = train(job, Group(), [notes])
+        answers.put(RankEnd(rank, outcome.weights_sha256, notes.done, tuple(notes.warnings)))
+    except TrainingError as error:
+        answers.put(RankEnd(rank, None, notes.done, tuple(notes.warnings), str(error)))
+    torch.distributed.destroy_process_group()
+
+
+def resume_together(folder: Path, jobs: list[TrainingJob]) -> list[RankEnd]:
+    """One process for each rank, each with a job of its own."""
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[RankEnd] = context.Queue()
+    meeting = f"file://{folder / 'meeting'}"
+    processes = [
+        context.Process(target=resumed_rank, args=(rank, meeting, job, answers)) for rank, job in enumerate(jobs)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        return sorted((answers.get(timeout=90) for _ in processes), key=lambda end: end.rank)
+    finally:
+        for process in processes:
+            process.join(10)
+            process.kill()
+
+
+def cut_off(state: Path) -> None:
+    """A state whose tensors end too early, as a disk gives them that is full or fails."""
+    with (state / "tensors.safetensors").open("r+b") as file:
+        file.truncate(1000)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training with states of updates 3 and 7."""
+    folder = tmp_path_factory.mktemp("stopped")
+    train(toy_job(folder), Impatient(3))
+    train(toy_job(folder, resume=True), Impatient(4))
+    return folder
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_go_on_from_one_state_where_one_of_them_cannot_read_the_newest(
+    tmp_path: Path, stopped: Path, rank: int
+) -> None:
+    """Each rank has a copy of the run; in that of one the newest state is cut off."""
+    job = toy_job(stopped, resume=True)
+    jobs = [replace(job, run=tmp_path / f"of-{number}" / job.name) for number in range(2)]
+    for own in jobs:
+        shutil.copytree(job.run, own.run)
+    cut_off(jobs[rank].run / "checkpoints" / "state-000000007")
+
+    first, second = resume_together(tmp_path, jobs)
+
+    assert first.error == second.error == ""
+    assert first.done == second.done == (3 if rank == 0 else 7)
+    assert first.weights_sha256 == second.weights_sha256 is not None
+    assert [str(jobs[0].run / "checkpoints/state-000000007") in said for said in first.warnings] == [True] * (rank == 0)
+    assert seq2seq.load(jobs[0].run / "bundle").card.weights_sha256 == first.weights_sha256
+
+
+def test_states_of_which_none_can_be_read_end_every_rank_in_the_same_sentence(tmp_path: Path, stopped: Path) -> None:
+    """A training does not begin anew as if there were no state, and then overwrite it."""
+    before = toy_job(stopped, resume=True)
+    job = replace(before, run=tmp_path / before.name)
+    shutil.copytree(before.run, job.run)
+    for state in (job.run / "checkpoints").glob("state-*"):
+        cut_off(state)
+    first, second = resume_together(tmp_path, [job, job])
+    assert first.error == second.error and "none of the 2 checkpoints can be read" in first.error
+
+
+def own_start(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[str]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
+    training = Training(job, Group(), [], torch.device("cpu"))
+    training.begin()
+    answers.put(hash_weights(own_weights_on_cpu(training.model)))
+    torch.distributed.destroy_process_group()
+
+
+def test_weights_that_ranks_draw_differently_are_those_of_rank_0(tmp_path: Path) -> None:
+    """As processors of different makes draw them: here from another seed."""
+    jobs = [toy_job(tmp_path, f"of-{seed}", settings=[f"training.seed={seed}"]) for seed in (1, 2)]
+    drawn = {hash_weights(own_weights_on_cpu(Training(job, Alone(), [], torch.device("cpu")).model)) for job in jobs}
+    assert len(drawn) == 2
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[str] = context.Queue()
+    meeting = f"file://{tmp_path / 'meeting'}"
+    processes = [context.Process(target=own_start, args=(rank, meeting, jobs[rank], answers)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    begun = {answers.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join(30)
+    assert len(begun) == 1 and begun < drawn
+
+
+def test_a_run_that_is_being_trained_is_named_with_its_process_and_left_alone(tmp_path: Path) -> None:
+    """Also where the process has been stopped; when it has been killed, the run goes on."""
+    write_corpus(tmp_path)
+    settings = [word for setting in [*SETTINGS, "training.save_minutes=0.0001"] for word in ("--set", setting)]
+    command = [
+        sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking",
+        "--run", "live", *settings,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    live = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = tmp_path / "runs/live"
+    deadline = time.monotonic() + 120
+    while not list(run.glob("checkpoints/state-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    live.send_signal(signal.SIGSTOP)
+
+    def files() -> dict[str, int]:
+        return {str(path.relative_to(run)): path.stat().st_mtime_ns for path in run.rglob("*")}
+
+    before = files()
+    second = subprocess.run(
+        [*command, "--resume"], cwd=tmp_path, env=environment, text=True, capture_output=True, check=False
+    )
+    assert second.returncode == 1 and second.stdout == ""
+    (said,) = second.stderr.strip().splitlines()
+    assert f"process {live.pid} on " in said and str(run) in said
+    assert files() == before
+    live.kill()
+    live.communicate()
+    with run_lock(run):
+        pass
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["live"]
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:

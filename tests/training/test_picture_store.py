@@ -5,21 +5,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from seq2seq.bundle import Card, checksum
+import seq2seq
+from seq2seq.bundle import Card
+from seq2seq.checksums import checksum
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import DataError
+from seq2seq.model import Model
 from seq2seq.networks import build_network
 from seq2seq.text import END, TextConfig
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
 from training.batches import BatchLoader, BatchPlan
 from training.dataset import open_dataset
-from training.loop import load_networks
+from training.loop import Training, train
 from training.prepare import prepare
 from training.prepared import Prepared
 from training.recipe import load_recipe
-from training.running import dev_set, networks, prepare_for, starting_point
+from training.reports import TrainingJob
+from training.running import dev_set, job_for, networks, prepare_for, starting_point
+from training.workers import Alone
 
 WORDS = TextConfig(units="words", vocabulary=60)
 PIXELS = ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(size=16))
@@ -232,28 +236,54 @@ def test_a_recipe_is_prepared_and_configured(tmp_path: Path):
     assert rows_of(ready, config.images["image"])[0][1] == 1  # 16 pixels are one region
 
 
-class Pictured(nn.Module):
-    """A model's image sources, where `load_networks` looks for them."""
+def job_of(folder: Path, *settings: str) -> TrainingJob:
+    """One epoch of the recipe on the album, at tiny sizes."""
+    (folder / "three.yaml").write_text(RECIPE)
+    tiny = ["model.embedding=8", "model.hidden=8", "training.epochs=1", "training.warmup=0", "training.precision=fp32"]
+    return job_for(
+        str(folder / "three.yaml"), str(write_album(folder)), [*tiny, *settings], prepared=folder / "prepared",
+        runs=folder / "runs",
+    )  # fmt: skip
 
-    def __init__(self, config: ImageNetwork) -> None:
-        super().__init__()
-        self.images = nn.ModuleDict({"image": nn.ModuleDict({"network": build_network(config)})})
 
-
-def test_a_network_begins_with_the_weights_that_the_recipe_names(tmp_path: Path):
-    config = ImageNetwork(size=16)
+def trained_network(path: Path) -> dict[str, torch.Tensor]:
+    """Weights of a network of 16 pixels, as a file of them has them."""
     torch.manual_seed(1)
-    trained = build_network(config)
-    torch.save(trained.state_dict(), tmp_path / "w.pth")
+    weights = build_network(ImageNetwork(size=16)).state_dict()
+    torch.save(weights, path)
+    return weights
+
+
+def image_weights(model: Model) -> dict[str, torch.Tensor]:
+    return model.get_submodule("encoders.image.network").state_dict()
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_training_begins_with_the_weights_that_the_recipe_names(tmp_path: Path, frozen: bool):
+    given = trained_network(tmp_path / "w.pth")
+    job = job_of(tmp_path, f"sources.image.weights={tmp_path}/w.pth", f"sources.image.frozen={frozen}".lower())
+    training = Training(job, Alone(), [], torch.device("cpu"))
+    drawn = {name: tensor.clone() for name, tensor in image_weights(training.model).items()}
+    assert not all(torch.equal(tensor, drawn[name]) for name, tensor in given.items())
+    training.begin()
+    begun = image_weights(training.model)
+    assert begun.keys() == given.keys()
+    assert all(torch.equal(tensor, begun[name]) for name, tensor in given.items())
+    outcome = train(job)
+    assert outcome.bundle is not None
+    kept = image_weights(seq2seq.load(outcome.bundle).model)
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in given.items()) == frozen
+
+
+def test_weights_that_cannot_be_begun_with_are_named(tmp_path: Path):
     (tmp_path / "three.yaml").write_text(RECIPE)
-    recipe = load_recipe(str(tmp_path / "three.yaml"), [f"sources.image.weights={tmp_path}/w.pth"])
-    model = Pictured(config)
-    load_networks(model, networks(recipe))
-    loaded = model.get_submodule("images.image.network").state_dict()
-    assert all(torch.equal(tensor, loaded[name]) for name, tensor in trained.state_dict().items())
     missing = load_recipe(str(tmp_path / "three.yaml"), ["sources.image.weights=nowhere.pth"])
     with pytest.raises(DataError, match=r"nowhere.pth: there is no such file, which sources.image.weights names"):
         networks(missing)
+    weights = trained_network(tmp_path / "w.pth")
+    torch.save({name: tensor for name, tensor in weights.items() if name != "block.weight"}, tmp_path / "w.pth")
+    with pytest.raises(DataError, match=r"w.pth: has no tensor 'block.weight'"):
+        train(job_of(tmp_path, f"sources.image.weights={tmp_path}/w.pth"))
 
 
 def test_a_model_of_other_features_is_no_start(tmp_path: Path):

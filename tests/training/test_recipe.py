@@ -54,6 +54,10 @@ def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
         ("training.objective=risk", "training.init_from: objective: risk is a second stage"),
         ("search.n_best=9", "search.n_best: 9 outputs cannot come from a beam of 5"),
         ("model.layers=two", "model.layers: input should be a valid integer"),
+        (
+            "search.length_penalty=long",
+            "search.length_penalty: input should be 'none' or 'average', or a valid number, unable to parse",
+        ),
         ("model.layers", "this is no setting"),
         ("about.x=1", "holds a value"),
         ("model.layers=[", "no YAML"),
@@ -63,6 +67,15 @@ def test_what_has_no_meaning_is_refused_by_name(setting: str, says: str) -> None
     with pytest.raises(RecipeError) as caught:
         load_recipe("rnnsearch", [setting])
     assert says in str(caught.value)
+
+
+def test_a_size_may_be_a_number_or_a_word() -> None:
+    sizes = [load_recipe("word_attention", [f"model.word_attention_size={size}"]).model for size in ("40", "embedding")]
+    assert [model.word_energy_size for model in sizes] == [40, 256]
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("word_attention", ["model.word_attention_size=wide"])
+    assert str(caught.value).startswith("word_attention: model.word_attention_size: input should be a valid integer")
+    assert ", or 'embedding'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +182,7 @@ def test_a_data_sets_defaults_for_other_sources_are_not_this_recipes(pictures: s
         (["sources.image.vocabulary=300"], "sources.image.vocabulary: unknown key. Known here: kind, encoder, network"),
         (["sources.source.size=64"], "sources.source.size: unknown key. Known here: kind, units"),
         (["sources.image.size=8"], "sources.image.size: input should be greater than or equal to 16"),
-        (["sources.image.network=vgg"], "sources.image.network: input should be 'small' or 'resnet50'"),
+        (["sources.image.network=vgg"], "sources.image.network: 'vgg' is none of small, resnet50"),
         (["sources.image.encoder=grid"], "sources.image.size: has no effect with encoder: grid"),
         (
             ["sources.image={kind: image, encoder: grid, weights: w}", "sources.image.size=null"],
@@ -178,12 +191,22 @@ def test_a_data_sets_defaults_for_other_sources_are_not_this_recipes(pictures: s
         (["sources.image.frozen=true"], "sources.image.frozen: would keep a network as it was drawn"),
         (["sources.source={kind: image}"], "sources: one of them must be text"),
         (["sources.target={kind: text}"], "sources.target: is the name of what is written"),
-        (["sources.image.kind=sound"], "sources.image.kind: input should be 'text'"),
+        (["sources.image.kind=sound"], "sources.image.kind: 'sound' is none of text"),
         (["sources.image=3"], "sources.image: input should be"),
         (["sources={}"], "sources: dictionary should have at least 1 item"),
         (["model.combination=none"], "model.combination: says how several sources are read together"),
+        (
+            ["model.share_projections=true", "model.attention_size=100"],
+            "model.share_projections: one matrix makes keys and values (U_b = U_c), and the keys have 100 numbers "
+            "(attention_size), the values 256 (combination_size)",
+        ),
+        (["model.share_projections=true", "model.combination_size=100"], "(U_b = U_c), and the keys have 256"),
+        (
+            ["model.combination=flat", "model.share_projections=true", "model.combination_size=100"],
+            "model.share_projections: one matrix makes keys and values (U_a = U_c), and the keys have 256 numbers",
+        ),
         (["joint_vocabulary=true"], "joint_vocabulary: source and target must have the same units and vocabulary size"),
-        (["target.kind=image"], "target.kind: input should be 'text'"),
+        (["target.kind=image"], "target.kind: 'image' is none of text"),
     ],
 )
 def test_what_is_wrong_with_a_source_is_named(pictures: str, settings: list[str], says: str) -> None:

@@ -30,7 +30,7 @@ from training.cluster import Group, train_on_ray
 from training.copies import Copies, whole_states
 from training.delivery import deliver, find, leave, receive
 from training.loop import train
-from training.reports import StepReport, TrainingJob
+from training.reports import Started, StepReport, TrainingJob
 from training.running import job_for
 from training.storage import Storage
 from training.stored_runs import Records
@@ -82,7 +82,7 @@ def test_a_driver_with_an_empty_disk_goes_on_from_the_storage(tmp_path: Path, up
     disk(tmp_path).get("runs/toy/bundle", tmp_path / "bundle")
     assert seq2seq.load(tmp_path / "bundle").card.weights_sha256 == expected.weights_sha256
     (job.run / "mlflow.json").write_text("{}")
-    Records(disk(tmp_path)).started(job, None)  # type: ignore[arg-type]
+    Records(disk(tmp_path)).started(job, Started(parameters=1, pairs=1, updates_an_epoch=1, done=0))
     third = stored_job(tmp_path / "third", disk(tmp_path), resume=True)
     assert (third.run / "mlflow.json").read_text() == "{}"
     assert train(third).weights_sha256 == expected.weights_sha256  # it was done: it is brought to its end again

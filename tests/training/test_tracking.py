@@ -73,6 +73,9 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
     curve = client.get_metric_history(run.info.run_id, "dev/bleu")
     assert len(curve) == 3 and curve[-1].value == pytest.approx(run.data.metrics["best/dev_bleu"], abs=15)
     assert [point.step for point in curve] == sorted(point.step for point in curve)
+    seconds = [point.value for point in client.get_metric_history(run.info.run_id, "epoch/seconds")]
+    (*_, total) = client.get_metric_history(run.info.run_id, "epoch/training_seconds")
+    assert len(seconds) == 3 and sum(seconds) == pytest.approx(total.value)
     for name in ("train/loss", "train/perplexity", "learning_rate", "tokens_per_second", "dev/perplexity"):
         assert client.get_metric_history(run.info.run_id, name), name
 
@@ -84,6 +87,8 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
 
     located = fetch("models:/toy@champion", uri)
     assert located.version == tracker.version == "1"
+    card = client.get_model_version("toy", "1").description
+    assert "interlinear serve --model toy=models:/toy/1" in card and "FOLDER" not in card
     assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
     (record,) = Store(uri).list_models()
     assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
@@ -347,7 +352,7 @@ def test_a_store_that_never_comes_back_is_told_at_the_end(tmp_path: Path, uri: s
         with pytest.raises(RegistryError, match=r"the training is done, its bundle is .* but MLflow did not take it"):
             tracker.finished(outcome)
     assert [said_now.split(":")[0] for said_now in said][-2:] == [
-        "MLflow did not take 8 points of the curves (they are kept, and --resume offers them again)",
+        "MLflow did not take 9 points of the curves (they are kept, and --resume offers them again)",
         "the run stays open in MLflow",
     ]
 

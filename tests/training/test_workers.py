@@ -127,6 +127,52 @@ def test_all_workers_have_the_same_sum_and_nothing_is_left(tmp_path: Path, room:
     assert not list(tmp_path.glob("interlinear-*"))
 
 
+def waiting(
+    rank: int, meeting: str, how: str, gone: "multiprocessing.synchronize.Event", answers: "multiprocessing.Queue[str]"
+) -> None:
+    """All are there for one collective; then rank 2 does not come to another, and lives on."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=WORLD, rank=rank)  # whose timeout is half an hour
+    workers = Group()
+    buffer = workers.buffer(5, torch.device("cpu"))
+    assert workers.gather(rank) == [0, 1, 2]
+    if rank == 2:
+        gone.wait(300)
+        return
+    try:
+        if how == "gather":
+            workers.gather(rank)
+        else:
+            workers.sum_(buffer)
+        answers.put("it is done")
+    except Exception as error:
+        answers.put(f"{type(error).__name__}: {error}")
+
+
+@pytest.mark.parametrize("how", ["shared memory", "gather"])
+def test_a_collective_to_which_one_does_not_come_ends_at_its_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("INTERLINEAR_COLLECTIVE_SECONDS", "4")
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[str] = context.Queue()
+    gone = context.Event()
+    given = (f"file://{tmp_path / 'meeting'}", how, gone, answers)
+    processes = [context.Process(target=waiting, args=(rank, *given)) for rank in range(WORLD)]
+    try:
+        for process in processes:
+            process.start()
+        said = sorted(answers.get(timeout=60) for _ in range(2))
+    finally:
+        gone.set()
+        for process in processes:
+            process.join(5)
+            process.kill()
+    for rank, sentence in enumerate(said):
+        assert sentence.startswith(f"LostColleagueError: rank {rank}: another of the 3 workers took no part"), said
+        assert "within 4 s" in sentence
+
+
 def test_workers_are_a_number_or_a_range() -> None:
     assert [number_range("--workers", text) for text in ("1", "12", "1:4", "3:3")] == [(1, 1), (12, 12), (1, 4), (3, 3)]
     for text in ("", "0", "-1", "two", "4:1", "0:2", "1:", ":2", "1:2:3", "1.5", "²"):

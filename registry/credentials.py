@@ -1,0 +1,47 @@
+"""What no message may say: passwords, tokens and keys, whoever wrote the message."""
+
+import os
+import re
+from urllib.parse import unquote, urlsplit
+
+MASK = "***"
+# Variables whose values are secret, by which MLflow, S3 and PostgreSQL are let in.
+VARIABLES = (
+    "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PGPASSWORD",
+)  # fmt: skip
+_SHORTEST = 4  # characters of a secret that is looked for as it is: a shorter one stands in other words
+
+_PATTERNS = (
+    (re.compile(r"(?<=://)[^\s/?#'\"<>]*@"), f"{MASK}@"),  # of an address: user and password, or a token
+    (
+        re.compile(
+            r"(?i)\b(password|passwd|pwd|(?:[a-z]+[_-])?token|secret|(?:secret|access|api|account)[_-]?key"
+            r"|x-amz-(?:signature|credential|security-token)|signature|sig)=[^\s&;,'\"]+"
+        ),
+        rf"\1={MASK}",
+    ),
+    (re.compile(r"(?i)\b(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic))\s+[^\s'\",]+"), rf"\1 {MASK}"),
+    (re.compile(r"\bil_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"), f"il_{MASK}"),  # a key of the service (service/key_store.py)
+)
+
+
+def without_credentials(text: str, address: str = "") -> str:
+    """The text with every credential masked: in addresses, parameters and headers, and the values that the environment
+    and this `address` hold, wherever they stand."""
+    for secret in _secrets(address):
+        text = text.replace(secret, MASK)
+    for pattern, instead in _PATTERNS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _secrets(address: str) -> list[str]:
+    known = [os.environ.get(name, "") for name in VARIABLES]
+    for uri in (address, os.environ.get("MLFLOW_TRACKING_URI", "")):
+        if "://" in uri and "@" in uri:
+            try:
+                password = urlsplit(uri).password or ""
+            except ValueError:
+                continue
+            known += [password, unquote(password)]
+    return sorted({secret for secret in known if len(secret) >= _SHORTEST}, key=len, reverse=True)

@@ -1,0 +1,106 @@
+"""What the command says of a call that cannot work: one sentence, with what was wrong, where, and the way out."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interlinear import cli
+from tests.training.toy import write_corpus
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """What a call that fails prints, in a folder with a data set."""
+    write_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> str:
+        ended = cli.run(list(words))
+        captured = capsys.readouterr()
+        assert ended in (1, 2) and captured.out == "" and captured.err.count("\n") == 1
+        return captured.err
+
+    return call
+
+
+def describe(change: Callable[[str], str]) -> None:
+    Path("toy.yaml").write_text(change(Path("toy.yaml").read_text()))
+
+
+def prepared(said: Said) -> str:
+    return said("prepare", "rnnsearch", "--data", "toy.yaml", "--set", "target.units=words")
+
+
+def test_a_text_or_a_folder_is_no_data_set(said: Said) -> None:
+    for name, kind in (("train.source", "a text"), (".", "a folder"), ("./train.source", "a text")):
+        sentence = said("train", "rnnsearch", "--data", name)
+        assert f"{name}: is {kind}, and a data set is described by a YAML file" in sentence
+        assert "See docs/your-own-data.md" in sentence
+
+
+def test_a_known_name_means_its_data_set_whatever_lies_here(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("multi30k-de-en").mkdir()
+    Path("demo").write_text("a text\n")
+    assert cli.run(["data", "list"]) == 0 and "multi30k-de-en" in capsys.readouterr().out
+    assert "multi30k/train.de.gz was not found" in said("data", "describe", "multi30k-de-en")
+
+
+def test_a_folder_as_a_field(said: Said) -> None:
+    Path("texts").mkdir()
+    describe(lambda text: text.replace("train.source", "texts"))
+    assert "texts: is a folder, not a file. Name its files" in prepared(said)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("latin-1", "LATIN1"), ("cp1252", "WINDOWS-1252")],
+)
+def test_another_encoding_is_named_with_the_command_that_converts(said: Said, encoding: str, named: str) -> None:
+    quotes = "" if encoding == "latin-1" else "„schön“ "
+    text = "".join(f"{quotes}{line} für\n" for line in Path("train.source").read_text().splitlines())
+    Path("train.source").write_bytes(text.encode(encoding))
+    sentence = prepared(said)
+    assert f"the file looks like {named}" in sentence
+    assert f"`iconv -f {named} -t UTF-8 < train.source > NEW`" in sentence
+    converted = subprocess.run(["iconv", "-f", named, "-t", "UTF-8", "train.source"], capture_output=True, check=True)
+    assert converted.stdout.decode() == text
+
+
+def test_a_nul_byte_is_no_text(said: Said) -> None:
+    lines = Path("train.source").read_text().splitlines()
+    lines[6] += "\0"
+    Path("train.source").write_text("".join(f"{line}\n" for line in lines))
+    assert "train.source, line 7: is not valid UTF-8 (a NUL byte)" in prepared(said)
+
+
+def test_broken_yaml_is_named_with_line_and_column(said: Said) -> None:
+    describe(lambda text: "task: translation\nabout: [not closed\nlicence: none\n")
+    sentence = said("data", "describe", "toy.yaml")
+    assert "toy.yaml, line 3, column 8: is not YAML: expected ',' or ']'" in sentence
+    assert "See docs/datasets.md" in sentence
+
+
+def test_a_word_that_is_none_of_some_gets_the_nearest(said: Said) -> None:
+    describe(lambda text: text.replace("task: translation", "task: translate"))
+    sentence = said("data", "describe", "toy.yaml")
+    assert "task: 'translate' is none of translation, summarization, multimodal, post-edit; did you mean" in sentence
+    assert "did you mean translation?" in sentence and "Input should" not in sentence
+
+
+def test_the_yaml_of_a_data_set_is_no_table(said: Said) -> None:
+    sentence = said("reproduce", "toy.yaml")
+    assert "toy.yaml: describes no paper's tables: " in sentence and "validation error" not in sentence
+
+
+def test_a_verb_that_is_nearly_right(said: Said) -> None:
+    assert said("trane").endswith("Did you mean 'train', 'translate'? See `interlinear --help`.\n")
+
+
+def test_two_fields_from_one_file_are_warned_of(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
+    describe(lambda text: text.replace("train.target", "train.source"))
+    assert cli.run(["prepare", "rnnsearch", "--data", "toy.yaml", "--set", "target.units=words"]) == 0
+    assert "'source' and 'target' are one text, train.source" in capsys.readouterr().err

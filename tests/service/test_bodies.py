@@ -1,0 +1,279 @@
+"""Request bodies that would take more memory or time than they should: counted, bounded, refused before their keys."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from service import bodies
+from service.body_budget import FREE, BodyBudget, HeldBody
+from service.key_store import KeyStore
+from service.metrics import Metrics
+from service.problems import Problem
+from tests.service.balls import picture
+from tests.service.test_multimodal import encoded
+
+ROUTE = "/translate/multimodal"
+BALL = {"q": "The ball.", "source": "en", "target": "de"}
+GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+RED = encoded(picture("rote"))
+
+
+# The budget, by hand: times in seconds, a body slow below 100 kB a second.
+
+
+@pytest.fixture
+def budget() -> BodyBudget:
+    return BodyBudget(1_000_000, Metrics())
+
+
+def body(budget: BodyBudget, now: float = 0.0) -> HeldBody:
+    return HeldBody(budget, budget, 100_000, now)
+
+
+def test_what_arrives_is_counted_and_let_go(budget):
+    first, second = body(budget), body(budget)
+    assert first.grow(400_000, 0.0) and second.grow(600_000, 0.0) and budget.held == 1_000_000
+    assert not second.grow(1, 0.1), "there is no room, and nobody is slow"
+    first.keep(100_000)
+    assert budget.held == 700_000 and second.grow(1, 0.2)
+    second.keep(0)
+    assert budget.held == 100_000
+
+
+def test_the_slowest_goes_first(budget):
+    slow, slower, quick = body(budget), body(budget), body(budget)
+    assert slow.grow(150_000, 0.0) and slower.grow(150_000, 0.0)
+    for tenth in range(1, 31):  # 80, 10 and 120 kB a second
+        assert slow.grow(8_000, tenth / 10) and slower.grow(1_000, tenth / 10) and quick.grow(12_000, tenth / 10)
+    late = body(budget, 3.0)
+    assert late.grow(FREE, 3.0) and late.grow(100_000, 3.0)
+    assert (slower.ended, slow.ended, quick.ended) == (True, False, False)
+    assert late.grow(300_000, 3.0)
+    assert (slow.ended, quick.ended) == (True, False)
+    assert not late.grow(900_000, 3.0), "one that is quick is not ended for another"
+
+
+def test_a_body_that_is_complete_is_not_ended(budget):
+    whole, late = body(budget), body(budget)
+    assert whole.grow(900_000, 0.0)
+    whole.complete()
+    assert not late.grow(200_000, 9.0) and not whole.ended
+
+
+def test_small_bodies_and_one_alone_are_taken(budget):
+    large = body(budget)
+    assert large.grow(5_000_000, 0.0), "it is alone"
+    small = body(budget)
+    assert small.grow(FREE, 0.0) and not small.grow(1, 0.0)
+
+
+def test_a_body_whose_caller_is_known_is_counted_with_the_others(budget):
+    unknown = BodyBudget(100_000, Metrics())
+    one = HeldBody(unknown, budget, 1.0, 0.0)
+    assert one.grow(90_000, 0.0) and unknown.held == 90_000
+    one.known()
+    assert (unknown.held, budget.held) == (0, 90_000)
+    assert one.grow(500_000, 0.0) and budget.held == 590_000
+
+
+# What is parsed.
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=50)), min_size=1, max_size=9), st.integers(4, 30))
+def test_a_form_is_read_as_it_was_written(fields, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "PIECE", piece)
+        assert bodies.parse_urlencoded(urllib.parse.urlencode(fields).encode()) == fields
+
+
+@given(st.text("%+aä4f0G"), st.integers(4, 9))
+def test_escapes_are_read_as_urllib_reads_them(text, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "PIECE", piece)
+        try:
+            expected = urllib.parse.unquote_to_bytes(text.replace("+", " ")).decode()
+        except UnicodeDecodeError:
+            with pytest.raises(UnicodeDecodeError):
+                bodies.unescaped(text.encode())
+        else:
+            assert bodies.unescaped(text.encode()) == expected
+
+
+def values(value: object) -> int:
+    """Of a JSON document, as they are counted: what a list or an object has, with its name, and the list itself."""
+    match value:
+        case list():
+            return 1 + max(0, len(value) - 1) + sum(map(values, value))
+        case dict():
+            return 1 + len(value) + max(0, len(value) - 1) + sum(map(values, value.values()))
+    return 0
+
+
+TEXTS = st.text('"\\[]{},:aä\n', max_size=12)
+DOCUMENTS = st.recursive(
+    TEXTS | st.none() | st.integers() | st.booleans(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)
+)
+
+
+@given(DOCUMENTS, st.integers(2, 9), st.booleans(), st.sampled_from([None, 1]))
+@example(["\\" * 40, '"' * 40, '\\"' * 20, []], 7, True, None)
+@settings(max_examples=300)
+def test_values_are_counted_outside_of_strings_only(document, piece, escaped, indent):
+    written = json.dumps(document, ensure_ascii=escaped, indent=indent).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "PIECE", piece)
+        bodies.check_values(written, values(document))
+        if values(document):
+            with pytest.raises(Problem, match="nested too deep, or has more than"):
+                bodies.check_values(written, values(document) - 1)
+
+
+# A running service, attacked over sockets.
+
+
+@pytest.fixture
+def key(tmp_path) -> tuple[Path, str]:
+    return tmp_path / "keys.db", KeyStore(tmp_path / "keys.db").add("app")
+
+
+@contextmanager
+def sending(url: str, route: str, announced: int, sent: int, media: str = JSON) -> Iterator[socket.socket]:
+    """A connection on which so many bytes of a body are announced, and fewer sent."""
+    head = f"POST {route} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\nContent-Length: {announced}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
+        connection.sendall(head.encode() + b" " * sent)
+        yield connection
+
+
+def metric(url: str, name: str) -> float:
+    (found,) = re.findall(rf"^{name} (\S+)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)
+    return float(found)
+
+
+def until_held(url: str, length: int) -> None:
+    deadline = time.monotonic() + 20
+    while metric(url, "interlinear_held_bytes") != length:
+        assert time.monotonic() < deadline, metric(url, "interlinear_held_bytes")
+        time.sleep(0.05)
+
+
+def test_announcing_bodies_takes_no_room(settings, serving, key):
+    with serving(settings.model_copy(update={"keys": key[0], "require_key": True})) as url, ExitStack() as idle:
+        for announced in (16_048_576,) * 4 + (2_914_560,):
+            idle.enter_context(sending(url, ROUTE, announced, 1))
+        until_held(url, 5)
+        bearer = {"Authorization": f"Bearer {key[1]}"}
+        answer = httpx.post(url + ROUTE, data=BALL, files={"image": ("a.png", RED)}, headers=bearer, timeout=30)
+        assert answer.status_code == 200, answer.text
+
+
+def test_bodies_that_stand_still_make_room_for_others(settings, serving):
+    with serving(settings.model_copy(update={"body_room": 2_000_000})) as url, ExitStack() as idle:
+        still = [idle.enter_context(sending(url, ROUTE, 950_000, 949_999)) for _ in range(2)]
+        until_held(url, 2 * 949_999)
+        time.sleep(1.5)  # within the first second none is slow
+        large = ("a.png", RED + bytes(1_500_000))
+        answer = httpx.post(url + ROUTE, data=BALL, files={"image": large}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        assert any(connection.recv(12) == b"HTTP/1.1 408" for connection in still)
+
+
+def test_texts_share_the_room(settings, serving):
+    with serving(settings.model_copy(update={"body_room": 2_000_000})) as url, ExitStack() as idle:
+        for route in ("/translate", "/summarize", "/detect", "/post-edit"):
+            idle.enter_context(sending(url, route, 1_000_000, 900_000))
+        time.sleep(0.5)
+        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 2_000_000 + 4 * FREE
+        answer = httpx.post(f"{url}/translate", json=GOOD, timeout=30)
+        assert answer.status_code == 200, "a small one is always taken"
+
+
+def test_a_text_that_was_read_takes_no_room(settings, serving):
+    """Its white space is let go while it waits for its answer, which takes as long as the queue."""
+    with serving(settings.model_copy(update={"body_room": 2_000_000})) as url, httpx.Client(timeout=60) as client:
+        body = json.dumps(GOOD | {"q": ["Ein Hund läuft im Park. " * 40] * 20}).encode() + b" " * 1_000_000
+        headers = {"Content-Type": JSON, "Accept": "text/event-stream"}
+        with client.stream("POST", f"{url}/translate", content=body, headers=headers) as streamed:
+            assert next(streamed.iter_bytes())
+            until_held(url, 0)
+
+
+def test_without_a_key_in_a_header_no_more_than_a_text_is_read(settings, serving, key):
+    with serving(settings.model_copy(update={"keys": key[0], "require_key": True})) as url:
+        large = {"image": ("a.png", RED + bytes(2_000_000))}
+        answer = httpx.post(url + ROUTE, data=BALL | {"api_key": key[1]}, files=large, timeout=30)
+        assert answer.status_code == 401 and answer.headers["www-authenticate"] == 'Bearer realm="interlinear"'
+        assert "longer than 1048576 bytes the key is needed in Authorization: Bearer" in answer.json()["detail"]
+        assert httpx.post(url + ROUTE, data=BALL, files=large, timeout=30).status_code == 401
+        bearer = {"Authorization": f"Bearer {key[1]}"}
+        answer = httpx.post(url + ROUTE, data=BALL, files=large, headers=bearer, timeout=30)
+        assert answer.json()["translatedText"] == "Der rote Ball."
+        answer = httpx.post(url + ROUTE, data=BALL | {"api_key": key[1]}, files={"image": ("a.png", RED)}, timeout=30)
+        assert answer.json()["translatedText"] == "Der rote Ball."
+
+
+def test_what_callers_without_a_key_hold_is_little(settings, serving, key):
+    changed = {"keys": key[0], "require_key": True, "body_room": 8_000_000}
+    with serving(settings.model_copy(update=changed)) as url, ExitStack() as idle:
+        for _ in range(8):
+            idle.enter_context(sending(url, "/translate", 1_000_000, 900_000))
+        time.sleep(0.5)
+        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 1_000_000 + 8 * FREE
+        answer = httpx.post(f"{url}/translate", json=GOOD | {"api_key": key[1]}, timeout=30)
+        assert answer.status_code == 200
+
+
+ATTACKS = {
+    "escapes": (FORM, b"q=" + b"%41" * 2_700_000),
+    "lists": (JSON, b'{"a":[' + b"[]," * 2_700_000 + b"[]]}"),
+}
+
+
+@pytest.fixture(scope="module")
+def process(bundles, tmp_path_factory) -> Iterator[tuple[int, str, str]]:
+    """A service of its own process that asks for keys: its number, its address and a key."""
+    folder = tmp_path_factory.mktemp("process")
+    key = KeyStore(folder / "keys.db").add("app")
+    command = [sys.executable, "-m", "interlinear", "serve", "--port", "0", "--require-key"]
+    with subprocess.Popen(
+        [*command, "--model", f"mt={bundles.de_en}"], cwd=folder, env=os.environ, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            found = next(filter(None, (re.search(r"playground (http://[^/]+)/", line) for line in child.stderr)))
+            yield child.pid, found[1], key
+        finally:
+            child.terminate()
+
+
+def resident(pid: int) -> int:
+    """The most memory that a process ever had, in bytes."""
+    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc")
+@pytest.mark.parametrize("known", [False, True], ids=["without a key", "with a key"])
+@pytest.mark.parametrize(("media", "attack"), ATTACKS.values(), ids=ATTACKS)
+def test_memory_is_bounded_by_the_length_of_bodies(process, media, attack, known):
+    """8 MB that are made for the parser: once they took 400 MB and more."""
+    pid, url, key = process
+    headers = {"Content-Type": media} | ({"Authorization": f"Bearer {key}"} if known else {})
+    httpx.post(f"{url}/translate", json=GOOD, headers={"Authorization": f"Bearer {key}"}, timeout=30)
+    before = resident(pid)
+    answer = httpx.post(url + ROUTE, content=attack, headers=headers, timeout=60)
+    assert answer.status_code == (400 if known else 401), answer.text
+    assert resident(pid) - before < 10 * len(attack)

@@ -1,0 +1,143 @@
+"""What nobody is told: the registry's password; and only those who run the service: its host, paths and errors."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from starlette.testclient import TestClient
+
+from interlinear.terminal import say
+from registry.cache import Cache
+from registry.credentials import without_credentials
+from registry.names import parse
+from registry.store import Kept, Store
+from seq2seq.errors import RegistryError
+from service.app import create_app
+from service.key_store import KeyStore
+from service.logs import Json, Reticent
+from service.problems import Problem, response
+from service.scopes import Scope
+from service.settings import ModelPlace, Settings
+from tests.service.test_swaps import until
+
+ALIAS = "models:/mt@champion"
+PASSWORD = "s3cret"
+
+
+@contextmanager
+def broken_registry() -> Iterator[str]:
+    """A server that answers /health, and 502 elsewhere; its address, as HOST:PORT."""
+
+    class Broken(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/health" else 502)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Broken)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@pytest.fixture
+def remembered(bundles, tmp_path, monkeypatch) -> Iterator[Callable[..., Settings]]:
+    """Settings of a service that starts from its cache, for the registry answers 502."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with broken_registry() as host:
+        tracking = f"http://alice:{PASSWORD}@{host}"
+        cache = Cache(tmp_path / "cache")
+        kept = Kept("mt", "1", bundles.de_en.as_uri(), bundles.de_en)
+        cache.take(parse(ALIAS), kept, Store(tracking))
+
+        def made(**changes: object) -> Settings:
+            given = {"models": [ModelPlace(name="mt", place=ALIAS)], "tracking": tracking, "threads": 1}
+            return Settings(**(given | {"cache": tmp_path / "cache", "poll_seconds": 0.05} | changes))
+
+        yield made
+
+
+def test_the_registry_s_password_is_in_no_message(remembered, caplog, capsys):
+    host = remembered().tracking.partition("@")[2]
+    with TestClient(create_app(remembered())) as client:
+        first = client.get("/models")
+        until(lambda: any("502" in record.getMessage() for record in caplog.records))
+        pages = [client.get(path).text for path in ("/models", "/metrics", "/openapi.json", "/health/ready")]
+        assert first.json()[0]["status"] == "unchecked"
+        told = str(client.app.state.service.catalogue.entries[0].standing.error)
+    lines = [style.format(record) for record in caplog.records for style in (Json(), Reticent())]
+    assert any("502" in line for line in lines) and "502" in told
+    with pytest.raises(RegistryError) as caught:
+        Store(remembered().tracking).list_models()
+    say(f"API request to http://alice:{PASSWORD}@{host} failed")
+    for text in [*lines, *pages, capsys.readouterr().err]:
+        assert PASSWORD not in text and "alice" not in text
+    assert PASSWORD not in told + str(caught.value)
+    assert host not in "".join(pages), "the registry's host is for those who run the service"
+
+
+def test_models_tells_operators_why_and_others_that_it_is_so(remembered, tmp_path):
+    keys = KeyStore(str(tmp_path / "keys.db"))
+    key = {scope: keys.add(scope.value, scopes=[scope]) for scope in Scope}
+    guarded = remembered(keys=str(tmp_path / "keys.db"), metrics_key=True, require_key=True)
+    with TestClient(create_app(guarded)) as client:
+
+        def asked(path: str, scope: Scope | None) -> tuple[int, str]:
+            headers = {"Authorization": f"Bearer {key[scope]}"} if scope else {}
+            answer = client.get(path, headers=headers)
+            return answer.status_code, answer.text
+
+        for scope in (None, Scope.TRANSLATE, Scope.METRICS):
+            status, text = asked("/models", scope)
+            (model,) = json.loads(text)
+            assert (status, model["status"]) == (200, "unchecked")
+            assert model["error"] == "The registry could not be asked. The service's log says why."
+        status, text = asked("/models", Scope.ADMIN)
+        assert status == 200 and "502" in text and PASSWORD not in text
+        assert [asked("/metrics", scope)[0] for scope in (None, *Scope)] == [401, 403, 200, 403]
+        assert "is for translate, and this needs one with the scope metrics" in asked("/metrics", Scope.TRANSLATE)[1]
+        work = {"q": "Ein Hund.", "source": "de", "target": "en"}
+        answers = [client.post("/translate", json=work | {"api_key": key[scope]}).status_code for scope in Scope]
+        assert answers == [200, 403, 403]
+        assert client.get("/models", headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("to http://alice:s3cret@host:5000/api failed", "to http://***@host:5000/api failed"),
+        ("postgresql+psycopg://u:p%40ss@h/db", "postgresql+psycopg://***@h/db"),
+        ("https://ghp_token@host/x", "https://***@host/x"),
+        ("http://u:p@ss@host/a@b", "http://***@host/a@b"),
+        ("http://host/models:/mt@champion is away", "http://host/models:/mt@champion is away"),
+        ("user=x password=hunter22 host=h", "user=x password=*** host=h"),
+        ("GET /f?a=1&X-Amz-Signature=abcd&b=2", "GET /f?a=1&X-Amz-Signature=***&b=2"),
+        ("{'Authorization': 'Bearer abc.def'}", "{'Authorization': 'Bearer ***'}"),
+        (
+            "a key is needed, in api_key or Authorization: Bearer",
+            "a key is needed, in api_key or Authorization: Bearer",
+        ),
+        ("il_0123456789ab_" + "x" * 43, "il_***"),
+    ],
+)
+def test_credentials_are_masked_wherever_they_stand(text, said):
+    assert without_credentials(text) == said
+
+
+def test_what_the_environment_holds_is_masked(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hunter22")
+    body = response(Problem(503, "the server said: hunter22 is wrong"), "r").body
+    assert b"hunter22" not in body and b"*** is wrong" in body
+    record = logging.makeLogRecord({"msg": "tried %s", "args": ("hunter22",)})
+    assert "hunter22" not in Json().format(record) + Reticent().format(record)

@@ -1,0 +1,161 @@
+"""Fair queueing by hand, and what it gives callers of a search: whose text has its slot when."""
+
+import queue
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.bundle import load
+from seq2seq.generation import Generation, Request
+from seq2seq.search import SearchOptions
+from service.admission import Admission
+from service.fairness import FairQueue
+from service.searching import Admitted, Event, Join, Put, SearchThread, Stepped, Text
+from tests.service.test_engine import MANY
+
+
+def taken(waiting: FairQueue[int], count: int | None = None) -> list[tuple[str, int]]:
+    return [waiting.take() for _ in range(len(waiting) if count is None else count)]
+
+
+def test_turns_by_hand():
+    """Each of a's costs 2, each of b's 1: b has two turns for each of a's; c, who comes late, is next."""
+    waiting: FairQueue[int] = FairQueue()
+    for i in range(4):
+        waiting.put("a", i, 2.0)
+    for i in range(10, 16):
+        waiting.put("b", i, 1.0)
+    assert taken(waiting, 6) == [("a", 0), ("b", 10), ("b", 11), ("a", 1), ("b", 12), ("b", 13)]
+    waiting.put("c", 20, 100.0)
+    assert taken(waiting, 3) == [("c", 20), ("a", 2), ("b", 14)]
+    waiting.put("c", 21, 1.0)
+    assert taken(waiting) == [("b", 15), ("a", 3), ("c", 21)], "c owes a hundred"
+
+
+def test_what_two_want_is_taken_once_at_the_first_ones_turn():
+    waiting: FairQueue[int] = FairQueue()
+    for i in range(50):
+        waiting.put("a", i, 1.0)
+    waiting.put("b", 49, 1.0)
+    assert taken(waiting, 2) == [("a", 0), ("b", 49)]
+    waiting.remove([1, 2])
+    assert [key for _, key in taken(waiting)] == list(range(3, 49))
+    assert not waiting.callers() and not len(waiting)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), max_size=60), st.data())
+def test_callers_who_always_wait_get_equal_shares(items, data):
+    """Whatever was taken: of two who had something waiting all the time, neither is ahead by more than one item's cost
+    of each."""
+    waiting: FairQueue[int] = FairQueue()
+    costs = dict(enumerate(cost for _, cost in items))
+    for key, (caller, cost) in enumerate(items):
+        waiting.put(caller, key, cost)
+    count = data.draw(st.integers(0, len(items)))
+    served: Counter[str] = Counter()
+    first = set(waiting.callers())
+    for caller, key in taken(waiting, count):
+        served[caller] += costs[key]
+        backlogged = first & set(waiting.callers())
+        most = max(costs.values())
+        assert all(abs(served[a] - served[b]) <= 2 * most for a in backlogged for b in backlogged)
+
+
+SLOTS = 16
+
+
+@pytest.fixture
+def told() -> "queue.SimpleQueue[Event]":
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def search(bundles, told) -> Iterator[SearchThread]:
+    """A thread with a model of 16 slots under the number 0; what it is sent before it starts waits."""
+    thread = SearchThread(told.put, 1)
+    thread.load(0, load(bundles.de_en), SLOTS, 5)
+    yield thread
+    thread.end(10)
+
+
+@pytest.fixture
+def texts(bundles) -> Callable[[str, range], tuple[Text, ...]]:
+    reading = Generation(load(bundles.de_en), width=5)
+
+    def made(caller: str, numbers: range) -> tuple[Text, ...]:
+        rows = [(i, reading.encode(Request({"source": MANY[i % len(MANY)]}, SearchOptions()))) for i in numbers]
+        return tuple(Text(i, 0, row, False, (caller,)) for i, row in rows)
+
+    return made
+
+
+def heard(told: "queue.SimpleQueue[Event]", count: int) -> tuple[list[int], list[int]]:
+    """The order in which texts had their slots, and in which they were answered."""
+    admitted: list[int] = []
+    answered: list[int] = []
+    while len(answered) < count:
+        match told.get(timeout=60):
+            case Admitted(numbers):
+                admitted += numbers
+            case Stepped() as event:
+                answered += [number for number, _ in event.answered]
+    return admitted, answered
+
+
+def test_one_text_beside_a_thousand_does_not_wait_for_them(search, told, texts):
+    """All slots are somebody's, with hundreds behind: another's text has a slot at once, beside these, and since it is
+    stepped as often as all of them together it is answered before the first of them."""
+    search.send(Put(texts("many", range(300))))
+    search.send(Put(texts("one", range(1000, 1001))))
+    search.start()
+    admitted, answered = heard(told, 301)
+    assert admitted.index(1000) <= SLOTS
+    assert answered.index(1000) <= SLOTS
+    assert sorted(admitted) == sorted(answered) == [*range(300), 1000]
+
+
+def test_two_callers_of_many_texts_have_every_second_slot(search, told, texts):
+    search.send(Put(texts("a", range(100))))
+    search.send(Put(texts("b", range(100, 200))))
+    search.start()
+    admitted, _ = heard(told, 200)
+    for count in range(SLOTS, 160, 10):
+        own = sum(number < 100 for number in admitted[:count])
+        assert abs(count - 2 * own) <= 4, "but for texts of other lengths"
+
+
+def test_what_another_asked_for_already_is_not_waited_for_behind_his_others(search, told, texts):
+    search.send(Put(texts("many", range(300))))
+    search.send(Join(frozenset({299}), "one"))
+    search.start()
+    admitted, answered = heard(told, 300)
+    assert admitted.index(299) <= SLOTS and answered.index(299) <= SLOTS
+    assert sorted(answered) == list(range(300)), "and it is searched once"
+
+
+def test_the_queue_is_full_for_whoever_fills_it():
+    admission = Admission(300, 10_000)
+    assert admission.refused("many", 1000, 1000) is None, "who has nothing waiting is taken, whatever it asks for"
+    admission.add("many", 1000, 1000)
+    assert admission.refused("many", 1, 1) == "queue_texts"
+    assert admission.refused("one", 1, 1) is None
+    admission.add("one", 20, 20)
+    assert admission.refused("one", 130, 130) is None, "half of the queue is theirs"
+    assert admission.refused("one", 131, 131) == "queue_texts"
+    assert admission.refused("third", 500, 20_000) is None
+    admission.add("one", -20, -20)
+    admission.add("many", -1000, -1000)
+    assert admission.by_caller == {} and not admission.waiting.texts
+
+
+def test_what_waits_in_all_is_bounded():
+    """However many callers come, each with as much as a request may have."""
+    admission, taken_in = Admission(100, 10**9), 0
+    for i in range(10_000):
+        if admission.refused(str(i), 200, 1) is None:
+            admission.add(str(i), 200, 1)
+            taken_in += 200
+    assert taken_in <= 4 * 100 + 200

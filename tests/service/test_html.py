@@ -1,0 +1,114 @@
+"""`format: html`: references are read and written, whatever the model makes of them; tags are refused."""
+
+import html
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.markup import escaped, read_html
+from service.problems import Problem
+from tests.service.test_streaming import EVENTS, read
+
+ASK = {"source": "de", "target": "en", "format": "html"}
+
+
+@pytest.mark.parametrize(
+    ("given_html", "plain"),
+    [
+        ("Ein Hund l&auml;uft.", "Ein Hund läuft."),
+        ("Ein Hund l&#228;uft.", "Ein Hund läuft."),
+        ("Ein Hund l&#xE4;uft.", "Ein Hund läuft."),
+        ("Ein&nbsp;Hund l&aumluft.", "Ein\u00a0Hund läuft."),  # a browser reads this one so
+        ("Ein Hund läuft &amp; spielt.", "Ein Hund läuft & spielt."),
+        ("Ein Hund &lt;b&gt; läuft.", "Ein Hund <b> läuft."),
+        ("Ein Hund läuft. 1 < 2 & 3 > 2", "Ein Hund läuft. 1 < 2 & 3 > 2"),
+        ("Ein Hund &quot;läuft&#39;.", "Ein Hund \"läuft'."),
+    ],
+)
+def test_html_without_tags_is_answered_as_its_text_is(client, given_html, plain):
+    request = {**ASK, "alternatives": 1, "explain": True}
+    of_text = client.post("/translate", json={**request, "q": plain, "format": "text"}).json()
+    of_html = client.post("/translate", json={**request, "q": given_html}).json()
+    assert of_html["translatedText"] == html.escape(of_text["translatedText"], quote=False)
+    assert of_html["alternatives"] == [html.escape(text, quote=False) for text in of_text["alternatives"]]
+    assert of_html["explanations"] == of_text["explanations"]  # of the text that the HTML is
+    assert html.unescape(of_html["translatedText"]) == of_text["translatedText"]
+
+
+def test_what_is_answered_as_it_came_is_escaped_too(client):
+    answer = client.post("/translate", json={**ASK, "q": ["Ein Hund läuft.", "&nbsp;", "", " &#x9; "]})
+    assert answer.json()["translatedText"] == ["A dog is running.", "\u00a0", "", " \t "]
+    for blank in ("&nbsp;", ["&#32;", ""]):
+        refused = client.post("/translate", json={**ASK, "q": blank})
+        assert (refused.status_code, refused.json()["detail"]) == (400, "q must not be blank")
+
+
+def test_what_is_streamed_is_escaped_too(client):
+    request = {**ASK, "q": "Ein Hund läuft &lt;b&gt; im Park. Eine Katze schläft &amp; spielt."}
+    plain = client.post("/translate", json=request).json()
+    *prefixes, (_, data) = read(client.post("/translate", json=request, headers=EVENTS).text)
+    assert data == plain and prefixes
+    for _, prefix in prefixes:
+        assert data["translatedText"].startswith(prefix["text"])
+    texts = [html.unescape(prefix["text"]) for _, prefix in prefixes] + [html.unescape(data["translatedText"])]
+    assert [escaped(text) for text in texts[:-1]] == [prefix["text"] for _, prefix in prefixes]
+
+
+@pytest.mark.parametrize(
+    "tagged",
+    ["<p>Ein Hund.</p>", "Ein <Hund", "Ein Hund.</p>", "a<!-- b -->", "<?xml?>", "<!DOCTYPE html>", "</3 Hund"],
+)
+@pytest.mark.parametrize("many", [False, True])
+def test_tags_are_refused_by_their_field(client, tagged, many):
+    answer = client.post("/translate", json={**ASK, "q": ["Ein Hund läuft.", tagged] if many else tagged})
+    place = "q[1]" if many else "q"
+    assert answer.status_code == 400
+    assert [problem["field"] for problem in answer.json()["errors"]] == [place]
+    assert answer.json()["detail"].startswith(f"{place} has markup")
+
+
+def test_a_picture_s_text_may_be_html(client):
+    request = {"source": "en", "target": "de"}
+    of_text = client.post("/translate/multimodal", json={**request, "q": "The ball."}).json()
+    of_html = client.post("/translate/multimodal", json={**request, "q": "The&#32;ball.", "format": "html"}).json()
+    assert of_html == of_text
+    refused = client.post("/translate/multimodal", json={**request, "q": "<b>The ball.", "format": "html"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "q")
+
+
+@given(st.text())
+def test_what_is_escaped_is_read_as_it_was(text):
+    written = escaped(text)
+    assert read_html(written, "q") == text
+    assert "<" not in written and ">" not in written
+
+
+@given(st.text(alphabet="<>&;/!?# ltgamp39xa\n"))
+def test_what_is_read_has_no_tag_of_html(text):
+    try:
+        plain = read_html(text, "q")
+    except Problem as problem:
+        assert problem.fields[0].field == "q"
+        return
+    parser = Tags()
+    parser.feed(text)
+    parser.close()
+    assert parser.seen == []
+    assert plain == html.unescape(text)
+
+
+class Tags(HTMLParser):
+    """Everything but text that Python's own parser finds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen.append(tag)
+
+    handle_endtag = handle_comment = handle_decl = handle_pi = unknown_decl = lambda self, found: self.seen.append(
+        found
+    )

@@ -1,0 +1,177 @@
+"""Recipes drawn at random: each is refused with a sentence that names a key, or trains, searches and explains."""
+
+import random
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from seq2seq.batch import ImageInput, collate
+from seq2seq.bundle import Bundle, Card
+from seq2seq.config import Architecture, ImageGrid, ModelConfig
+from seq2seq.errors import RecipeError
+from seq2seq.generation import Answer, Generation, Request, blank
+from seq2seq.model import Model, build
+from seq2seq.search import SearchOptions
+from seq2seq.text import TextConfig, Tokenizer
+from training.objective import Objective
+from training.recipe import Recipe, validated
+from training.schedules import optimizer
+
+DRAWS, PARTS = 300, 10
+SIZES = (3, 4, 6)
+CHOICES: dict[str, tuple[object, ...]] = {
+    "cell": ("gru", "lstm"),
+    "layers": (1, 2),
+    "encoder_layers": (1, 2),
+    "decoder_layers": (1, 2),
+    "encoder_stacks": ("separate", "interleaved"),
+    "directions": ("concatenated", "summed"),
+    "selective_gate": ("sum", "concatenation"),
+    "gru": ("cudnn", "paper"),
+    "embedding": SIZES,
+    "hidden": SIZES,
+    "decoder": ("bahdanau", "conditional", "luong"),
+    "attention": ("additive", "bilinear"),
+    "attention_size": SIZES,
+    "word_attention": (True,),
+    "word_attention_size": ("embedding", 5),
+    "contextual_gates": (True,),
+    "writing": ("shared", "separate"),
+    "coverage": ("neural", "linguistic"),
+    "coverage_size": (2, 3),
+    "fertility": (1.5,),
+    "alignment_module": (True,),
+    "alignment_weight": (2.0,),
+    "alignment_longer": ("first", "all", "scaled"),
+    "combination": ("concat", "flat", "hierarchical"),
+    "combination_size": SIZES,
+    "share_projections": (True, False),
+    "sentinel": (True,),
+    "source_dropout": (0.3,),
+    "image_words": (0.5,),
+    "first_state": ("first_backward", "mean", "last", "zero", "sum", "ends"),
+    "first_word": ("symbol", "zero"),
+    "readout": ("tanh", "linear", "maxout"),
+    "tie_embeddings": ("output", "all"),
+    "dropout": (0.2,),
+    "output_dropout": (0.2,),
+    "initialization": ("xavier", "uniform", "orthogonal"),
+    "initialization_scale": (0.3,),
+}
+SOURCES: dict[str, dict[str, object]] = {
+    "mt": {"kind": "text", "units": "words", "vocabulary": 30},
+    "image": {"kind": "image", "size": 16},
+    "grid": {"kind": "image", "encoder": "grid"},
+}
+GRID = ImageGrid(rows=1, columns=2, features=3)
+LINES = ("the bat flies", "a bat sleeps", "the big cat")
+TOKENIZER = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=30))
+
+
+def drawn(number: int) -> dict[str, Any]:
+    """A recipe's content: every key of the model is set or not, whatever the others are."""
+    chance = random.Random(number)
+    of_all = chance.choice((0.1, 0.25, 0.4))
+    text = {"kind": "text", "units": "words", "vocabulary": 30}
+    sources = {"source": text} | {name: own for name, own in SOURCES.items() if chance.random() < 0.25}
+    model = {key: chance.choice(values) for key, values in CHOICES.items() if chance.random() < of_all}
+    if len(sources) > 1:
+        model["combination"] = chance.choice(CHOICES["combination"])
+    sizes = {"embedding": chance.choice(SIZES), "hidden": chance.choice(SIZES)}
+    return {
+        "sources": sources,
+        "target": {key: value for key, value in text.items() if key != "kind"},
+        "joint_vocabulary": chance.random() < 0.5,
+        "model": sizes | model,
+        "training": {
+            "batch_sentences": 3,
+            "precision": chance.choice(("fp32", "bf16")),
+            "label_smoothing": chance.choice((0.0, 0.1)),
+        },
+        "search": {"beam": 2, "n_best": 2, "max_length": 4, "shrinking": chance.random() < 0.3},
+    }
+
+
+def read(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
+    recipe = validated("drawn", content)
+    return recipe, recipe.model_for(dict.fromkeys([*recipe.texts, "target"], TOKENIZER.size), {"grid": GRID})
+
+
+def accepted(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
+    """The recipe without what it is refused for: the key of the model that the sentence names first, or a source."""
+    model, sources = content["model"], content["sources"]
+    while True:
+        try:
+            return read(content)
+        except RecipeError as error:
+            named = re.findall(r"\w+(?=:)", str(error).removeprefix("drawn: "))
+            optional = [key for key in named if key in model and key not in ("embedding", "hidden")]
+            if optional:
+                del model[optional[0]]
+            else:
+                assert len(sources) > 1 and {"sources", "combination"} & set(named), error
+                sources.popitem()
+
+
+def train_a_step(recipe: Recipe, model: Model) -> None:
+    """An update on a batch in which every source is missing from a row, where there are several."""
+    config, rows = model.config, len(LINES)
+    several = len(config.sources) > 1
+    absent = {name: (number + 1) % rows if several else None for number, name in enumerate(config.sources)}
+    ids = [TOKENIZER.encode(line).ids for line in LINES]
+    texts = {name: [None if row == absent[name] else ids[row] for row in range(rows)] for name in config.texts}
+    images = {}
+    for name, grid in config.images.items():
+        lengths = torch.tensor([0 if row == absent[name] else grid.regions for row in range(rows)])
+        images[name] = ImageInput(torch.ones(rows, *torch.as_tensor(blank(grid)).shape), lengths)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    steps = optimizer(recipe.training, list(model.parameters()))
+    bf16 = recipe.training.precision == "bf16"
+    with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
+        loss = Objective(recipe.training).loss(model.train(), collate(texts, ids[::-1], images=images))
+    assert torch.isfinite(loss.objective)
+    loss.objective.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
+    steps.step()
+    assert any(not torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+
+
+def search_and_explain(model: Model, options: SearchOptions) -> None:
+    """All sources, and each alone."""
+    config = model.config
+    tokenizers = dict.fromkeys([*config.texts, "target"], TOKENIZER)
+    generation = Generation(Bundle(model.eval(), tokenizers, Card(model=config), Path()))
+    texts = dict.fromkeys(config.texts, LINES[0])
+    images = {name: blank(grid) for name, grid in config.images.items()}
+    requests = [Request(texts, options, True, images=images)]
+    if len(config.sources) > 1:
+        requests += [Request({name: text}, options, True) for name, text in texts.items()]
+        requests += [Request({}, options, True, images={name: image}) for name, image in images.items()]
+    for answer in generation.answers(requests):
+        assert isinstance(answer, Answer), answer
+        assert len(answer.candidates) == 2 and answer.explanation is not None
+
+
+def test_every_key_of_a_model_is_drawn() -> None:
+    assert set(CHOICES) == set(Architecture.model_fields)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_recipe_is_refused_with_a_sentence_or_works(part: int) -> None:
+    for number in range(part, DRAWS, PARTS):
+        content = drawn(number)
+        recipe, config = accepted(content)
+        torch.manual_seed(number)
+        try:
+            model = build(config)
+            train_a_step(recipe, model)
+            search_and_explain(model, recipe.search)
+        except Exception as error:
+            error.add_note(f"recipe {number}:\n{yaml.safe_dump(content)}")
+            raise
