@@ -11,6 +11,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
+# Tests of one file run one after another, and two files at a time: more would need more memory than processors.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
 .PHONY: help demo test check test-ci test-slow cluster-test stack-up stack-test stack-down clean
 
 help:  ## say what can be made
@@ -20,7 +23,7 @@ demo: .venv/.demo  ## from nothing to a served translation: corpus, training, re
 	@$(BIN)/interlinear demo
 
 test: check  ## check, then every test that is not slow
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
 check: .venv/.dev  ## ruff, mypy, import-linter
 	@$(BIN)/ruff check --quiet .
@@ -31,10 +34,10 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 	@echo "ruff, ruff format, mypy, import-linter: nothing to say"
 
 test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (10 minutes)
-	@$(BIN)/python -m pytest -m ci
+	@$(PYTEST) -m ci
 
 test-slow: .venv/.dev  ## the tests that take minutes: full trainings, soak, kills, the wheel in an empty environment
-	@$(BIN)/python -m pytest -m "slow and not gpu" --timeout 3600
+	@$(PYTEST) -m "slow and not gpu" --timeout 3600
 
 cluster-test: .venv/.dev  ## several hosts in network namespaces: workers, nodes, heads and networks that fail (as root)
 	@$(BIN)/python -m pytest -m cluster --timeout 3600

@@ -16,7 +16,11 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "RAY_ADDRESS"):
     os.environ.pop(variable, None)
-CORPORA = os.environ.pop("INTERLINEAR_DATA", None)
+# Whoever runs the tests says where corpora lie; a test says it itself. Workers of pytest-xdist have the other name.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["INTERLINEAR_TESTS_CORPORA"] = os.environ.get("INTERLINEAR_DATA", "")
+os.environ.pop("INTERLINEAR_DATA", None)
+CORPORA = os.environ["INTERLINEAR_TESTS_CORPORA"]
 
 # A shell that starts the tests in the background has them, and whatever they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -47,6 +51,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """Where real corpora lie, for the tests that look at them; they are skipped where INTERLINEAR_DATA is not set."""
-    if CORPORA is None:
+    if not CORPORA:
         pytest.skip("INTERLINEAR_DATA does not say where the corpora lie")
     return Path(CORPORA)
