@@ -49,10 +49,13 @@ def signature(card: "Card") -> "ModelSignature":
 
 
 def example(card: "Card") -> "pd.DataFrame":
-    """One row of texts in the source's language, so that the example says what goes in."""
+    """One row of texts in the source's language, of the card where it has some, so that it says what goes in."""
     import pandas as pd
 
-    return pd.DataFrame({name: [_GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts})
+    own = next(iter(card.examples), {})
+    return pd.DataFrame(
+        {name: [own.get(name) or _GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts}
+    )
 
 
 def requirements() -> list[str]:

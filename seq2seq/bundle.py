@@ -58,6 +58,7 @@ class Card(BaseModel):
     recipe: dict[str, Any] = Field({}, description="how the model was made: a record, read by nobody")
     data: dict[str, Any] = Field({}, description="name and fingerprints of the data: a record")
     metrics: dict[str, Score] = {}
+    examples: list[dict[str, str]] = Field([], description="texts of the dev set, by the name of the source")
     git_commit: str | None = None
     versions: dict[str, str] = {}
     created: str = ""

@@ -144,6 +144,9 @@ class Explanation(BaseModel):
         None, description="with linguistic coverage: target words that each source word was expected to make"
     )
     alignment: list[tuple[int, int]] = Field(description="pairs of a source word and a target word")
+    sentences: list[tuple[int, int]] | None = Field(
+        None, description="of a text of several sentences: the numbers of source and target words of each"
+    )
     sources: dict[str, SourceLooks] | None = Field(
         None, description="of a model of several sources: each that it was given, by name"
     )

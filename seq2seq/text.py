@@ -261,6 +261,19 @@ class Tokenizer:
             raise BundleError(str(path), f"cannot be read: {error}") from None
         return cls.from_json(content, str(path))
 
+    @cached_property
+    def whole_words(self) -> tuple[str, ...]:
+        """The words that are one piece each, in the vocabulary's order: the frequent ones first.
+
+        A piece of BPE that later pieces begin with is left out: it may be no word but only the beginning of some.
+        """
+        if self.config.units == "words":
+            pieces: Iterable[str] = self._vocabulary[len(self.config.reserved) :]
+        else:
+            beginnings = {left for left, _ in self._merges}
+            pieces = (p[1:] for p in self._vocabulary if p.startswith("▁") and p not in beginnings)
+        return tuple(piece for piece in pieces if piece.isalpha())
+
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the file's content."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()

@@ -9,10 +9,14 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 @dataclass(frozen=True)
 class Guess:
-    """A language served, and how likely a text is in it, 0 to 1, among all languages that the detector knows."""
+    """A language, and how likely a text is in it, 0 to 1, among all languages that the detector knows.
+
+    `likeliest`: the likeliest of all these languages, where it is another.
+    """
 
     language: str
     probability: float
+    likeliest: "Guess | None" = None
 
 
 @cache
@@ -33,5 +37,10 @@ class Detector:
         """Every language served, the likeliest first; one that the detector does not know has probability 0, and a
         variant (de-AT) that of its language."""
         found: dict[str, float] = dict(self._identifier.rank(text))
-        guesses = [Guess(code, found.get(code, found.get(code.partition("-")[0], 0.0))) for code in self.languages]
+        best = max(found, key=lambda code: found[code])
+        guesses = []
+        for code in self.languages:
+            general = code.partition("-")[0]
+            likeliest = None if best in (code, general) else Guess(best, float(found[best]))
+            guesses.append(Guess(code, found.get(code, found.get(general, 0.0)), likeliest))
         return sorted(guesses, key=lambda guess: -guess.probability)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from registry.lease import Lease
 from registry.names import AliasName, Located, parse
@@ -12,6 +13,9 @@ from seq2seq.model import Model
 from service.problems import Problem, shown
 from service.schemas import ModelIdentity
 from service.settings import ModelPlace, Settings
+
+EXAMPLES = 3  # texts that a model is tried with
+EXAMPLE_LETTERS = 4  # the least that a word has which stands for one
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,18 @@ class Served:
         """The languages that it reads and writes."""
         languages = self.bundle.card.languages
         return languages["source"], languages["target"]
+
+    @property
+    def examples(self) -> list[dict[str, str]]:
+        """Texts to try it with: those on its card; where an older card has none, words that it knows."""
+        frequent = (word for word in self.bundle.tokenizers[self.source].whole_words if len(word) >= EXAMPLE_LETTERS)
+        return self.bundle.card.examples or [{self.source: word} for word in islice(frequent, EXAMPLES)]
+
+    @property
+    def words(self) -> dict[str, int]:
+        """By text source: how many words its vocabulary has whole, however they are capitalised."""
+        vocabularies = {name: self.bundle.tokenizers[name].whole_words for name in self.bundle.card.model.texts}
+        return {name: len({word.casefold() for word in words}) for name, words in vocabularies.items()}
 
     @property
     def identity(self) -> ModelIdentity:
@@ -108,7 +124,7 @@ class Models:
         if named := [model for model in fitting if model in called]:
             return named
         if reference is None:
-            raise Problem(400, f"no model that is served is for {task}")
+            raise Problem(400, f"no {task} model is served; see GET /models")
         names = ", ".join(dict.fromkeys(map(str, fitting))) or "none"
         if called:
             raise Problem.in_field("model", f"must be one for {task}, {names}: {called[0]} is for {called[0].task}")

@@ -121,6 +121,7 @@ def side_by_side(parts: Sequence[Explanation], sources: Sequence[int], targets: 
         gate=strung([part.gate for part in parts]),
         fertility=strung([part.fertility for part in parts]),
         alignment=alignment,
+        sentences=[(len(part.source), len(part.target)) for part in parts],
         sources=parts[0].sources,
         between=parts[0].between,
     )

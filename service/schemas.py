@@ -6,6 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seq2seq.bundle import Task
 from seq2seq.looks import Explanation
+from service import languages
+from service.detection import Guess
 from service.pictures import MEDIA
 
 
@@ -22,11 +24,35 @@ class ModelIdentity(Answered):
     version: str = Field(examples=["3"])
 
 
+class LikeliestLanguage(Answered):
+    """The language that a text seems to be in, served or not."""
+
+    confidence: float = Field(ge=0, le=100, description="percent", examples=[97.3])
+    language: str = Field(examples=["fr"])
+    name: str = Field(description="in English; the code where it is not known", examples=["French"])
+
+
 class Detection(Answered):
     """A language served, and how sure the detector is of it among all languages that it knows."""
 
     confidence: float = Field(ge=0, le=100, description="percent; low for a text in none served", examples=[92.0])
     language: str = Field(examples=["de"])
+    likeliest: LikeliestLanguage | None = Field(
+        None, description="the likeliest of all languages that the detector knows, where it is not `language`"
+    )
+
+    @classmethod
+    def of(cls, guess: Guess) -> "Detection":
+        likeliest = guess.likeliest and LikeliestLanguage(
+            confidence=percent(guess.likeliest.probability),
+            language=guess.likeliest.language,
+            name=languages.name(guess.likeliest.language),
+        )
+        return cls(confidence=percent(guess.probability), language=guess.language, likeliest=likeliest)
+
+
+def percent(probability: float) -> float:
+    return round(100 * probability, 1)
 
 
 Alternatives = Annotated[
@@ -162,6 +188,9 @@ class Accepts(Answered):
     max_tokens: int = Field(description="of one text")
     max_length: int = Field(description="tokens of an answer")
     beam_size: int = Field(description="widest")
+    length_penalty: Literal["none", "average"] | float = Field(
+        description="what a hypothesis' log-probability is divided by to give its score", examples=["average"]
+    )
     explain: list[str] = Field(description="matrices of an explanation", examples=[["attention"]])
     between: list[str] | None = Field(
         None, description="what an explanation weighs against each other for every word: sources, and a sentinel"
@@ -194,6 +223,13 @@ class ModelDescription(Answered):
     scores: dict[str, ModelScore]
     recipe: str | None = Field(None, description="what it was trained by", examples=["rnnsearch"])
     dataset: str | None = Field(None, description="what it was trained on", examples=["multi30k-de-en"])
+    examples: list[dict[str, str]] = Field(
+        description="texts that it can be tried with, by source: of its dev set, or else words of its vocabulary",
+        examples=[[{"source": "Ein Hund läuft."}]],
+    )
+    words: dict[str, int] = Field(
+        description="by source: words that its vocabulary has as one piece", examples=[{"source": 2180}]
+    )
 
 
 class Health(Answered):

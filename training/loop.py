@@ -429,7 +429,8 @@ class Training:
         if self.workers.rank == 0:
             scores = {"dev_bleu": score.bleu, "dev_perplexity": Score(score=score.perplexity, signature="per token")}
             scores |= {"dev_rouge_l": score.rouge} if score.rouge else {}
-            card = self.card().model_copy(update={"metrics": scores})
+            examples = self.job.dev.examples(self.prepared.tokenizers)
+            card = self.card().model_copy(update={"metrics": scores, "examples": examples})
             with saving(self.job.run / "bundle"):
                 for left in self.job.run.glob(".bundle-*"):  # by a process that was killed while it wrote one
                     shutil.rmtree(left, ignore_errors=True)

@@ -9,8 +9,11 @@ from seq2seq.config import ModelConfig
 from seq2seq.generation import Request
 from seq2seq.metrics.score import Score
 from seq2seq.search import SearchOptions
+from seq2seq.text import Tokenizer
 from training.prepared import PreparedSplit
 from training.recipe import Recipe
+
+EXAMPLE_WORDS = (4, 14)  # the least and the most of a text that a model is tried with
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,24 @@ class DevSet:
         pictures = {name: split.picture(name, self.lines[row], grid) for name, grid in config.images.items()}
         images = {name: picture for name, picture in pictures.items() if picture is not None}
         return Request(texts, options, explain, self.tokenised, images)
+
+    def examples(self, tokenizers: Mapping[str, Tokenizer], wanted: int = 3) -> list[dict[str, str]]:
+        """Sources to try a model with, as people write them: rows from the whole set that have every text and are short
+        enough to be taken in at a glance; without such rows, any that have text."""
+        first, *_ = self.sources
+        rows = [row for row, line in enumerate(self.sources[first]) if line.strip()]
+        whole = [row for row in rows if all(lines[row].strip() for lines in self.sources.values())]
+        glance = [row for row in whole if EXAMPLE_WORDS[0] <= len(self.sources[first][row].split()) <= EXAMPLE_WORDS[1]]
+        possible = glance or rows
+        chosen = sorted({(2 * i + 1) * len(possible) // (2 * wanted) for i in range(wanted)} if possible else ())
+        return [
+            {
+                name: tokenizers[name].joined(lines[row]).text if name in self.tokenised else lines[row].strip()
+                for name, lines in self.sources.items()
+                if lines[row].strip()
+            }
+            for row in (possible[place] for place in chosen)
+        ]
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,7 @@
 // A second model's answer under the first's, the words in which they differ marked in both.
 
-import { byId, element } from "./elements.js";
-
-// Where two lists differ: for each, whether its items stand outside their longest common subsequence.
-function differences(one, other) {
-  const longest = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
-  for (let i = one.length - 1; i >= 0; i--) {
-    for (let j = other.length - 1; j >= 0; j--) {
-      longest[i][j] = one[i] === other[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
-    }
-  }
-  const apart = [one.map(() => true), other.map(() => true)];
-  for (let i = 0, j = 0; i < one.length && j < other.length; ) {
-    if (one[i] === other[j]) apart[0][i++] = apart[1][j++] = false;
-    else if (longest[i + 1][j] >= longest[i][j + 1]) i++;
-    else j++;
-  }
-  return apart;
-}
-
-const pieces = (text) => text.match(/\s+|\S+/gu) ?? [];
-const marked = (parts, apart) => parts.map((part, i) => (apart[i] && part.trim() ? element("mark", { textContent: part }) : part));
+import { compare, cut } from "./differences.js";
+import { byId } from "./elements.js";
 
 export class Beside {
   // `choose`: another model was chosen, or none; `look`: which answer is to be looked into changed.
@@ -52,20 +33,15 @@ export class Beside {
     this.select.hidden = !models.length;
   }
 
-  // The two answers; without a second one the first stands alone.
-  show(first, second, said) {
-    byId("second").hidden = !second;
-    const translation = byId("translation");
-    if (!second) {
+  // Show or hide the second answer; both as pieces of text that say where they differ.
+  show(first, second, language) {
+    byId("second").hidden = second === null;
+    if (second === null) {
       this.inside.ariaPressed = "false";
       byId("second").classList.remove("looked");
-      return translation.replaceChildren(first.text);
+      return [cut(first), []];
     }
-    const parts = [first, second].map(({ text }) => pieces(text));
-    const apart = differences(...parts);
-    translation.replaceChildren(...marked(parts[0], apart[0]));
-    byId("other").replaceChildren(...marked(parts[1], apart[1]));
-    byId("other").lang = translation.lang;
-    byId("other-by").textContent = said;
+    byId("other").lang = language;
+    return compare(first, second);
   }
 }

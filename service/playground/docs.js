@@ -1,10 +1,31 @@
 // The API's page, drawn from /openapi.json.
 
+import { copy } from "./copy.js";
 import { byId, element } from "./elements.js";
 
 const description = await (await fetch("/openapi.json")).json();
 const resolve = (schema) => (schema?.$ref ? schema.$ref.slice(2).split("/").reduce((at, key) => at[key], description) : schema);
 const code = (textContent) => element("code", { textContent });
+
+// A description's words, what stands between backticks as code; a single end of a line is a space.
+function prose(text) {
+  const parts = text.replace(/(\S)\n(?=\S)/g, "$1 ").split("`");
+  return parts.map((part, i) => (i % 2 ? code(part) : part));
+}
+
+const COPY = "M8.5 7H15A1.5 1.5 0 0 1 16.5 8.5V15A1.5 1.5 0 0 1 15 16.5H8.5A1.5 1.5 0 0 1 7 15V8.5A1.5 1.5 0 0 1 8.5 7ZM4.5 13H3.5V4.5A1 1 0 0 1 4.5 3.5H13V4.5";
+
+// A command, and a button that copies it.
+function request(command) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 20 20");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(document.createElementNS("http://www.w3.org/2000/svg", "path"));
+  svg.firstChild.setAttribute("d", COPY);
+  const button = element("button", { type: "button", className: "act" }, svg, element("span", { textContent: "Copy" }));
+  button.onclick = () => copy(button, command);
+  return element("div", { className: "request" }, element("pre", {}, code(command)), button);
+}
 
 // A type in a few words, with its limits.
 function type(given) {
@@ -31,7 +52,7 @@ function fields(given) {
     const required = schema.required?.includes(name);
     const first = element("td", {}, code(name));
     if (required) first.append(element("span", { className: "required", textContent: " *", title: "required" }));
-    return element("tr", {}, first, element("td", { textContent: type(field) }), element("td", { textContent: resolve(field).description ?? "" }));
+    return element("tr", {}, first, element("td", { textContent: type(field) }), element("td", {}, ...prose(field.description ?? resolve(field).description ?? "")));
   });
   return element("table", {}, element("tbody", {}, ...rows));
 }
@@ -45,8 +66,8 @@ function curl(method, path, example) {
 function operation(path, method, details) {
   const content = details.requestBody?.content["application/json"];
   const parts = [
-    element("summary", {}, element("b", { textContent: method.toUpperCase() }), code(path), element("span", { textContent: details.description ?? details.summary })),
-    element("pre", {}, code(curl(method, path, content?.example))),
+    element("summary", {}, element("b", { textContent: method.toUpperCase() }), code(path), element("span", {}, ...prose(details.description ?? details.summary))),
+    request(curl(method, path, content?.example)),
   ];
   if (content) parts.push(element("h3", { textContent: "Request" }), fields(content.schema));
   if (details.parameters)
@@ -55,7 +76,7 @@ function operation(path, method, details) {
   if (answer) parts.push(element("h3", { textContent: answer.type === "array" ? "Answer: a list of" : "Answer" }), fields(answer.type === "array" ? answer.items : answer));
   const failures = Object.entries(details.responses).filter(([status]) => status >= "400");
   if (failures.length) {
-    const rows = failures.map(([status, { description: meaning }]) => element("tr", {}, element("td", {}, code(status)), element("td", { textContent: meaning })));
+    const rows = failures.map(([status, { description: meaning }]) => element("tr", {}, element("td", {}, code(status)), element("td", {}, ...prose(meaning))));
     parts.push(element("h3", { textContent: "What can go wrong (application/problem+json)" }), element("table", {}, element("tbody", {}, ...rows)));
   }
   return element("details", { className: "card", open: path === "/translate" }, ...parts);
@@ -66,7 +87,7 @@ const operations = Object.entries(description.paths).flatMap(([path, methods]) =
 );
 byId("api").append(
   element("h1", { textContent: "The API" }),
-  element("p", { className: "lead", textContent: description.info.description.replaceAll("`", "").replace(/(\S)\n(?=\S)/g, "$1 ") }),
+  element("p", { className: "lead" }, ...prose(description.info.description)),
   element("p", {}, element("a", { href: "/", textContent: "Playground" }), " · ", element("a", { href: "/openapi.json", textContent: "openapi.json" }), ` · version ${description.info.version}`),
   ...operations,
 );

@@ -9,6 +9,21 @@ export function element(tag, properties = {}, ...children) {
 // Whether a pointer can leave what it points at without letting go: a finger that is lifted has left nothing.
 export const hovers = (event) => event.pointerType === "mouse";
 
+const LONGEST = 24; // characters of a word that are shown
+
+// A word as it is shown: of a very long one its begin and end.
+export function short(word) {
+  const characters = [...word];
+  return characters.length <= LONGEST ? word : [...characters.slice(0, LONGEST - 8), "…", ...characters.slice(-7)].join("");
+}
+
+// Give a node a word as its text, the whole of a shortened one as its tooltip.
+export function named(node, word) {
+  node.textContent = short(word);
+  if (node.textContent !== word) node.title = word;
+  return node;
+}
+
 export const byId = (id) => document.getElementById(id);
 
 // A group of buttons of which one is pressed, by `titles` of values; empty where there is no choice.

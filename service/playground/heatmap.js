@@ -1,12 +1,10 @@
 // A matrix of weights: a row for every target word, a column for every source word, darker where more was looked at.
 // With contextual gates a strip beside it: how much of what a target word took came from the words, not the annotations.
 
-import { element, hovers } from "./elements.js";
+import { element, hovers, named } from "./elements.js";
 
-export function drawHeatmap(table, explanation, matrix, readout) {
-  const { source, target, gate } = explanation;
-  const weights = explanation.matrices[matrix] ?? [];
-  const heads = source.map(({ text }) => element("th", { scope: "col" }, element("div", { textContent: text })));
+export function drawHeatmap(table, { source, target, gate, weights }, readout) {
+  const heads = source.map(({ text }) => element("th", { scope: "col" }, named(element("div"), text)));
   if (gate) heads.push(element("th", { scope: "col", className: "gate" }, element("div", { textContent: "1 − gate" })));
   const shade = (weight, colour, className = "") => {
     const cell = element("td", { className, ariaLabel: weight.toFixed(2) });
@@ -16,7 +14,7 @@ export function drawHeatmap(table, explanation, matrix, readout) {
   const rows = target.map(({ text }, t) => {
     const cells = source.map((_, s) => shade(weights[t]?.[s] ?? 0, "--hot"));
     if (gate) cells.push(shade(1 - gate[t], "--warm", "gate"));
-    return element("tr", {}, element("th", { textContent: text, scope: "row" }), ...cells);
+    return element("tr", {}, named(element("th", { scope: "row" }), text), ...cells);
   });
   table.classList.toggle("many", source.length > 18 || target.length > 24);
   table.replaceChildren(element("thead", {}, element("tr", {}, element("td"), ...heads)), element("tbody", {}, ...rows));

@@ -1,14 +1,16 @@
 // The interlinear: source words over target words, joined by lines whose width and opacity carry the weight.
 // Long text wraps as systems, pairs of lines, broken where the fewest lines are cut.
 
-import { element, hovers } from "./elements.js";
+import { element, hovers, named, short } from "./elements.js";
 
 const LEAST = 0.08; // weights below it are not drawn
 const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
 
 export class Interlinear {
-  constructor(container) {
+  // `told`: called with the side (0: source, 1: target) and index of the word that is lit, and without when none is.
+  constructor(container, told) {
     this.container = container;
+    this.told = told;
     this.width = 0;
     new ResizeObserver(() => {
       if (this.explanation && Math.abs(container.clientWidth - this.width) > 1) this.draw();
@@ -16,15 +18,14 @@ export class Interlinear {
     document.fonts.ready.then(() => this.explanation && this.draw());
   }
 
-  show(explanation, matrix, languages) {
+  show(explanation, languages) {
     this.explanation = explanation;
-    this.weights = explanation.matrices[matrix] ?? [];
     this.languages = languages;
     this.draw();
   }
 
   weight(source, target) {
-    return this.weights[target]?.[source] ?? 0;
+    return this.explanation.weights[target]?.[source] ?? 0;
   }
 
   draw() {
@@ -42,11 +43,9 @@ export class Interlinear {
   }
 
   word(text, side, index) {
-    const node = element("span", { className: "word", textContent: text, tabIndex: -1 });
+    const node = named(element("span", { className: "word", tabIndex: -1 }), text);
     node.setAttribute("role", "button");
-    const partners = this.partners(side, index);
-    const names = partners.map(({ index: i, weight }) => `${this.explanation[side ? "source" : "target"][i].text} ${weight.toFixed(2)}`);
-    node.setAttribute("aria-label", `${text}: ${names.join(", ") || "no weight on one word"}`);
+    node.setAttribute("aria-label", this.sentence(side, index));
     node.addEventListener("pointerenter", () => this.light(side, index));
     node.addEventListener("pointerleave", (event) => hovers(event) && this.light());
     node.addEventListener("pointerdown", () => node.focus({ preventScroll: true }));
@@ -63,6 +62,13 @@ export class Interlinear {
       .map((_, i) => ({ index: i, weight: side ? this.weight(i, index) : this.weight(index, i) }))
       .filter(({ weight }) => weight >= LEAST)
       .sort((a, b) => b.weight - a.weight);
+  }
+
+  // A word and its partners' weights, in words.
+  sentence(side, index) {
+    const [own, others] = [this.explanation[side ? "target" : "source"], this.explanation[side ? "source" : "target"]];
+    const names = this.partners(side, index).map(({ index: i, weight }) => `${short(others[i].text)} ${weight.toFixed(2)}`);
+    return `${short(own[index].text)}: ${names.join(", ") || "no weight on one word"}`;
   }
 
   measure() {
@@ -173,6 +179,7 @@ export class Interlinear {
       });
     }
     this.fade(side, index);
+    this.told(side, index);
   }
 
   focused(node, side, index) {

@@ -1,16 +1,23 @@
 // The playground: type, and see what the model writes and what every word of it looked at.
 
+import { drawAlternatives } from "./alternatives.js";
 import * as api from "./api.js";
 import { Beside } from "./beside.js";
+import { judge } from "./detection.js";
+import { copy } from "./copy.js";
 import { byId, element, segments } from "./elements.js";
 import { drawEdits } from "./edits.js";
 import { drawHeatmap } from "./heatmap.js";
 import { Interlinear } from "./interlinear.js";
 import { Picture } from "./picture.js";
+import { Sentences } from "./sentences.js";
+import { ServiceStatus } from "./service-status.js";
 import { SOURCES, Sources } from "./sources.js";
+import { drawStart } from "./start.js";
+import { Words } from "./words.js";
 
-const HINT = document.getElementById("hint").textContent;
 const ALTERNATIVES = 3;
+const LONGEST_WAIT = 1000; // milliseconds of typing after which what stands there is asked, pause or not
 const QUIET = 200; // milliseconds before waiting shows at all
 const PATIENCE = 120; // seconds after which it is not tried again without being asked
 const TITLES = { attention: "Attention", word_attention: "Words", gated: "Gated", uam: "UAM" };
@@ -51,7 +58,10 @@ const TASKS = {
 
 const [text, mt, source, target, model, key] = ["text", "mt", "source", "target", "model", "key"].map(byId);
 const [translation, problem, looks, hint] = ["translation", "problem", "looks", "hint"].map(byId);
-const gloss = new Interlinear(byId("gloss"));
+const gloss = new Interlinear(byId("gloss"), (side, index) => lit(side, index));
+const answers = [translation, byId("other")].map((node, place) => new Words(node, (index) => point(place, index)));
+const sentences = new Sentences((part) => drawSentence(part));
+const service = new ServiceStatus(byId("status"), () => begin());
 const sources = new Sources(byId("sources"));
 const beside = new Beside(() => schedule(0), () => look());
 const picture = new Picture(() => task === "multimodal", () => schedule(0));
@@ -65,8 +75,11 @@ let task = "translation";
 let matrix = "attention";
 let shown = null; // the answer that stands on the page
 let second = null; // that of the model beside it
-let asking = new AbortController();
-let timer = 0;
+let certainty = null; // what the detector said of the text
+let asking = null; // the request that is on its way
+let timer = 0; // when to ask: after a pause,
+let longest = 0; // or after the longest wait
+let begun = false;
 
 const translating = () => task === "translation";
 const pairing = () => task !== "summarization"; // there are two languages to choose
@@ -74,12 +87,13 @@ const detecting = () => pairing() && source.value === "auto";
 const chosen = () => ({ source: source.value, target: target.value });
 const fitting = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
 const identity = (m) => `${m.name}@${m.version}`;
-const version = (m) => (/^\d+$/.test(m.version) ? `v${m.version}` : m.version);
+const named = (m) => (/^\d+$/.test(m.version) ? `${m.name}, version ${m.version}` : m.name); // else it is a checksum
 const looked = () => (beside.looked ? second : shown); // the answer that is looked into
-const label = (m) => [m.name, ...m.aliases, version(m)].join(" · ");
+const label = (m) => [named(m), ...m.aliases].join(", ");
 const keyless = () => required && !api.key();
 const unique = (codes) => [...new Set(codes)].sort();
-const options = (codes) => codes.map((code) => new Option(names.get(code) ?? code, code));
+const language = (code) => names.get(code) ?? code;
+const options = (codes) => codes.map((code) => new Option(language(code), code));
 
 function refill(select, entries) {
   const before = select.value;
@@ -98,7 +112,7 @@ function choose(chosen) {
     schedule(0);
   });
   const choices = served.filter((m) => m.task === task).map((m) => new Option(label(m), identity(m)));
-  model.replaceChildren(...(pairing() && choices.length > 1 ? [new Option("Model by languages", "")] : []), ...choices);
+  model.replaceChildren(...(pairing() && choices.length > 1 ? [new Option("Any model", "")] : []), ...choices);
   for (const id of ["source", "target"]) byId(id).hidden = !pairing();
   for (const id of ["given", "written"]) byId(id).hidden = pairing();
   byId("attach").hidden = task !== "multimodal";
@@ -107,10 +121,23 @@ function choose(chosen) {
   scores();
 }
 
+// What the page has before anything is typed.
+function start() {
+  const fits = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
+  drawStart(fitting().find(fits), language, (example) => {
+    const { mt: draft = "", ...texts } = example;
+    [text.value, mt.value] = [Object.values(texts)[0] ?? "", draft];
+    fit();
+    schedule(0);
+    text.focus();
+  });
+}
+
 // The languages that can be chosen with the model that is chosen; a pair that is not served is not offered.
 function offer() {
   if (!pairing()) {
     offerBeside();
+    start();
     return mark();
   }
   const pairs = fitting().map((m) => m.languages);
@@ -119,6 +146,7 @@ function offer() {
   const possible = pairs.filter((p) => source.value === "auto" || p.source === source.value);
   refill(target, options(unique(possible.map((p) => p.target))));
   offerBeside();
+  start();
   mark();
 }
 
@@ -130,6 +158,9 @@ function offerBeside() {
   beside.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
 }
 
+// The languages that the text may be in, to be translated as is chosen.
+const possible = () => unique(fitting().map((m) => m.languages).filter((p) => p.target === target.value).map((p) => p.source));
+
 // The languages of what is read and of what is written.
 function pair(detected) {
   if (pairing()) return [source.value === "auto" ? detected : source.value, target.value];
@@ -138,9 +169,12 @@ function pair(detected) {
 }
 
 function mark(detected) {
-  const [from, into] = pair(detected);
-  byId("pair-mark").textContent = [...new Set([from, into])].filter(Boolean).join(" ⁄ ").toUpperCase() || "\u00a0";
-  byId("detected").textContent = detecting() && detected ? (names.get(detected) ?? detected) : "";
+  const [from, into] = pair(detected ?? (possible().length === 1 ? possible()[0] : undefined));
+  const [first, last] = [from, into].map((code) => code && language(code));
+  byId("pair-mark").textContent = first && first !== last ? `${first} to ${last}` : (last ?? "\u00a0");
+  const certain = certainty?.certain ?? true;
+  byId("detected").textContent = detecting() && detected ? `${language(detected)}${certain ? "" : ", not certain"}` : "";
+  byId("detected").title = certain ? "" : "The text is short, or not much like this language.";
   const back = translating() && fitting().some((m) => m.languages.source === target.value && m.languages.target === from);
   byId("swap").hidden = !back;
   text.lang = from ?? "";
@@ -169,16 +203,18 @@ function lock(sentence) {
 }
 
 function clear() {
-  shown = second = null;
+  shown = second = certainty = null;
   say("");
-  beside.show({ text: "" });
+  wonder("");
+  answers[0].write([]);
+  beside.show("", null);
   note();
-  for (const id of ["time", "answered-by", "detected"]) byId(id).textContent = "";
+  for (const id of ["time", "answered-by", "detected", "from"]) byId(id).textContent = "";
   for (const id of ["copy", "link"]) byId(id).disabled = true;
-  looks.hidden = true;
-  hint.hidden = false;
-  hint.textContent = HINT;
+  looks.hidden = hint.hidden = true;
+  byId("start").hidden = false;
   old(false);
+  stale(false);
 }
 
 function note(reduced) {
@@ -186,79 +222,143 @@ function note(reduced) {
   if (reduced) byId("note").textContent = `The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`;
 }
 
+function explain(sentence) {
+  hint.hidden = !sentence;
+  hint.textContent = sentence;
+}
+
 function old(is) {
   for (const answer of [translation, byId("other")]) answer.classList.toggle("old", is);
   looks.classList.toggle("old", is);
 }
 
-// What stands there is no answer to what is asked now: it is faded, and not to be copied.
+// What stands there is the answer to another text than the one that is asked about: it says so, and does not react.
+function stale(is) {
+  byId("stale").hidden = !is;
+  for (const node of [translation, byId("second"), looks]) node.inert = is;
+}
+
+// The text could not be answered: what stands there is faded, and not to be copied.
 function outdated() {
   old(Boolean(shown));
-  for (const id of ["time", "answered-by"]) byId(id).textContent = "";
+  stale(Boolean(shown));
+  for (const id of ["time", "answered-by", "from"]) byId(id).textContent = "";
   for (const id of ["copy", "link"]) byId(id).disabled = true;
 }
 
-function status(is) {
-  byId("status").textContent = is === "ready" ? `ready · ${served.length} ${served.length === 1 ? "model" : "models"}` : `the service is ${is}`;
-}
-
-function schedule(delay = typing) {
-  clearTimeout(timer);
-  asking.abort();
+// Ask about the text, whatever is on its way.
+function schedule(delay) {
+  stop();
   if (TASKS[task].given()) timer = setTimeout(ask, delay);
   else clear();
 }
 
-async function ask() {
+// While somebody types: ask after a pause, or when that is long in coming. What is on its way is waited for.
+function typed() {
+  fit();
+  if (!TASKS[task].given()) return schedule(0);
   clearTimeout(timer);
-  asking.abort();
+  timer = setTimeout(ask, typing);
+  longest ||= setTimeout(() => {
+    longest = 0;
+    if (asking) asking.again = true;
+    else ask();
+  }, LONGEST_WAIT);
+}
+
+function stop() {
+  clearTimeout(timer);
+  clearTimeout(longest);
+  timer = longest = 0;
+  asking?.abort();
+  asking = null;
+}
+
+async function ask() {
+  stop();
   if (keyless()) return lock("This service asks for an API key.");
-  const { signal } = (asking = new AbortController());
+  const own = (asking = new AbortController());
+  const { signal } = own;
+  const begins = performance.now();
   const waiting = setTimeout(() => old(true), QUIET);
   try {
-    if (translating() && detecting()) await turn(signal);
+    certainty = await detected(signal);
+    wonder(certainty?.doubt);
+    if (certainty?.doubt) return;
     const request = { ...TASKS[task].given(), explain: true };
     const widest = Math.max(...fitting().map((m) => m.accepts.beam_size));
     if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
     if (model.value) request.model = model.value;
     const requests = [request, ...(beside.model ? [{ ...request, model: beside.model }] : [])];
-    const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal)));
+    const follow = (beginning) => {
+      if (requests.length === 1 && performance.now() - begins > QUIET && !signal.aborted) partly(beginning);
+    };
+    const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal, follow)));
     // A text that is too long to be explained is translated all the same.
-    const answers = await both({}).catch((error) => {
+    const found = await both({}).catch((error) => {
       if (error.fields?.includes("explain")) return both({ explain: false });
       throw error;
     });
     if (signal.aborted) return; // a newer text is on its way
-    show(...answers);
+    show(...found);
   } catch (error) {
     if (signal.aborted) return;
     outdated();
     if (!(error instanceof api.Failure)) throw error;
-    status(error.away ? "not answering" : "ready");
+    if (error.away) service.away();
+    else service.ready(served.length);
     if (error.locked) lock(error.message);
     else if (error.retryAfter && error.retryAfter <= PATIENCE) again(error, signal);
     else say(error.message);
   } finally {
     clearTimeout(waiting);
+    translation.style.minHeight = "";
+    if (asking === own) {
+      asking = null;
+      if (own.again) ask();
+    }
   }
 }
 
-async function answered(request, signal) {
+async function answered(request, signal, follow) {
   const started = performance.now();
-  const answer = await TASKS[task].ask(request, signal);
+  const answer = await TASKS[task].ask(request, signal, follow);
   const languages = pair(answer.detectedLanguage?.language);
-  return { ...answer, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started };
+  const given = request.q ?? request.text ?? request.source_text ?? "";
+  return { ...answer, given, taken: 0, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started };
 }
 
-// A text that is in the target language already is to be translated out of it, where a model can.
-async function turn(signal) {
-  const pairs = fitting().map((m) => m.languages);
-  if (!pairs.some((p) => p.source === target.value)) return;
-  const [{ language }] = await api.detect(text.value, signal);
-  const [first] = pairs.filter((p) => p.source === language);
-  if (language !== target.value || !first) return;
-  target.value = first.target;
-  offerBeside();
+// What the answer begins with, while the rest is searched. The page below does not move.
+function partly(beginning) {
+  wonder("");
+  translation.style.minHeight = `${Math.max(translation.clientHeight, parseFloat(translation.style.minHeight) || 0)}px`;
+  translation.classList.remove("old");
+  translation.textContent = beginning;
+}
+
+// Which language the text is in, where that is to be found out. A text that is in the target language already is to be
+// translated out of it, where a model can.
+async function detected(signal) {
+  if (!detecting() || !text.value.trim()) return null;
+  const guesses = await api.detect(text.value, signal);
+  const [{ language: likeliest }] = guesses;
+  const back = fitting().find(({ languages }) => languages.source === likeliest);
+  if (translating() && likeliest === target.value && back) {
+    target.value = back.languages.target;
+    offerBeside();
+  }
+  return judge(text.value, guesses, possible(), language);
+}
+
+// Say why a text is not translated unasked, and offer to do it.
+function wonder(doubt) {
+  byId("doubt").hidden = !doubt;
+  if (!doubt) return;
+  clear();
+  byId("start").hidden = true;
+  byId("doubt").hidden = false;
+  byId("doubt").firstChild.textContent = doubt;
+  byId("anyway").textContent = `Translate it as ${possible().map(language).join(" or ")}`;
 }
 
 // Come again when the service said, counting down, unless the text changes meanwhile.
@@ -278,27 +378,53 @@ function show(answer, other = null) {
   [shown, second] = [answer, other];
   key.ariaInvalid = "false";
   say("");
-  status("ready");
+  wonder("");
+  service.ready(served.length);
   old(false);
+  stale(false);
   const took = ({ milliseconds }) => `${Math.round(milliseconds)} ms`;
-  const by = ({ model }) => `${model.name} · ${version(model)}`;
-  beside.show(answer, other, other && `${took(other)} · ${by(other)}`);
   byId("time").textContent = took(answer);
   note(answer.reduced);
-  byId("answered-by").textContent = by(answer);
+  byId("answered-by").textContent = named(answer.model);
+  byId("answered-by").title = identity(answer.model);
+  byId("other-by").textContent = other ? `${took(other)} · ${named(other.model)}` : "";
   for (const id of ["copy", "link"]) byId(id).disabled = false;
+  byId("start").hidden = true;
   mark(answer.detectedLanguage?.language);
+  write();
   look();
+}
+
+// What an answer can be, the first choice first; and which of these is shown.
+const choices = (answer) => [answer.text, ...(answer.alternatives ?? [])];
+const written = (answer) => choices(answer)[answer.taken];
+
+// Write the answers. The words of the one that is looked into react, where it is the one that is explained.
+function write() {
+  const pieces = beside.show(written(shown), second && written(second), shown.languages[1] ?? "");
+  [shown, second].forEach((answer, place) => {
+    const reacts = answer && answer === looked() && !answer.taken;
+    answers[place].write(pieces[place], reacts ? (answer.explanations?.[0].target ?? []) : []);
+  });
+  byId("from").textContent = "";
 }
 
 // What the answer that is looked into has to show.
 function look() {
   scores();
-  const { explanations } = looked();
-  if (!explanations) {
-    hint.hidden = false;
-    hint.textContent = "This text is too long to show what the model looked at. Translate a part of it to see that.";
-    looks.hidden = true;
+  write();
+  const { explanations, taken } = looked();
+  looks.hidden = !explanations?.[0].target.length;
+  explain(explanations ? "" : "This text is too long to show what the model looked at. Translate a part of it to see that.");
+  if (!explanations) return;
+  drawAlternatives(odds(), (place) => {
+    looked().taken = place;
+    look();
+    byId("alternatives").querySelector("button")?.focus({ preventScroll: true });
+  });
+  if (taken) {
+    explain("What is shown above is an alternative. What the model looked at is known for its first choice.");
+    for (const id of ["lines", "table", "edited", "sources"]) byId(id).hidden = true;
     return;
   }
   const kinds = views(explanations[0]);
@@ -307,16 +433,20 @@ function look() {
     matrix = kind;
     draw();
   });
-  hint.hidden = true;
-  looks.hidden = !explanations[0].target.length;
   draw();
-  alternatives();
+}
+
+// The outputs of the answer that is looked into, and what ranked them.
+function odds() {
+  const { scores, taken, languages, model: by } = looked();
+  const penalty = served.find((m) => identity(m) === identity(by))?.accepts.length_penalty;
+  return { texts: choices(looked()), scores, taken, penalty, language: languages[1] ?? "" };
 }
 
 // What the words can be shown beside: the matrices of a text, or of each of several.
 function views(explanation) {
-  const { target, sources: several, gate } = explanation;
-  const own = (title, source, weights) => ({ title, explanation: { source, target, gate, matrices: { weights } } });
+  const { target, sources: several, gate, sentences } = explanation;
+  const own = (title, source, weights) => ({ title, explanation: { source, target, gate, weights, sentences } });
   const kinds = Object.entries(several ?? { "": { words: explanation.source, matrices: explanation.matrices } }).flatMap(([name, { words, matrices }]) =>
     !words ? [] : Object.entries(matrices).map(([kind, weights]) => {
       const title = [name && (SOURCES[name] ?? name), (!name || Object.keys(matrices).length > 1) && (TITLES[kind] ?? kind)];
@@ -327,29 +457,37 @@ function views(explanation) {
 }
 
 function draw() {
-  const { explanations, languages, operations, picture } = looked();
+  const { explanations, languages, operations, picture, given } = looked();
   const view = views(explanations[0])[matrix];
   for (const id of ["lines", "table"]) byId(id).hidden = !view;
   drawEdits(operations, languages[1]);
   sources.show(explanations[0], picture, languages[1] ?? "");
   if (!view) return;
-  gloss.show(view.explanation, "weights", view.name === "mt" ? [languages[1], languages[1]] : languages);
-  drawHeatmap(byId("heat"), view.explanation, "weights", byId("readout"));
+  const from = view.name === "mt" ? languages[1] : languages[0];
+  sentences.show(view.explanation, view.name === "mt" ? mt.value : given, from ?? "");
 }
 
-function alternatives() {
-  const answer = looked();
-  const texts = [answer.text, ...(answer.alternatives ?? [])];
-  const items = texts.map((line, i) => {
-    const score = answer.scores?.[i];
-    const item = element("li", { textContent: line, dir: "auto", lang: answer.languages[1] ?? "" });
-    if (score === undefined) return item;
-    const bar = element("i");
-    bar.style.width = `${(100 * Math.min(Math.exp(score), 1)).toFixed(1)}%`;
-    item.append(element("small", { dir: "ltr" }, element("span", { className: "meter" }, bar), score.toFixed(2)));
-    return item;
-  });
-  byId("alternatives").replaceChildren(...items);
+// The sentence that is open, between the lines and as a matrix.
+function drawSentence(part) {
+  const { languages, explanations } = looked();
+  const { name } = views(explanations[0])[matrix];
+  gloss.show(part, name === "mt" ? [languages[1], languages[1]] : languages);
+  drawHeatmap(byId("heat"), part, byId("readout"));
+}
+
+// A word of an answer is pointed at: it is lit between the lines too, in its sentence.
+function point(place, index) {
+  if (answers[place] !== answers[beside.looked ? 1 : 0] || byId("lines").hidden) return;
+  if (index === undefined) return gloss.light();
+  gloss.light(1, sentences.chooseByWord(index));
+}
+
+// A word is lit between the lines: it, or what it was written to, is lit in the answer, which says what it came from.
+function lit(side, index) {
+  const { from } = sentences.part;
+  const words = side === undefined ? [] : side ? [index] : gloss.partners(0, index).map((partner) => partner.index);
+  answers[beside.looked ? 1 : 0].light(words.map((word) => word + from[1]));
+  byId("from").textContent = side === undefined ? "" : gloss.sentence(side, index);
 }
 
 function scores() {
@@ -384,16 +522,6 @@ function restore() {
   if (parts.has("mt")) mt.value = parts.get("mt");
 }
 
-async function copy(button, content) {
-  const before = button.textContent;
-  try {
-    await navigator.clipboard.writeText(content);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Not allowed";
-  }
-  setTimeout(() => (button.textContent = before), 1200);
-}
 
 function theme() {
   const dark = getComputedStyle(document.documentElement).colorScheme === "dark";
@@ -401,24 +529,38 @@ function theme() {
   localStorage.setItem("theme", document.documentElement.dataset.theme);
 }
 
+// Learn what is served, at first and when the service has come back; what is on the page stays.
 async function begin() {
   const [models, languages, settings] = await Promise.all([api.models(), api.languages(), api.settings()]);
   served = models;
   for (const { code, name } of languages) names.set(code, name);
   [limit, typing, required] = [settings.charLimit, settings.frontendTimeout, settings.keyRequired];
   byId("access").hidden = !settings.apiKeys;
-  key.value = api.key();
-  choose(Object.keys(TASKS).find((name) => served.some((m) => m.task === name)) ?? task);
-  if (settings.language) target.value = settings.language.target.code;
-  restore();
-  mark();
+  const before = [model.value, source.value, target.value];
+  choose(Object.keys(TASKS).find((name) => name === task && serves(name)) ?? Object.keys(TASKS).find(serves) ?? task);
+  if (!begun) {
+    key.value = api.key();
+    if (settings.language) target.value = settings.language.target.code;
+    start();
+    restore();
+  } else {
+    for (const [i, select] of [model, source, target].entries()) {
+      if ([...select.options].some(({ value }) => value === before[i])) select.value = before[i];
+    }
+    offer();
+  }
+  mark(shown?.detectedLanguage?.language);
   fit();
-  status("ready");
-  if (TASKS[task].given() || keyless()) ask();
+  service.ready(served.length);
+  const first = !begun;
+  begun = true;
+  if (first ? TASKS[task].given() || keyless() : !byId("problem").hidden) ask();
 }
 
+const serves = (name) => served.some((m) => m.task === name);
+
 for (const area of [text, mt]) {
-  area.addEventListener("input", () => { fit(); schedule(); });
+  area.addEventListener("input", typed);
   area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) schedule(0); });
 }
 for (const select of [model, source, target]) select.addEventListener("change", () => { offer(); schedule(0); });
@@ -428,13 +570,18 @@ key.addEventListener("change", () => {
   say("");
   schedule(0);
 });
-byId("clear").onclick = () => { text.value = mt.value = ""; picture.take(null); fit(); schedule(); text.focus(); };
-byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, shown.text);
+byId("clear").onclick = () => { text.value = mt.value = ""; picture.take(null); fit(); schedule(0); text.focus(); };
+byId("anyway").onclick = () => {
+  [source.value] = possible();
+  offer();
+  schedule(0);
+};
+byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, written(shown));
 byId("link").onclick = ({ currentTarget }) => copy(currentTarget, address());
 byId("theme").onclick = theme;
 byId("swap").onclick = () => {
   const from = source.value === "auto" ? shown?.detectedLanguage?.language : source.value;
-  if (shown) text.value = shown.text;
+  if (shown) text.value = written(shown);
   model.value = "";
   if (model.selectedIndex < 0) model.selectedIndex = 0;
   source.value = target.value;
@@ -445,4 +592,7 @@ byId("swap").onclick = () => {
 };
 addEventListener("hashchange", () => { restore(); fit(); schedule(0); });
 addEventListener("resize", fit);
-begin().catch((error) => say(error instanceof api.Failure ? error.message : "The page could not be set up."));
+begin().catch((error) => {
+  if (error.away) service.away();
+  say(error instanceof api.Failure ? error.message : "The page could not be set up.");
+});

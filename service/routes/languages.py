@@ -29,6 +29,7 @@ def router(settings: Settings) -> APIRouter:
     @routes.post(
         "/detect",
         response_model=list[Detection],
+        response_model_exclude_none=True,
         responses=problems(503, 504),
         openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
@@ -38,7 +39,7 @@ def router(settings: Settings) -> APIRouter:
         """The languages served that a text may be in, the likeliest first."""
         preparation = service.engine.preparation
         (guesses,) = await caller.wait_for(preparation.each(caller.name, service.detector.guesses, [request.q], len))
-        return [Detection(confidence=round(100 * guess.probability, 1), language=guess.language) for guess in guesses]
+        return [Detection.of(guess) for guess in guesses]
 
     @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
     async def frontend_settings(service: Running) -> FrontendSettings:

@@ -43,6 +43,7 @@ async def list_models(request: Request, service: Running) -> list[ModelDescripti
             max_tokens=card.limits.source_length,
             max_length=card.limits.target_length,
             beam_size=model.width,
+            length_penalty=card.search.length_penalty,
             explain=list(explains.matrices),
             between=list(explains.between) if explains.between else None,
         )
@@ -61,6 +62,8 @@ async def list_models(request: Request, service: Running) -> list[ModelDescripti
                 scores={n: ModelScore(score=s.score, signature=s.signature) for n, s in card.metrics.items()},
                 recipe=card.recipe.get("name"),
                 dataset=card.data.get("name"),
+                examples=model.examples,
+                words=model.words,
             )
         )
     return descriptions

@@ -83,4 +83,4 @@ def likeliest(service: Service, possible: set[str], text: str) -> Detection:
     served.
     """
     best = next(guess for guess in service.detector.guesses(text) if guess.language in possible)
-    return Detection(confidence=round(100 * best.probability, 1), language=best.language)
+    return Detection.of(best)

@@ -93,7 +93,10 @@ def test_a_model_that_summarizes_translates_nothing(client, settings, bundles):
         assert client.post("/detect", json={"q": "A dog."}).json() == []
         for source in ("en", "auto"):
             answer = client.post("/translate", json={"q": "A dog.", "source": source, "target": "en"})
-            assert (answer.status_code, answer.json()["detail"]) == (400, "no model that is served is for translation")
+            assert (answer.status_code, answer.json()["detail"]) == (
+                400,
+                "no translation model is served; see GET /models",
+            )
         settings_ = client.get("/frontend/settings").json()
         assert settings_["charLimit"] == 5000
         assert "language" not in settings_
@@ -103,7 +106,10 @@ def test_without_a_model_that_summarizes_the_error_says_so(settings, bundles):
     only = settings.model_copy(update={"models": (ModelPlace(name="de-en", place=str(bundles.de_en)),)})
     with TestClient(create_app(only)) as client:
         answer = summarize(client)
-        assert (answer.status_code, answer.json()["detail"]) == (400, "no model that is served is for summarization")
+        assert (answer.status_code, answer.json()["detail"]) == (
+            400,
+            "no summarization model is served; see GET /models",
+        )
         answer = summarize(client, model="mt")
         assert answer.json()["detail"] == "model must be one that is served for summarization, none, not 'mt'"
 

@@ -1,0 +1,66 @@
+// An answer as words that react: pointing at one, or moving the focus to it, says which word it is.
+
+import { element, hovers } from "./elements.js";
+
+export class Words {
+  // `point`: called with the index of a word that is pointed at, and without one when nothing is.
+  constructor(container, point) {
+    this.container = container;
+    this.point = point;
+    this.nodes = [];
+  }
+
+  // Write pieces of text, [{ text, differs }]; `spans` are the places of the words, in characters of the whole text.
+  write(pieces, spans = []) {
+    this.nodes = [];
+    let place = 0; // in characters, as spans count them: a character outside the basic plane is one
+    const children = pieces.map(({ text, differs }) => {
+      const characters = [...text];
+      const inside = this.split(characters, place, spans);
+      place += characters.length;
+      return differs ? element("mark", {}, ...inside) : inside;
+    });
+    this.container.replaceChildren(...children.flat());
+    if (this.nodes.length) this.nodes[0].tabIndex = 0;
+  }
+
+  // One piece as words and what stands between them.
+  split(characters, start, spans) {
+    const parts = [];
+    let at = 0;
+    while (this.nodes.length < spans.length && spans[this.nodes.length].end <= start + characters.length) {
+      const { start: first, end } = spans[this.nodes.length];
+      if (first - start > at) parts.push(characters.slice(at, first - start).join(""));
+      parts.push(this.word(characters.slice(Math.max(first - start, at), end - start).join("")));
+      at = end - start;
+    }
+    if (at < characters.length) parts.push(characters.slice(at).join(""));
+    return parts;
+  }
+
+  word(text) {
+    const index = this.nodes.length;
+    const node = element("span", { className: "answer-word", textContent: text, tabIndex: -1 });
+    node.addEventListener("pointerenter", () => this.point(index));
+    node.addEventListener("pointerleave", (event) => hovers(event) && this.point());
+    node.addEventListener("focus", () => {
+      for (const other of this.nodes) other.tabIndex = other === node ? 0 : -1;
+      this.point(index);
+    });
+    node.addEventListener("blur", () => this.point());
+    node.addEventListener("keydown", (event) => {
+      const next = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: this.nodes.length - 1 }[event.key];
+      if (event.key === "Escape") node.blur();
+      if (!this.nodes[next]) return;
+      event.preventDefault();
+      this.nodes[next].focus();
+    });
+    this.nodes.push(node);
+    return node;
+  }
+
+  // Light these words, by index, and no others.
+  light(indices) {
+    this.nodes.forEach((node, index) => node.classList.toggle("lit", indices.includes(index)));
+  }
+}
