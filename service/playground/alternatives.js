@@ -3,7 +3,7 @@
 import { compare } from "./differences.js";
 import { byId, element } from "./elements.js";
 
-const AROUND = 5; // words that are shown before the first difference, and after the last
+const AROUND = 3; // words that are shown before a difference, and after it
 
 // What a score says, by what the search divides log-probabilities by; without one there is no percentage.
 const MEANINGS = {
@@ -11,7 +11,7 @@ const MEANINGS = {
   none: "The percentage is the probability that the model gives to the whole text.",
 };
 
-// A text beside the one that is shown, around what differs: words that only it has are marked, and words that it has
+// A text beside the one that is shown, only around what differs: words that only it has are marked, and words that it has
 // nothing in the place of are struck through.
 function excerpt(text, shown) {
   const [own, others] = compare(text, shown).map((pieces) => pieces.filter(({ text: piece }) => piece.trim()));
@@ -24,11 +24,13 @@ function excerpt(text, shown) {
     if (i < own.length) words.push(own[i++].text);
     j++;
   }
-  const changed = (word) => typeof word !== "string";
-  const first = Math.max(words.findIndex(changed) - AROUND, 0);
-  const last = Math.min(words.findLastIndex(changed) + 1 + AROUND, words.length);
-  const around = words.slice(first, last).flatMap((word, i) => (i ? [" ", word] : [word]));
-  return [...(first > 0 ? ["… "] : []), ...around, ...(last < words.length ? [" …"] : [])];
+  const near = (place) => words.slice(Math.max(place - AROUND, 0), place + AROUND + 1).some((word) => typeof word !== "string");
+  const parts = [];
+  words.forEach((word, place) => {
+    if (near(place)) parts.push(...(parts.length ? [" "] : []), word);
+    else if (!parts.at(-1)?.endsWith?.("…")) parts.push(parts.length ? "\u00a0…" : "…");
+  });
+  return parts;
 }
 
 // `texts` with their `scores`, of which the one at `taken` is shown; `take` is called with the place of another.

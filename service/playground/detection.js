@@ -13,7 +13,7 @@ export function judge(text, guesses, possible, name) {
   else if (likeliest?.confidence >= LIKELY && likeliest.confidence > MORE_LIKELY * confidence) {
     // A name that is only a code says nothing to a reader.
     const other = likeliest.name === likeliest.language ? "another language" : likeliest.name;
-    said.doubt = `This looks like ${other}. What is translated here is ${possible.map(name).join(" or ")}.`;
+    said.doubt = `This looks like ${other}. Texts in ${possible.map(name).join(" or ")} are translated here.`;
   }
   return said;
 }

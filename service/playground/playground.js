@@ -282,9 +282,9 @@ async function ask() {
   const begins = performance.now();
   const waiting = setTimeout(() => old(true), QUIET);
   try {
-    certainty = await detected(signal);
-    wonder(certainty?.doubt);
-    if (certainty?.doubt) return;
+    const judged = await detected(signal);
+    if (judged?.doubt) return wonder(judged.doubt);
+    certainty = judged;
     const request = { ...TASKS[task].given(), explain: true };
     const widest = Math.max(...fitting().map((m) => m.accepts.beam_size));
     if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
@@ -352,9 +352,10 @@ async function detected(signal) {
 
 // Say why a text is not translated unasked, and offer to do it.
 function wonder(doubt) {
-  byId("doubt").hidden = !doubt;
+  byId("doubt").hidden = true;
   if (!doubt) return;
   clear();
+  service.ready(served.length);
   byId("start").hidden = true;
   byId("doubt").hidden = false;
   byId("doubt").firstChild.textContent = doubt;

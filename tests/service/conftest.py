@@ -2,14 +2,15 @@
 
 import itertools
 import random
+import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
@@ -29,6 +30,12 @@ from service.app import create_app
 from service.server import server_config
 from service.settings import ModelPlace, Settings
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
 
 WHO = [
     ("ein Hund", "a dog"),
@@ -118,9 +125,10 @@ def train(
     task: Task = "translation",
     min_length: int = 0,
     images: ImageGrid | None = None,
+    examples: Sequence[int] = (),
     **architecture: Any,
 ) -> Path:
-    """A bundle that has learnt the rows, to so many nats a sentence."""
+    """A bundle that has learnt the rows, to so many nats a sentence, with the texts of some on its card."""
     torch.manual_seed(3)
     own = {name: [row.texts[name] for row in rows] for name in languages if name != "target"}
     own["target"] = [row.target for row in rows]
@@ -163,6 +171,7 @@ def train(
         search=SearchOptions(min_length=min_length),
         limits=Limits(source_length=150),
         metrics={"bleu": Score(score=99.0, signature="a test's")},
+        examples=[{name: text for name, text in rows[i].texts.items() if text} for i in examples],
     )
     write_bundle(folder, model.eval(), tokenizers, card)
     return folder
@@ -196,7 +205,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     torch.set_num_threads(1)
     try:
         return Bundles(
-            train(folder / "de-en", {"source": "de", "target": "en"}, texts(pairs), learnt=0.1),
+            train(folder / "de-en", {"source": "de", "target": "en"}, texts(pairs), learnt=0.1, examples=(0, 40, 80)),
             train(folder / "en-de", {"source": "en", "target": "de"}, texts([(t, s) for s, t in pairs]), learnt=4.0),
             train(
                 folder / "headlines",
@@ -204,6 +213,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
                 texts(headlines()),
                 learnt=0.1,
                 task="summarization",
+                examples=(3, 20, 40),
                 min_length=2,
                 word_attention=True,
                 contextual_gates=True,
@@ -225,6 +235,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
                 edits(),
                 learnt=0.1,
                 task="post-edit",
+                examples=(0, 10),
                 **several,
             ),
         )
@@ -239,9 +250,9 @@ def settings(bundles: Bundles) -> Settings:
 
 
 @contextmanager
-def started(settings: Settings) -> Iterator[str]:
-    """A real server in a thread, on a free port of loopback; gives its address."""
-    listening = socket.create_server(("127.0.0.1", 0))
+def started(settings: Settings, port: int = 0) -> Iterator[str]:
+    """A real server in a thread, on a free port of loopback or on this one; gives its address."""
+    listening = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(server_config(create_app(settings)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -256,7 +267,7 @@ def started(settings: Settings) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def serving() -> Callable[[Settings], AbstractContextManager[str]]:
+def serving() -> Callable[..., AbstractContextManager[str]]:
     """Start services of one's own."""
     return started
 
@@ -273,3 +284,13 @@ def client(address: str) -> Iterator[httpx.Client]:
     """A client of that service that keeps its connections."""
     with httpx.Client(base_url=address, timeout=30) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Debian's Chromium."""
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=15_000)  # a busy machine draws slowly
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
