@@ -118,6 +118,13 @@ def test_a_word_is_the_same_entry_whatever_stands_beside_it(whole_words):
     assert len(ids) == 1
 
 
+def test_whole_words_are_words_of_the_text_and_no_punctuation(bpe, whole_words):
+    known = {line[start:end] for line in GERMAN for start, end in words(line)}
+    assert set(whole_words.whole_words) == {word for word in known if word.isalpha()}
+    assert "Hund" in bpe.whole_words
+    assert all(word.isalpha() for word in bpe.whole_words)
+
+
 def test_a_vocabulary_is_at_most_as_large_as_asked():
     many = [f"wort{i} {chr(0x4E00 + i)}" for i in range(500)]
     for units in ("bpe", "words"):

@@ -72,3 +72,8 @@ def test_a_text_in_no_language_served_is_translated_with_a_low_number(client):
     assert answer.json()["detectedLanguage"]["confidence"] < 10
     several = client.post("/translate", json={"q": [GERMAN, OTHERS["ja"]], "source": "auto", "target": "en"}).json()
     assert [found["confidence"] > 50 for found in several["detectedLanguage"]] == [True, False]
+    likeliest = answer.json()["detectedLanguage"]["likeliest"]
+    assert (likeliest["language"], likeliest["name"]) == ("fr", "French") and likeliest["confidence"] > 50
+    assert "likeliest" not in several["detectedLanguage"][0], "where it is the language itself"
+    found = client.post("/detect", json={"q": GERMAN}).json()
+    assert [one["language"] for one in found if "likeliest" in one] == ["en"]

@@ -49,6 +49,7 @@ def test_an_explanation_is_of_the_whole_texts(client):
         assert "".join(span.text for span in spans) == "".join(text.split())
     alone = [Explanation.model_validate(translate(client, q, explain=True)["explanations"][0]) for q, _ in (DOG, CAT)]
     wide, high = len(alone[0].source), len(alone[0].target)
+    assert one.sentences == [(len(part.source), len(part.target)) for part in alone] and alone[0].sentences is None
     matrix = one.matrices["attention"]
     for row in range(len(one.target)):
         for column in range(len(one.source)):

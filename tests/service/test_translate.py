@@ -106,7 +106,11 @@ def test_languages_models_and_settings_are_described(client):
     )
     reads = {"inputs": ["source"], "texts": ["source"], "images": {}}
     accepts = reads | {"max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
+    accepts |= {"length_penalty": "average"}
     assert first["accepts"] == accepts
+    assert first["examples"][0] == {"source": "Ein Hund läuft im Park."} and len(first["examples"]) == 3
+    assert len(second["examples"]) == 3 and all(" " not in one["source"] for one in second["examples"]), "words"
+    assert set(fifth["examples"][0]) == set(fifth["words"]) == {"source", "mt"}
     assert first["scores"] == {"bleu": {"score": 99.0, "signature": "a test's"}}
     assert second["languages"] == {"source": "en", "target": "de"}
     assert (third["name"], third["task"]) == ("headlines", "summarization")

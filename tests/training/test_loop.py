@@ -76,6 +76,9 @@ def test_it_learns_and_its_bundle_translates(whole: tuple[Path, Outcome, Notes])
     bundle = seq2seq.load(outcome.bundle)
     assert bundle.card.weights_sha256 == outcome.weights_sha256
     assert bundle.card.languages == {"source": "de", "target": "en"}
+    dev = (folder / "dev.source").read_text().splitlines()
+    assert len(bundle.card.examples) == 3
+    assert all(set(example) == {"source"} and example["source"] in dev for example in bundle.card.examples)
     sources = (folder / "test.source").read_text().splitlines()
     expected = (folder / "test.target").read_text().splitlines()
     requests = [Request({"source": line}, bundle.card.search, explain=True) for line in sources]
