@@ -15,8 +15,8 @@ def fit_to_data(recipe: Recipe, stated: Collection[str], pairs: int, target_toke
     and an empty sentence.
 
     `stated` are the dotted keys that somebody has set for this training: they are kept. `target_tokens` are those of
-    all pairs, end symbols counted. Batch size and warm-up do not depend on the number of epochs, but where these are
-    fewer than four times WARMUP_EPOCHS, so that a finished run can be resumed for more epochs.
+    all pairs, end symbols counted. What a resumed run must have alike (batch size, warm-up) does not depend on the
+    number of epochs, but where these are fewer than four times WARMUP_EPOCHS.
     """
     before = recipe.training
     key, amount = ("batch_tokens", target_tokens) if before.batch_tokens else ("batch_sentences", pairs)
@@ -33,9 +33,8 @@ def fit_to_data(recipe: Recipe, stated: Collection[str], pairs: int, target_toke
     fitted_updates = max(1, -(-amount // changed.get(key, batch)))
     change("epochs", max(before.epochs, -(-ENOUGH_UPDATES // fitted_updates)))
     epochs = changed.get("epochs", before.epochs)
-    for name in ("patience", "plateau", "halve_from"):  # they count epochs
-        if (count := counted(before, name)) is not None:
-            change(name, -(-count * epochs // before.epochs))
+    if before.patience is not None:  # it counts epochs, which have become shorter
+        change("patience", -(-before.patience * epochs // before.epochs))
     change("warmup", min(before.warmup, fitted_updates * min(WARMUP_EPOCHS, max(1, epochs // 4))))
     if not changed:
         return recipe, ""
@@ -45,13 +44,3 @@ def fit_to_data(recipe: Recipe, stated: Collection[str], pairs: int, target_toke
         f"{pairs:,} pairs make {updates} updates an epoch at the recipe's batch size, which is too few; used instead: "
         f"{settings}. A value given with --set is kept."
     )
-
-
-def counted(settings: TrainingSettings, name: str) -> int | None:
-    """A setting that is a number of epochs, with its default where the recipe's schedule uses it."""
-    if name == "plateau" and settings.schedule == "halve_on_plateau":
-        return settings.plateau or 1
-    if name == "halve_from" and settings.schedule == "halve_from_epoch":
-        return settings.halve_from or 9
-    value: int | None = getattr(settings, name)
-    return value
