@@ -74,8 +74,8 @@ def latency_chart(
             markeredgewidth=0, rasterized=True,
         )  # fmt: skip
         over_time.plot(
-            [start + due for due in one.failures], [0.97] * len(one.failures), "x", color=colour, markersize=4, alpha=0.8,
-            transform=over_time.get_xaxis_transform(),
+            [start + due for due in one.failures], [0.97] * len(one.failures), "x", color=colour, markersize=4,
+            alpha=0.8, transform=over_time.get_xaxis_transform(),
         )  # fmt: skip
         if ranked := sorted(ms for _, ms in one.answers):
             rarity = [len(ranked) / (len(ranked) - i) for i in range(len(ranked))]
