@@ -16,6 +16,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
+from seq2seq.devices import computes_bf16
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Answer, Generation
 from seq2seq.heap import release_freed_memory
@@ -93,6 +94,7 @@ class Training:
         self.model.to(device)
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.bf16 = self.settings.precision == "bf16" and computes_bf16(device)
         self.told_of_split = False
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
         keep, stored = self.settings.keep_last, job.stored
@@ -111,6 +113,8 @@ class Training:
         self.begin()
         updates = self.plan(self.progress.epoch).updates
         self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
+        if self.settings.precision == "bf16" and not self.bf16:
+            self.tell("warned", "this processor cannot compute in bf16: training.precision is fp32 here")
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
@@ -286,8 +290,8 @@ class Training:
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
 
     def precision(self) -> torch.autocast | nullcontext[None]:
-        """bf16 where the recipe says so; softmax, loss and the cells' memory stay in fp32."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.settings.precision == "bf16" else nullcontext()
+        """bf16 where the recipe says so and the device can; softmax, loss and the cells' memory stay in fp32."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else nullcontext()
 
     @property
     def schedule(self) -> Schedule:
