@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.arguments import Json, Tracking
+from interlinear.terminal import status
 from seq2seq.errors import CallError
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def info(
 
 def of_recipe(name: str, settings: list[str], vocabulary: str | None, grid: str | None) -> Facts:
     """A recipe with vocabularies of their full size, or of the sizes given; and with image features of the grid."""
+    from seq2seq.shapes import parameter_counts
     from training.recipe import load_recipe
 
     recipe = load_recipe(name, settings)
@@ -91,15 +93,17 @@ def of_recipe(name: str, settings: list[str], vocabulary: str | None, grid: str 
         raise CallError(f"--grid {grid}", "the recipe reads no image features that are given", "leave it out")
     grids = {image: read_grid(grid) for image in given if grid}
     config = recipe.model_for(dict(zip(names, sizes, strict=True)), grids)
-    return Facts(parts_of(config), lines=[("about", recipe.about), *inputs(config)])
+    return Facts(parameter_counts(config), lines=[("about", recipe.about), *inputs(config)])
 
 
 def of_model(name: str, tracking: str | None) -> Facts:
     """A model by its card; its weights are not loaded."""
     from registry.names import fetch
     from seq2seq.bundle import read_card
+    from seq2seq.shapes import parameter_counts
 
-    card = read_card(fetch(name, tracking).folder)
+    with status(f"loading {name}"):
+        card = read_card(fetch(name, tracking).folder)
     lines = [
         ("task", card.task),
         ("languages", " -> ".join(card.languages.values())),
@@ -110,17 +114,7 @@ def of_model(name: str, tracking: str | None) -> Facts:
         ("git commit", card.git_commit or "-"),
         ("weights", f"SHA-256 {card.weights_sha256}"),
     ]
-    return Facts(parts_of(card.model), card.weights_sha256, lines)
-
-
-def parts_of(config: "ModelConfig") -> dict[str, int]:
-    """Parameters by part, counted without making them."""
-    import torch
-
-    from seq2seq.model import build
-
-    with torch.device("meta"):
-        return build(config).parts()
+    return Facts(parameter_counts(card.model), card.weights_sha256, lines)
 
 
 def inputs(config: "ModelConfig") -> list[tuple[str, str]]:

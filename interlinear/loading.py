@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from interlinear.terminal import status
 from seq2seq.bundle import Bundle, join, load
 from seq2seq.config import Precision
 from seq2seq.devices import check_device
@@ -21,7 +22,8 @@ def load_bundle(
 
     check_device(device)
     names = [name] if Path(name).exists() else name.split(",")
-    bundles = [load(fetch(one.strip(), tracking).folder, device, precision) for one in names]
+    with status(f"loading {name}"):
+        bundles = [load(fetch(one.strip(), tracking).folder, device, precision) for one in names]
     return bundles[0] if len(bundles) == 1 else join(bundles)
 
 

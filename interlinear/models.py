@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.arguments import DataRoot, Device, Json, Tracking
+from interlinear.terminal import status
 from seq2seq.errors import CallError, RegistryError
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ COLUMNS = ("NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV BLEU", "RECIPE", "DAT
 
 def models(tracking: Tracking = None, as_json: Json = False) -> None:
     """List the registered models: every version, with its aliases and scores."""
-    from registry.store import Store
+    with status("opening the registry"):
+        from registry.store import Store
 
-    records = Store(tracking).list_models()
+        records = Store(tracking).list_models()
     if as_json:
         print(json.dumps([asdict(record) | {"created": record.created.isoformat()} for record in records], indent=2))
         return

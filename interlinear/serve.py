@@ -162,6 +162,8 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
 
     import uvicorn
 
+    say(f"loading {', '.join(one.place for one in settings.models)} ...")
+
     from service.app import create_app
     from service.server import server_config
 

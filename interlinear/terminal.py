@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
@@ -41,6 +42,21 @@ def say(message: str) -> None:
     from registry.credentials import without_credentials
 
     print(f"interlinear: {without_credentials(message)}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def status(message: str) -> Iterator[None]:
+    """Show what is being waited for while the block runs, as a line on stderr that goes afterwards; without a terminal
+    nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = f"interlinear: {message} ..."
+    print(line, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
 def exit_code_of(work: Callable[[], int | None]) -> int:

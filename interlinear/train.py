@@ -26,7 +26,7 @@ from interlinear.arguments import (
     number_range,
 )
 from interlinear.progress import ProgressLine
-from interlinear.terminal import say
+from interlinear.terminal import say, status
 
 if TYPE_CHECKING:
     from training.reports import Observer
@@ -91,9 +91,10 @@ def train(
         observers: list[Observer] = [ProgressLine()]
         tracker = None
         if not no_tracking:
-            from training.tracking import Tracker
+            with status("opening the MLflow store"):
+                from training.tracking import Tracker
 
-            tracker = stack.enter_context(Tracker(tracking, register, experiment, say, parent))
+                tracker = stack.enter_context(Tracker(tracking, register, experiment, say, parent))
             observers.insert(0, tracker)
         if place:
             from training.stored_runs import Records
@@ -106,6 +107,7 @@ def train(
 
             outcome = train_here(job, Alone().listen(), observers, "cuda" if gpu else "cpu")
         else:
+            say("connecting to Ray ..." if address else "starting Ray ...")
             from training.cluster import Group, train_on_ray
 
             outcome = train_on_ray(job, Group(fewest, most, gpu, address), observers)
@@ -116,5 +118,10 @@ def train(
     if tracker and tracker.version:
         same = f", with the same weights as version {tracker.same_as}" if tracker.same_as else ""
         say(f"registered as models:/{register}/{tracker.version}{same}")
+    if outcome.baseline and outcome.baseline.is_better:
+        say(f"warning: {outcome.baseline}. Bring more data, or train longer.")
+        if tracker and tracker.version and not tracker.is_champion:
+            promote = f"interlinear promote {register} {tracker.version}"
+            say(f"version {tracker.version} did not become the champion; `{promote}` makes it so.")
     print(outcome.weights_sha256)
     return 0

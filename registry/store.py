@@ -219,11 +219,11 @@ class Store:
             self.client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
         return Logged(made.model_id, run_id, read_readme(bundle))
 
-    def register(self, logged: Logged, name: str) -> str:
+    def register(self, logged: Logged, name: str, champion: bool = True) -> str:
         """Register a logged model as the next version of `name`; returns the version.
 
-        The first version of a name becomes its champion; later ones by `promote`. Raises CallError for a name that
-        cannot be one.
+        Where a name has no champion yet, the version becomes it, unless `champion` is False; others are promoted.
+        Raises CallError for a name that cannot be one.
         """
         check_name(name)
         with self.errors(), _current(self.uri):
@@ -242,7 +242,7 @@ class Store:
                 )
                 card = of_version(logged.description, name, str(made.version))
                 self.client.update_model_version(name, made.version, card)
-            if CHAMPION not in self.client.get_registered_model(name).aliases:
+            if champion and CHAMPION not in self.client.get_registered_model(name).aliases:
                 self.client.set_registered_model_alias(name, CHAMPION, made.version)
             return str(made.version)
 
@@ -366,9 +366,9 @@ class Store:
         if made is not None:
             return made
         aliases = sorted(self._model(name.name).aliases)
-        raise UnknownModelError(
-            str(name), f"{name.name!r} has no alias {name.alias!r}", _choices("its aliases are", aliases)
-        )
+        known = _choices("its aliases are", aliases)
+        way_out = known if aliases else f"let it point to a version: interlinear promote {name.name} VERSION"
+        raise UnknownModelError(str(name), f"{name.name!r} has no alias {name.alias!r}", way_out)
 
     def _version(self, name: VersionName) -> ModelVersion:
         made = None

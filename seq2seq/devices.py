@@ -17,3 +17,10 @@ def check_device(device: str) -> None:
         raise CallError(
             f"--device {device}", f"it cannot be used ({reason})", "leave --device out for the CPU"
         ) from None
+
+
+def computes_bf16(device: torch.device) -> bool:
+    """Whether a device can run recurrent layers in bf16. oneDNN, which runs them on a CPU, needs AVX-512 for it."""
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return True
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

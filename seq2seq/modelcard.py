@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from seq2seq.risk import RiskOptions
-
 if TYPE_CHECKING:
     from seq2seq.bundle import Card
 
@@ -56,6 +54,8 @@ def readme(card: "Card", parameters: int, operations_on: str | None = None) -> s
     }
     training = card.recipe.get("training", {})
     if training.get("objective") == "risk":
+        from seq2seq.risk import RiskOptions  # with torch behind it, which a list of registered models does not need
+
         metric = training.get("risk", {}).get("metric", RiskOptions().metric)
         facts["objective"] = f"minimum risk: what is expected of 1 - {metric.upper()} over its own outputs"
     if training.get("init_from"):

@@ -1,4 +1,4 @@
-"""The sizes of a model's parameters, without the parameters."""
+"""The sizes and the number of a model's parameters, without the parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +20,12 @@ def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """
     with torch.device("meta"), _Undrawn():
         return {name: tuple(parameter.shape) for name, parameter in build(config).named_parameters()}
+
+
+def parameter_counts(config: ModelConfig) -> dict[str, int]:
+    """Parameters by part, as `Model.parts`. Nothing is allocated. Raises as `parameter_shapes`."""
+    with torch.device("meta"), _Undrawn():
+        return build(config).parts()
 
 
 class _Undrawn(TorchFunctionMode):

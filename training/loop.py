@@ -16,6 +16,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
+from seq2seq.devices import computes_bf16
 from seq2seq.errors import TrainingError
 from seq2seq.generation import Answer, Generation
 from seq2seq.heap import release_freed_memory
@@ -26,6 +27,7 @@ from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model import Model, build
 from seq2seq.networks import load_network
 from seq2seq.search import SearchOptions
+from training.baselines import Baseline, most_frequent_output
 from training.batches import BatchLoader, BatchPlan, Plan
 from training.checkpoints import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
 from training.copies import Copies
@@ -92,6 +94,7 @@ class Training:
         self.model.to(device)
         self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.bf16 = self.settings.precision == "bf16" and computes_bf16(device)
         self.told_of_split = False
         self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
         keep, stored = self.settings.keep_last, job.stored
@@ -110,6 +113,8 @@ class Training:
         self.begin()
         updates = self.plan(self.progress.epoch).updates
         self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
+        if self.settings.precision == "bf16" and not self.bf16:
+            self.tell("warned", "this processor cannot compute in bf16: training.precision is fp32 here")
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
@@ -285,8 +290,8 @@ class Training:
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
 
     def precision(self) -> torch.autocast | nullcontext[None]:
-        """bf16 where the recipe says so; softmax, loss and the cells' memory stay in fp32."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.settings.precision == "bf16" else nullcontext()
+        """bf16 where the recipe says so and the device can; softmax, loss and the cells' memory stay in fp32."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else nullcontext()
 
     @property
     def schedule(self) -> Schedule:
@@ -381,18 +386,42 @@ class Training:
 
     def dev_scores(self) -> tuple[Score, Score | None]:
         """BLEU of the dev set's outputs, in the text's own form; and ROUGE-L, where that decides."""
-        dev, limit = self.job.dev, self.settings.dev_sentences
-        rows = range(len(dev.references[0]))
-        chosen = rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
+        chosen = self.searched_rows()
         mine = chosen[self.workers.rank :: self.workers.world]
         own = list(self.translate(mine))
         shares = self.workers.gather(own)
-        hypotheses = [shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))]
-        references = [[reference[i] for i in chosen] for reference in dev.references]
+        return self.scores_of([shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))])
+
+    def searched_rows(self) -> Sequence[int]:
+        """The rows of the dev set that are searched: all, or as many as the recipe says, evenly spread."""
+        rows, limit = range(len(self.job.dev.references[0])), self.settings.dev_sentences
+        return rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
+
+    def scores_of(self, hypotheses: Sequence[str]) -> tuple[Score, Score | None]:
+        """The same scores of an output for each of the searched rows."""
+        dev = self.job.dev
+        references = [[reference[i] for i in self.searched_rows()] for reference in dev.references]
         outputs, answers = Outputs.of(hypotheses), Answers.of(references)
         metric = Sacrebleu("bleu", bleu, Reading("none" if "target" in dev.tokenised else "13a", dev.lowercase))
         rouge = RougeL("rouge-l").score(outputs, answers) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, answers), rouge
+
+    def baseline(self, score: DevScore) -> Baseline:
+        """The trivial baseline that scores best on the dev set by the dev score's metric (BLEU where that is the
+        perplexity), beside the model's score by it."""
+        chosen = self.searched_rows()
+        outputs = {
+            f"copying '{name}'" if len(self.texts) > 1 else "copying the source": [lines[i] for i in chosen]
+            for name, lines in self.job.dev.sources.items()
+        }
+        if not self.job.recipe.target.operations_on:  # else targets are edit operations, not text
+            frequent = most_frequent_output(self.data, self.prepared.tokenizers["target"])
+            outputs["the most frequent output of the training data"] = [frequent] * len(chosen)
+        scores = {name: self.scores_of(hypotheses) for name, hypotheses in outputs.items()}
+        values = {name: rouge.score if rouge else bleu.score for name, (bleu, rouge) in scores.items()}
+        best = max(values, key=lambda name: values[name])
+        metric, own = ("ROUGE-L", score.rouge) if score.rouge else ("BLEU", score.bleu)
+        return Baseline(best, metric, values[best], own.score)
 
     def translate(self, rows: Sequence[int]) -> Iterator[str]:
         """What the weights as they are make of rows of the dev set; of one that cannot be searched (too long) an empty
@@ -425,6 +454,7 @@ class Training:
             score.bleu,
             score.perplexity,
             tuple(sorted(one.epoch for one in chosen)),
+            baseline=self.baseline(score) if self.workers.rank == 0 else None,
         )
         if self.workers.rank == 0:
             scores = {"dev_bleu": score.bleu, "dev_perplexity": Score(score=score.perplexity, signature="per token")}

@@ -269,6 +269,33 @@ def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     return validated(name, content)
 
 
+def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> frozenset[str]:
+    """The dotted keys that somebody has set for a training: by overrides, a data set's defaults, or a recipe
+    file of their own. The values of a recipe that ships are defaults, and their keys are not among them.
+
+    Takes what `load_recipe` has accepted.
+    """
+    stated = set(defaults or {})
+    for override in overrides:
+        key, _, value = override.partition("=")
+        stated |= leaves({key.strip(): yaml.safe_load(value)})
+    shipped_recipes = shipped("recipes").resolve()
+    own: str | None = name
+    while own and own.endswith((".yaml", ".yml")) and not Path(own).resolve().is_relative_to(shipped_recipes):
+        content = read_mapping(Path(own), RecipeError, own, "docs/recipes.md")
+        own = content.pop("extends", None)
+        stated |= leaves(content)
+    return frozenset(stated)
+
+
+def leaves(content: Mapping[str, Any], above: str = "") -> set[str]:
+    """The dotted keys of nested settings, without those of sections."""
+    keys = set[str]()
+    for key, value in content.items():
+        keys |= leaves(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}"}
+    return keys
+
+
 def validated(name: str, content: Mapping[str, Any]) -> Recipe:
     """The recipe of a file's content, without `extends`. Raises RecipeError that names the recipe and the key."""
     try:

@@ -10,6 +10,7 @@ from seq2seq.generation import Request
 from seq2seq.metrics.score import Score
 from seq2seq.search import SearchOptions
 from seq2seq.text import Tokenizer
+from training.baselines import Baseline
 from training.prepared import PreparedSplit
 from training.recipe import Recipe
 
@@ -81,6 +82,7 @@ class TrainingPlan:
     resume: bool = False
     git_commit: str | None = None
     networks: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
+    stated: frozenset[str] = frozenset()  # keys of the recipe that were set for this training (training/small_data.py)
 
     @property
     def name(self) -> str:
@@ -161,6 +163,7 @@ class Outcome:
     dev_perplexity: float | None = None
     averaged: tuple[int, ...] = ()
     signal: int = 0
+    baseline: Baseline | None = None  # of rank 0, where the dev set was scored
 
 
 class Observer(Protocol):

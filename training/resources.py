@@ -38,14 +38,11 @@ def free_memory() -> int:
 def worker_bytes(recipe: Recipe) -> int:
     """Memory that one worker needs at least: its process, and the parameters as training keeps them, with vocabularies
     of the recipe's full size."""
-    import torch
-
-    from seq2seq.model import build
+    from seq2seq.shapes import parameter_counts
 
     sizes = {name: source.vocabulary for name, source in recipe.texts.items()} | {"target": recipe.target.vocabulary}
     grids = {name: FEATURES for name, image in recipe.images.items() if image.encoder == "grid"}
-    with torch.device("meta"):
-        return PROCESS_BYTES + PARAMETER_BYTES * sum(build(recipe.model_for(sizes, grids)).parts().values())
+    return PROCESS_BYTES + PARAMETER_BYTES * sum(parameter_counts(recipe.model_for(sizes, grids)).values())
 
 
 def check_workers(recipe: Recipe, workers: int, gpu: bool) -> None:

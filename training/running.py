@@ -3,8 +3,10 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from seq2seq.bundle import read_card
@@ -14,11 +16,12 @@ from training.arrays import write_whole
 from training.dataset import Dataset, locate, open_dataset, read_rows
 from training.features import check_made_by
 from training.prepare import prepare, text_config
-from training.prepared import Prepared, tokenizer_file
-from training.recipe import Recipe, load_recipe
+from training.prepared import TARGET, Prepared, tokenizer_file
+from training.recipe import Recipe, load_recipe, stated_keys
 from training.reports import DevSet, TrainingJob, TrainingPlan
 from training.resuming import beginning
 from training.roads import Road
+from training.small_data import fit_to_data
 from training.storage import Storage
 from training.stored_runs import bring_records, claim
 
@@ -109,6 +112,7 @@ def plan_for(
         resume=resume,
         git_commit=git_commit(),
         networks=networks(recipe),
+        stated=stated_keys(recipe_name, settings, described.defaults),
     )
 
 
@@ -121,7 +125,8 @@ def job_of(
     storage: Storage | None = None,
     planned: Callable[[TrainingPlan], None] | None = None,
 ) -> TrainingJob:
-    """Everything that a planned training needs, its data prepared where that is missing.
+    """Everything that a planned training needs, its data prepared where that is missing; settings that fit small data
+    are said on stderr.
 
     With a storage, a run that is there can be resumed here. `planned` is called once the run has its folder, before
     anything long is done.
@@ -133,6 +138,11 @@ def job_of(
             planned(plan)
         dataset = open_dataset(data, data_root)
         ready = prepare_for(plan.recipe, dataset, prepared)
+        train = ready.record.splits["train"]
+        recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows)
+        if note:
+            print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
+            plan = replace(plan, recipe=recipe)
         start = starting_point(plan.recipe, ready, tracking) if plan.recipe.training.init_from else None
         stored = claim(storage, plan.run, beginning(plan.recipe, ready.folder), plan.resume) if storage else None
         write_whole(plan.run / "recipe.yaml", plan.recipe.as_yaml().encode())

@@ -83,6 +83,7 @@ class Tracker:
         self.begun = False  # whether an earlier process has trained in this run
         self.machine: Any = None
         self.version: str | None = None
+        self.is_champion = False
         self.same_as: str | None = None  # an earlier version of that name with the same weights
         self.status = "KILLED"
         self.curves: Curves = {}
@@ -189,13 +190,17 @@ class Tracker:
         self.tags |= tags_of(card)
         fingerprints = Prepared.load(job.prepared).record.fingerprints
         lineage = {f"{split}_sha256": fingerprints[split] for split in ("train", "dev")}
+        below = outcome.baseline is not None and outcome.baseline.is_better
+        if below:
+            self.tags["warning"] = lineage["below_baseline"] = str(outcome.baseline)
         logged = None
 
         def log() -> Logged:
             self._pictures(load(bundle), job)
             logged = self.store.log_model(bundle, self.run_id, lineage)
             if self.register:
-                self.version = self.store.register(logged, self.register)
+                self.version = self.store.register(logged, self.register, champion=not below)
+                self.is_champion = not below or self.store.pointed_to(self.register, self.version) == self.version
                 self.same_as = self.store.version_of_weights(self.register, card.weights_sha256, self.version)
             return logged
 
@@ -259,6 +264,7 @@ class Tracker:
             there = self.store.client.get_run(self.run_id).data.params  # of a process that was killed here
             new = [Param(key, value[:6000]) for key, value in params.items() if key not in there]
             self.store.client.log_batch(self.run_id, params=new)
+            self.store.client.log_text(self.run_id, job.recipe.as_yaml(), "recipe.yaml")  # as it fits the data
             self.store.client.log_inputs(self.run_id, datasets=_inputs(job))
 
     def _started_from(self, job: TrainingJob) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from seq2seq.figures.charts import (
     AXIS_ROOM,
@@ -14,10 +15,14 @@ from seq2seq.figures.charts import (
     lay_out_charts,
     system_line,
 )
-from seq2seq.figures.style import MARKERS, SERIES, SOFT, Sheet, check_suffix
+from seq2seq.figures.style import LINE, MARKERS, SERIES, SOFT, Sheet, check_suffix
 
 SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999)
-OVER_TIME, SHARED = "ms, by when the request was due", "ms, by the share of answers that were as fast"
+OVER_TIME, SHARED = (
+    "ms, by when the request was due; lines are medians",
+    "ms, by the share of answers that were as fast",
+)
+GAP = 0.06  # between the rates, as a part of the longest one's time
 FAILED = "failed"
 MOST_DOTS = 20_000  # in a picture; of more every n-th is drawn
 
@@ -31,10 +36,17 @@ class LatencySeries:
     failures: tuple[float, ...] = ()
 
 
+def side_by_side(series: Sequence[LatencySeries]) -> tuple[list[float], float]:
+    """Where each rate's time begins on an axis on which the rates follow each other, and how long each has there."""
+    span = max((due for one in series for due in (*(due for due, _ in one.answers), *one.failures)), default=1.0) or 1.0
+    return [i * (1 + GAP) * span for i in range(len(series))], span
+
+
 def latency_chart(
     series: Sequence[LatencySeries], limit_ms: float | None, path: Path, font: Path | None = None
 ) -> Path:
-    """Draw latencies over time, and below by percentile; failures are crosses at the upper edge.
+    """Draw latencies over time, several rates side by side, and below by percentile; failures are crosses at the upper
+    edge.
 
     `limit_ms`: the latency that 99 % are to keep, a line across. Returns `path`. Raises as `learning_curves`.
     """
@@ -53,20 +65,24 @@ def latency_chart(
     )
     for i, title in enumerate((OVER_TIME, SHARED)):
         sheet.place(sheet.note(title, size=7.5), left, top + i * each, "left", "top")
-    for number, one in enumerate(series):
+    starts, span = side_by_side(series)
+    for number, (one, start) in enumerate(zip(series, starts, strict=True)):
         colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
         dots = one.answers[:: 1 + len(one.answers) // MOST_DOTS]
         over_time.plot(
-            [due for due, _ in dots], [ms for _, ms in dots], marker, color=colour, markersize=2.2, alpha=0.5,
+            [start + due for due, _ in dots], [ms for _, ms in dots], marker, color=colour, markersize=2.2, alpha=0.5,
             markeredgewidth=0, rasterized=True,
         )  # fmt: skip
         over_time.plot(
-            one.failures, [0.97] * len(one.failures), "x", color=colour, markersize=4, alpha=0.8,
-            transform=over_time.get_xaxis_transform(),
+            [start + due for due in one.failures], [0.97] * len(one.failures), "x", color=colour, markersize=4,
+            alpha=0.8, transform=over_time.get_xaxis_transform(),
         )  # fmt: skip
         if ranked := sorted(ms for _, ms in one.answers):
             rarity = [len(ranked) / (len(ranked) - i) for i in range(len(ranked))]
             shared.add_line(system_line(rarity, ranked, number, marked=[]))
+            over_time.plot((start, start + span), [median(ranked)] * 2, color=colour, linewidth=1.7)
+        if start:
+            over_time.axvline(start - GAP * span / 2, color=LINE, linewidth=0.8)
     if any(one.failures for one in series):
         sheet.place(sheet.note(f"× {FAILED}"), left + CHART_WIDTH, top, "right", "top")
     for axes in (over_time, shared):
@@ -81,7 +97,11 @@ def latency_chart(
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.margins(x=0.02, y=0.1)
-    over_time.set_xlabel("seconds", color=SOFT, fontsize=7.5, family=sheet.plain)
+    if len(series) > 1:
+        middles = [start + span / 2 for start in starts]
+        over_time.set_xticks(middles, [name.replace(" ", "\n", 1) for name in names])
+    else:
+        over_time.set_xlabel("seconds", color=SOFT, fontsize=7.5, family=sheet.plain)
     longest = max((len(one.answers) for one in series), default=0)
     shares = [share for share in SHARES if longest * (1 - share) >= 1] or [SHARES[0]]
     shared.set_xscale("log")

@@ -14,15 +14,16 @@ from seq2seq.figures.charts import (
     TICK_LINE,
     TICK_ROOM,
     TITLE_ROOM,
-    add_line,
     check_systems,
     lay_out_charts,
+    system_line,
 )
 from seq2seq.figures.style import SOFT, Sheet, check_suffix
 from seq2seq.metrics.metric import Metric, Statistics
 
 THRESHOLDS = tuple(range(0, 70, 10))  # those of Meng et al. 2016
 FEWEST = 10  # sentences whose score says something
+FEWEST_IN_LINE = 3  # points that are joined by a line: two would show a trend that is not there
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def by_length(
 def score_by_length(curves: Sequence[LengthCurve], metric: str, path: Path, font: Path | None = None) -> Path:
     """Draw the score of the sentences with more than so many source words (Meng et al. 2016, figure 4, by BLEU).
 
-    Returns `path`. Raises as `learning_curves`.
+    Two points stay points; more are joined by a line. Returns `path`. Raises as `learning_curves`.
     """
     check_suffix(path)
     names = [curve.name for curve in curves]
@@ -81,7 +82,12 @@ def score_by_length(curves: Sequence[LengthCurve], metric: str, path: Path, font
     sheet.place(sheet.note(metric, size=7.5), left, top, "left", "top")
     counts = {point.longer_than: point.sentences for curve in curves for point in curve.points}
     for number, curve in enumerate(curves):
-        add_line(axes, [point.longer_than for point in curve.points], [point.score for point in curve.points], number)
+        line = system_line(
+            [point.longer_than for point in curve.points], [point.score for point in curve.points], number
+        )
+        if len(curve.points) < FEWEST_IN_LINE:
+            line.set_linestyle("none")
+        axes.add_line(line)
     axes.set_xticks(sorted(counts), [f"> {longer}\n{counts[longer]:,}" for longer in sorted(counts)])
     axes.set_xlabel("words of the source, and sentences that have more", color=SOFT, fontsize=7.5, family=sheet.plain)
     axes.margins(x=0.04, y=0.1)

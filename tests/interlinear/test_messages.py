@@ -1,5 +1,6 @@
 """What the command says of a call that cannot work: one sentence, with what was wrong, where, and the way out."""
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -104,3 +105,16 @@ def test_two_fields_from_one_file_are_warned_of(said: Said, capsys: pytest.Captu
     describe(lambda text: text.replace("train.target", "train.source"))
     assert cli.run(["prepare", "rnnsearch", "--data", "toy.yaml", "--set", "target.units=words"]) == 0
     assert "'source' and 'target' are one text, train.source" in capsys.readouterr().err
+
+
+def test_the_pages_name_a_data_set_a_recipe_and_a_table_differently() -> None:
+    """`mine.yaml` is a data set wherever it stands, and so is what follows `--data`; recipes and tables have others."""
+    root = Path(__file__).parents[2]
+    for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(r"interlinear (?:train|submit|prepare|info) ([\w.-]+\.yaml)", text):
+            assert name in ("my-system.yaml", "second.yaml"), page
+        for name in re.findall(r"interlinear reproduce ([\w.-]+\.yaml)", text):
+            assert name == "my-tables.yaml", page
+        for before in re.findall(r"(\S+ )(?:corpus/)?mine\.yaml", text):
+            assert before.strip("` ") == "--data", page

@@ -18,6 +18,7 @@ from seq2seq.figures import style
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.fonts import east_asian, families_for, lacking
 from seq2seq.figures.grid import Languages
+from seq2seq.figures.latencies import LatencySeries, latency_chart
 from seq2seq.figures.lengths import LengthCurve, LengthPoint, by_length, score_by_length
 from seq2seq.figures.links import alignment_grid
 from seq2seq.figures.matrices import attention_matrix, gate_strip
@@ -345,6 +346,29 @@ def test_a_score_by_length_is_of_the_sentences_that_are_longer():
     assert curve.points[2].score == sacrebleu.corpus_bleu(hypotheses[12:], [references[12:]]).score
     with pytest.raises(CallError, match="none has 10 sentences with more words; the longest has 30"):
         by_length("x", lengths, metric, statistics, thresholds=(29, 40))
+
+
+def test_two_points_are_not_joined_by_a_line(tmp_path):
+    def columns(*thresholds: int) -> int:
+        """Columns of the chart in which there is the system's colour."""
+        curve = LengthCurve("x", tuple(LengthPoint(threshold, 50, 30.0 - threshold) for threshold in thresholds))
+        found = near(pixels(score_by_length([curve], "BLEU", tmp_path / "l.png")), style.SERIES[0])
+        chart = found[int(SCALE * (style.MARGIN + style.HEADING + style.PADDING + 54)) :]
+        return int(chart.any(0).sum())
+
+    assert columns(0, 20) < SCALE * 40 < SCALE * 400 < columns(0, 10, 20)
+
+
+def test_the_answers_at_several_rates_stand_side_by_side(tmp_path):
+    answers = tuple((float(second), 20.0) for second in range(10))
+    several = [LatencySeries(f"{rate} requests/s", answers) for rate in (5, 10, 20)]
+    picture = pixels(latency_chart(several, None, tmp_path / "s.png"))
+    top = style.MARGIN + style.HEADING + style.PADDING + 22 + 10 + 22
+    chart = picture[int(SCALE * top) : int(SCALE * (top + 255))]
+    found = [np.flatnonzero(near(chart, style.SERIES[i]).any(0)) for i in range(3)]
+    assert all(len(columns) > SCALE * 100 for columns in found)
+    assert found[0].max() < found[1].min() and found[1].max() < found[2].min()
+    assert {"5 requests/s", "10 requests/s"} <= set(texts(latency_chart(several, 50.0, tmp_path / "s.svg")))
 
 
 def test_a_difference_is_a_full_dot_and_none_an_open_one(tmp_path):
