@@ -141,17 +141,20 @@ def jpeg_header(data: bytes) -> Header:
 
 def png_header(data: bytes) -> Header:
     """Size from the first chunk; an APNG says before its pixels how many frames it has. Raises ValueError, also for
-    more chunks than a picture has: Pillow goes over these one by one."""
+    more chunks, or compressed colour profiles, than a picture has: Pillow reads them one by one."""
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         raise ValueError("no IHDR")
-    at, frames, chunks, before, kind = 8, 1, 0, True, b""
+    at, frames, chunks, profiles, before, kind = 8, 1, 0, 0, True, b""
     while at + 12 <= len(data) and kind != b"IEND":
         kind = data[at + 4 : at + 8]
         before = before and kind != b"IDAT"
         if before and kind == b"acTL":
             frames = struct.unpack_from(">I", data, at + 8)[0]
         chunks += 1
+        profiles += kind == b"iCCP"
+        if profiles > 1:
+            raise ValueError("several colour profiles")
         if chunks > MOST_CHUNKS:
             raise ValueError(f"more than {MOST_CHUNKS:,} chunks")
         at += 12 + struct.unpack_from(">I", data, at)[0]

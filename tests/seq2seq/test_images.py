@@ -280,6 +280,9 @@ def png_chunk(kind: bytes, data: bytes = b"") -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
+PROFILE = b"a\0\0" + zlib.compress(bytes(1_000_000), 9)  # a thousand bytes that a decoder makes a million of
+
+
 def flooded() -> dict[str, tuple[bytes, str]]:
     """Pictures that a decoder has to go over a byte or a segment at a time, and what is wrong with them."""
     jpeg, png = saved(quarters(), "JPEG"), saved(quarters(), "PNG")
@@ -291,6 +294,8 @@ def flooded() -> dict[str, tuple[bytes, str]]:
         **{f"JPEG, {name}": (jpeg[:scan] + b * 20_000 + jpeg[scan:], said) for name, (b, said) in after.items()},
         "PNG, chunks first": (png[:33] + png_chunk(b"aaAa") * 20_000 + png[33:], "chunks"),
         "PNG, empty pixels": (png[:data] + png_chunk(b"IDAT") * 20_000 + png[data:], "chunks"),
+        "PNG, colour profiles": (png[:33] + png_chunk(b"iCCP", PROFILE) * 100 + png[33:], "colour profiles"),
+        "PNG, colour profiles last": (png[:-12] + png_chunk(b"iCCP", PROFILE) * 100 + png[-12:], "colour profiles"),
         "PNG, chunks last": (png[:-12] + png_chunk(b"aaAa") * 20_000 + png[-12:], "chunks"),
     }
 
@@ -307,6 +312,11 @@ def test_a_second_frame_header_does_not_change_the_size():
     (length,) = struct.unpack_from(">H", data, frame + 2)
     larger = data[frame : frame + 5] + struct.pack(">HH", 30_000, 30_000) + data[frame + 9 : frame + 2 + length]
     assert "frame header" in refused(data[:scan] + larger + data[scan:]).problem
+
+
+def test_one_colour_profile_is_read_over():
+    png = saved(quarters())
+    np.testing.assert_array_equal(decode(png[:33] + png_chunk(b"iCCP", PROFILE) + png[33:], 32), decode(png, 32))
 
 
 def test_what_follows_a_png_is_not_looked_at():
