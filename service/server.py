@@ -49,7 +49,7 @@ class Connection(h11.Connection):
     """h11's connection, which refuses a body of tiny chunks: a megabyte in chunks of one byte would keep the event loop
     from everybody else for many seconds."""
 
-    chunks = 0
+    chunks = 0  # of the body, that came whole
     received = 0  # bytes of the body
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
@@ -57,7 +57,7 @@ class Connection(h11.Connection):
         if isinstance(event, h11.Request):
             self.chunks = self.received = 0
         elif isinstance(event, h11.Data):
-            self.chunks += event.chunk_start
+            self.chunks += event.chunk_end
             self.received += len(event.data)
             if self.chunks > FEW_CHUNKS and self.received < CHUNK * self.chunks:
                 raise h11.RemoteProtocolError("the chunks of the body are too small")
