@@ -25,6 +25,7 @@ MOST_SEGMENTS = 1000  # of a JPEG before its first scan; one with a colour profi
 MOST_PADDING = 1000  # bytes between those, where a picture has none or a few
 MOST_CHUNKS = 10_000  # of a PNG, whose pixels come in chunks of 8 KB or longer
 FILL = re.compile(rb"\xff+")  # the last byte of it begins a marker
+MARKER = re.compile(rb"\xff[^\0\xd0-\xd7]")  # within a scan 0xff is followed by 0, or restarts it
 ORIENTATION = 0x0112  # EXIF's number for how the camera was held
 
 Format = Literal["JPEG", "PNG", "WebP"]
@@ -120,7 +121,8 @@ def jpeg_header(data: bytes) -> Header:
         if padding > MOST_PADDING:
             raise ValueError(f"more than {MOST_PADDING:,} bytes between its segments")
         marker, at = data[last + 1], last + 2
-        if marker == 0xDA and header:  # the first scan
+        if marker == 0xDA and header:
+            check_scans(data, at, padding)
             return header
         if header and (marker <= 0x01 or 0xD0 <= marker <= 0xD9):  # without a length
             continue
@@ -128,9 +130,6 @@ def jpeg_header(data: bytes) -> Header:
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             if header:  # of which Pillow would take the second one's size
                 raise ValueError("two frame headers")
-            scans = data.count(b"\xff\xda", at)  # within a scan 0xff is followed by 0
-            if scans > MOST_SCANS:
-                raise ValueError(f"{scans:,} scans")
             height, width = struct.unpack_from(">HH", data, at + 3)
             header = Header(width, height, False)
         elif marker < 0xC0 or marker in (0xD9, 0xDA) or length < 2:
@@ -139,19 +138,50 @@ def jpeg_header(data: bytes) -> Header:
     raise ValueError(f"more than {MOST_SEGMENTS:,} segments")
 
 
+def check_scans(data: bytes, at: int, padding: int) -> None:
+    """Go over a JPEG from its first scan, whose marker ends at `at`, to its end; what follows is no part of it. Raises
+    ValueError for more scans, segments or bytes between them than a picture has."""
+    scans = 1
+    for _ in range(MOST_SEGMENTS):
+        (length,) = struct.unpack_from(">H", data, at)
+        at += length
+        while True:
+            found = MARKER.search(data, at)
+            if found is None:
+                return  # it is cut off, as its decoder will say
+            fill = FILL.match(data, found.start())
+            assert fill
+            padding += len(fill[0]) - 1
+            if padding > MOST_PADDING:
+                raise ValueError(f"more than {MOST_PADDING:,} bytes between its segments")
+            at = fill.end() + 1
+            marker = data[at - 1] if at <= len(data) else 0
+            if marker > 0x01 and not 0xD0 <= marker <= 0xD7:
+                break
+        if marker == 0xD9:
+            return
+        scans += marker == 0xDA
+        if scans > MOST_SCANS:
+            raise ValueError(f"more than {MOST_SCANS} scans")
+    raise ValueError(f"more than {MOST_SEGMENTS:,} segments")
+
+
 def png_header(data: bytes) -> Header:
     """Size from the first chunk; an APNG says before its pixels how many frames it has. Raises ValueError, also for
-    more chunks than a picture has: Pillow goes over these one by one."""
+    more chunks, or compressed colour profiles, than a picture has: Pillow reads them one by one."""
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         raise ValueError("no IHDR")
-    at, frames, chunks, before, kind = 8, 1, 0, True, b""
+    at, frames, chunks, profiles, before, kind = 8, 1, 0, 0, True, b""
     while at + 12 <= len(data) and kind != b"IEND":
         kind = data[at + 4 : at + 8]
         before = before and kind != b"IDAT"
         if before and kind == b"acTL":
             frames = struct.unpack_from(">I", data, at + 8)[0]
         chunks += 1
+        profiles += kind == b"iCCP"
+        if profiles > 1:
+            raise ValueError("several colour profiles")
         if chunks > MOST_CHUNKS:
             raise ValueError(f"more than {MOST_CHUNKS:,} chunks")
         at += 12 + struct.unpack_from(">I", data, at)[0]

@@ -1,7 +1,7 @@
 """A text's sentences, and so many of the first ones as a model can read."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -37,6 +37,16 @@ def by_lines(text: str, language: str | None = None) -> list[tuple[int, int]]:
 def fewest(text: str, most: int) -> int:
     """How many sentences `by_lines` finds at least, at no cost: its lines that are not blank. Counted up to `most`."""
     return sum(1 for _ in islice(_WRITTEN_LINE.finditer(text), most))
+
+
+def fewest_of(texts: Iterable[str], most: int) -> int:
+    """The same of several texts, counted to more than `most` and no further."""
+    found = 0
+    for text in texts:
+        if found > most:
+            break
+        found += fewest(text, most + 1 - found)
+    return found
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,16 @@
 import html
 import re
 
+from service.admission import Reserved
+from service.preparation import Preparation
 from service.problems import Problem, shown
 from service.requests import TextsRequest
 
 # What begins a tag, a comment or a declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
+LONG_NUMBER = re.compile(r"&#([0-9]{8,});?")  # of a reference; Python makes no number of thousands of digits
+MOST_DIGITS = 7  # of a number that can be a character's
+SHORT = 1000  # characters that are read in less time than a thread takes to wake
 
 
 def read_html(text: str, place: str) -> str:
@@ -17,7 +22,13 @@ def read_html(text: str, place: str) -> str:
             place,
             f"has markup, {shown(found[0])}, which is not translated: send its text, where &lt; and &amp; may stand",
         )
-    return html.unescape(text)
+    return html.unescape(LONG_NUMBER.sub(_shortened, text))
+
+
+def _shortened(reference: "re.Match[str]") -> str:
+    """The same reference without leading zeros; one that is no character's stands for U+FFFD (HTML, 13.2.5.80)."""
+    digits = reference[1].lstrip("0") or "0"
+    return f"&#{digits};" if len(digits) <= MOST_DIGITS else "\ufffd"
 
 
 def escaped(text: str) -> str:
@@ -25,12 +36,17 @@ def escaped(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def texts_of(request: TextsRequest) -> list[str]:
+async def texts_of(preparation: Preparation, reserved: Reserved, request: TextsRequest) -> list[str]:
     """The texts of a request, as the model is to read them. Raises Problem."""
     if not request.html:
         return request.texts
     places = [f"{request.field}[{i}]" if request.many else request.field for i in range(len(request.texts))]
-    texts = [read_html(text, place) for text, place in zip(request.texts, places, strict=True)]
+    pairs = list(zip(request.texts, places, strict=True))
+    texts = await preparation.each(reserved.caller, lambda pair: read_html(*pair), pairs, _characters_of, SHORT)
     if not any(text.strip() for text in texts):
         raise Problem.in_field(request.field, "must not be blank")
     return texts
+
+
+def _characters_of(pair: tuple[str, str]) -> int:
+    return len(pair[0])

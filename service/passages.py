@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from seq2seq.generation import Answer, Candidate, Request
 from seq2seq.looks import Explanation, Span
-from seq2seq.sentences import by_lines
+from seq2seq.sentences import by_lines, fewest_of
 from service.admission import Reserved
 from service.engine import Engine, RefusedError, here_or_aside
 from service.jobs import Follower
@@ -141,6 +141,13 @@ def too_many(sentences: int) -> Problem:
     return Problem(
         400, f"the request has more than {sentences} sentences, the most that are taken: ask for fewer at a time"
     )
+
+
+def check_lines(texts: Sequence[str], sentences: int) -> None:
+    """Raises Problem where the lines of the texts are more than the sentences that a request may have, before any work
+    is done on them."""
+    if fewest_of(texts, sentences) > sentences:
+        raise too_many(sentences)
 
 
 async def split(engine: Engine, reserved: Reserved, wanted: Sequence[tuple[Served, Request]]) -> list[Passage]:

@@ -19,6 +19,7 @@ from service.settings import Settings
 MEDIA = ("image/jpeg", "image/png", "image/webp")
 BASE64_LONGER = 1.5  # base64 is a third longer, and a little more with line breaks, which JSON escapes
 PREFIX = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,", re.IGNORECASE | re.ASCII)
+PREFIX_LENGTH = 200  # characters in which a prefix ends: to match one, memory is taken for each of its parameters
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 EXAMPLE = (  # 16 x 16 pixels: a ball in the grass
@@ -42,7 +43,7 @@ def from_base64(given: Any) -> Any:
     if not isinstance(given, str):
         raise ValueError("must be a string of base64")
     text = given.strip()
-    if prefix := PREFIX.match(text):
+    if prefix := PREFIX.match(text[:PREFIX_LENGTH]):
         text = text[prefix.end() :]
     elif ADDRESS.match(text[:100]):
         raise ValueError("must be the picture itself, in base64: nothing is fetched from an address")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
-from seq2seq.sentences import fewest
+from seq2seq.sentences import fewest_of
 from service.pictures import EXAMPLE, Picture
 from service.settings import Settings
 
@@ -185,12 +185,7 @@ class TranslateRequest(TextsRequest):
     def fewest(self, texts: Sequence[str], most: int) -> int:
         if self.html:  # of which references may become white space
             return super().fewest(texts, most)
-        found = 0
-        for text in texts:
-            if found > most:
-                break
-            found += fewest(text, most + 1 - found)
-        return found
+        return fewest_of(texts, most)
 
 
 class SummarizeRequest(TextsRequest):

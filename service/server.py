@@ -11,6 +11,7 @@ import asyncio
 import socket
 import sys
 import uuid
+from typing import Any
 
 import h11
 import uvicorn
@@ -22,6 +23,8 @@ from service.problems import Problem, response
 from service.settings import Settings
 
 ENDING = 5  # seconds beyond the grace time until answers that nobody takes are given up
+FEW_CHUNKS = 1000  # of a body in chunks, which may be of any length
+CHUNK = 64  # bytes that a chunk has on average in a body of more: each takes as long to read as thousands of bytes
 FIRST_LOOK, LAST_LOOK = 0.05, 1.0  # seconds between looks for a client that sends no more
 
 
@@ -40,6 +43,25 @@ def server_config(app: FastAPI) -> uvicorn.Config:
         access_log=False,
         server_header=False,
     )
+
+
+class Connection(h11.Connection):
+    """h11's connection, which refuses a body of tiny chunks: a megabyte in chunks of one byte would keep the event loop
+    from everybody else for many seconds."""
+
+    chunks = 0  # of the body, that came whole
+    received = 0  # bytes of the body
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.chunks = self.received = 0
+        elif isinstance(event, h11.Data):
+            self.chunks += event.chunk_end
+            self.received += len(event.data)
+            if self.chunks > FEW_CHUNKS and self.received < CHUNK * self.chunks:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
 
 
 class Begun:
@@ -75,6 +97,10 @@ def protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
 
         overdue: asyncio.TimerHandle | None = None
         half_closed = False
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self.conn = Connection(h11.SERVER, settings.header_bytes)
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)

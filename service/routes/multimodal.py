@@ -10,7 +10,7 @@ from service.admission import Reserved
 from service.answering import Found, Item, admitted, answer
 from service.bodies import body, described
 from service.dependencies import TIMEOUT_PARAMETER, Asking, Caller, Running, Service
-from service.markup import read_html
+from service.markup import SHORT, read_html
 from service.models import Models, Served
 from service.problems import FieldProblem, Problem, problems
 from service.requests import MultimodalRequest, search_request
@@ -54,7 +54,8 @@ async def translated_in(service: Service, reserved: Reserved, request: Multimoda
         raise Problem(400, "q and image are missing: one of them may be absent, not both", fields=missing)
     text = request.q
     if text is not None and request.html:
-        text = read_html(text, "q")
+        read = partial(read_html, place="q")
+        (text,) = await service.engine.preparation.each(reserved.caller, read, [text], len, SHORT)
         if not text.strip():
             raise Problem.in_field("q", "must not be blank")
     source, detected = request.source, None

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from service import passages
 from service.admission import Reserved
 from service.answering import Found, admitted, answer, items, own
 from service.bodies import body, described
@@ -48,7 +49,9 @@ async def translated_in(
     service: Service, reserved: Reserved, request: TranslateRequest, stream: Stream | None
 ) -> Response:
     """Choose the models by languages, and answer. Raises Problem."""
-    texts = texts_of(request)
+    texts = await texts_of(service.engine.preparation, reserved, request)
+    if request.html:  # whose lines are known now that its references are read
+        passages.check_lines(texts, service.settings.sentences)
     detected = await detect_sources(service, reserved, request, texts) if request.source == "auto" else None
     sources = [guess.language for guess in detected] if detected else [request.source] * len(texts)
     models = [service.models.fitting("translation", source, request.target, request.model)[0] for source in sources]

@@ -276,8 +276,24 @@ def test_a_jpeg_of_endless_scans_is_not_decoded():
     assert decode(data, 32).shape == (32, 32, 3)
 
 
+def test_scans_cannot_be_hidden_behind_an_end_that_is_none():
+    data = saved(quarters(), "JPEG", progressive=True)
+    at = data.index(b"\xff\xda")
+    scans = b"\xff\xfe\0\x04\xff\xd9" + data[at:-2] * 30
+    assert "scans" in refused(data[:-2] + scans + b"\xff\xd9").problem
+
+
+def test_what_follows_a_jpeg_is_not_looked_at():
+    """A phone puts a film there, which is any bytes."""
+    data = saved(quarters(), "JPEG")
+    np.testing.assert_array_equal(decode(data + b"\xff\xda\xff\xff" * 1000, 32), decode(data, 32))
+
+
 def png_chunk(kind: bytes, data: bytes = b"") -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+PROFILE = b"a\0\0" + zlib.compress(bytes(1_000_000), 9)  # a thousand bytes that a decoder makes a million of
 
 
 def flooded() -> dict[str, tuple[bytes, str]]:
@@ -289,8 +305,13 @@ def flooded() -> dict[str, tuple[bytes, str]]:
     return {
         **{f"JPEG, {name} first": (jpeg[:2] + b * 20_000 + jpeg[2:], said) for name, (b, said) in before.items()},
         **{f"JPEG, {name}": (jpeg[:scan] + b * 20_000 + jpeg[scan:], said) for name, (b, said) in after.items()},
+        "JPEG, fill bytes last": (jpeg[:-2] + b"\xff" * 20_000 + jpeg[-2:], "bytes between"),
+        "JPEG, fill bytes that are none": (jpeg[:-2] + b"\xff\xff\0" * 20_000 + jpeg[-2:], "bytes between"),
+        "JPEG, comments last": (jpeg[:-2] + b"\xff\xfe\0\x04\xff\xd9" * 20_000 + jpeg[-2:], "segments"),
         "PNG, chunks first": (png[:33] + png_chunk(b"aaAa") * 20_000 + png[33:], "chunks"),
         "PNG, empty pixels": (png[:data] + png_chunk(b"IDAT") * 20_000 + png[data:], "chunks"),
+        "PNG, colour profiles": (png[:33] + png_chunk(b"iCCP", PROFILE) * 100 + png[33:], "colour profiles"),
+        "PNG, colour profiles last": (png[:-12] + png_chunk(b"iCCP", PROFILE) * 100 + png[-12:], "colour profiles"),
         "PNG, chunks last": (png[:-12] + png_chunk(b"aaAa") * 20_000 + png[-12:], "chunks"),
     }
 
@@ -307,6 +328,11 @@ def test_a_second_frame_header_does_not_change_the_size():
     (length,) = struct.unpack_from(">H", data, frame + 2)
     larger = data[frame : frame + 5] + struct.pack(">HH", 30_000, 30_000) + data[frame + 9 : frame + 2 + length]
     assert "frame header" in refused(data[:scan] + larger + data[scan:]).problem
+
+
+def test_one_colour_profile_is_read_over():
+    png = saved(quarters())
+    np.testing.assert_array_equal(decode(png[:33] + png_chunk(b"iCCP", PROFILE) + png[33:], 32), decode(png, 32))
 
 
 def test_what_follows_a_png_is_not_looked_at():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from service.key_store import KeyStore
@@ -26,6 +26,8 @@ KNOWN = (
     "multipart/form-data", "; charset=", "; boundary=", "text/event-stream", "100-continue", "chunked", "close",
     "websocket", "1e9", "de",
 )  # fmt: skip
+OF_PAGES = ("Range", "If-Range", "If-None-Match", "If-Modified-Since", "Authorization", "X-Request-ID", "Cookie")
+RANGES = ("bytes=0-", "bytes=-1", "bytes=5-1", "bytes=0-0,2-2", "bytes=" + "9" * 5000 + "-", "[x", "a/b?c#d@")
 
 text = st.text(st.characters(), max_size=20)  # all of Unicode, halves of pairs too
 field = st.sampled_from(sorted({name for kind in KINDS for name in kind.model_fields}))
@@ -65,6 +67,7 @@ def ends(client: httpx.Client, asking: httpx.Client, route: str, content: bytes,
 
 
 @given(route, st.dictionaries(field | text, value, max_size=4), st.booleans())
+@example("/translate", {"q": "&#" + "9" * 4900 + ";", "format": "html"}, True)
 @many
 def test_any_json(client, asking, route, changes, escaped):
     ends(client, asking, route, octets(json.dumps(ROUTES[route] | changes, ensure_ascii=escaped)), JSON)
@@ -114,6 +117,19 @@ def test_any_header(client, asking, route, changes):
         assert code == 200 or 400 <= code < 500 or code == 100
     for code in statuses(asking, request):
         assert 400 <= code < 500 or code == 100
+
+
+@given(
+    st.sampled_from(["/", "/docs", "/models", "/languages", "/metrics", "/health/ready", "/openapi.json", "/nothing"]),
+    st.lists(st.tuples(st.sampled_from(["Host", *OF_PAGES]), st.sampled_from(["", *RANGES]) | text), max_size=4),
+)
+@many
+def test_any_header_of_a_page(client, asking, path, changes):
+    lines = [octets(f"{name}: {said}") for name, said in ({"Host": "x"} | dict(changes)).items()]
+    request = b"\r\n".join([f"GET {path} HTTP/1.1".encode(), *lines, b"", b""])
+    for service in (client, asking):
+        for code in statuses(service, request):
+            assert 200 <= code < 500
 
 
 @given(text, text, st.sampled_from(["GET", "POST", "HEAD", "OPTIONS", "PUT", "BREW"]), st.booleans())

@@ -240,6 +240,7 @@ def test_what_callers_without_a_key_hold_is_little(settings, serving, key):
 ATTACKS = {
     "escapes": (FORM, b"q=" + b"%41" * 2_700_000),
     "lists": (JSON, b'{"a":[' + b"[]," * 2_700_000 + b"[]]}"),
+    "parameters of base64": (FORM, b"source=en&target=de&image=data:a/b;" + b"a=b;" * 2_000_000 + b"base64,"),
 }
 
 

@@ -124,6 +124,8 @@ def test_models_tells_operators_why_and_others_that_it_is_so(remembered, tmp_pat
         ("user=x password=hunter22 host=h", "user=x password=*** host=h"),
         ("GET /f?a=1&X-Amz-Signature=abcd&b=2", "GET /f?a=1&X-Amz-Signature=***&b=2"),
         ("{'Authorization': 'Bearer abc.def'}", "{'Authorization': 'Bearer ***'}"),
+        ("[(b'Authorization', b'Basic YWxpY2U6czNjcmV0')]", "[(b'Authorization', b'Basic ***')]"),
+        ('{"user": "alice", "password": "s3cret"}', '{"user": "alice", "password": "***"}'),
         (
             "a key is needed, in api_key or Authorization: Bearer",
             "a key is needed, in api_key or Authorization: Bearer",

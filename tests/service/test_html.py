@@ -1,14 +1,21 @@
 """`format: html`: references are read and written, whatever the model makes of them; tags are refused."""
 
+import asyncio
 import html
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
+from service.app import create_app
+from service.detection import Guess
 from service.markup import escaped, read_html
 from service.problems import Problem
+from tests.service.test_engine import until
 from tests.service.test_streaming import EVENTS, read
 
 ASK = {"source": "de", "target": "en", "format": "html"}
@@ -25,6 +32,8 @@ ASK = {"source": "de", "target": "en", "format": "html"}
         ("Ein Hund &lt;b&gt; läuft.", "Ein Hund <b> läuft."),
         ("Ein Hund läuft. 1 < 2 & 3 > 2", "Ein Hund läuft. 1 < 2 & 3 > 2"),
         ("Ein Hund &quot;läuft&#39;.", "Ein Hund \"läuft'."),
+        ("Ein Hund l&#" + "0" * 4400 + "228;uft.", "Ein Hund läuft."),  # more digits than Python makes a number of
+        ("Ein Hund läuft. &#" + "9" * 4400 + ";", "Ein Hund läuft. \ufffd"),
     ],
 )
 def test_html_without_tags_is_answered_as_its_text_is(client, given_html, plain):
@@ -78,11 +87,45 @@ def test_a_picture_s_text_may_be_html(client):
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "q")
 
 
+def test_html_is_read_beside_the_event_loop_and_its_lines_are_counted_before_its_language_is_detected(settings):
+    """While both threads are taken a long text waits; then references that are line ends are too many lines."""
+    app = create_app(settings)
+    with TestClient(app) as client:
+        preparation, goes_on = app.state.service.engine.preparation, threading.Event()
+        detected: list[str] = []
+        guesses = app.state.service.detector.guesses
+
+        def listen(text: str) -> list[Guess]:
+            detected.append(text)
+            return guesses(text)
+
+        with ThreadPoolExecutor(2) as callers, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(app.state.service.detector, "guesses", listen)
+            held = callers.submit(
+                lambda: asyncio.run(preparation.each("me", lambda _: goes_on.wait(), [1] * 4, lambda _: 10**6))
+            )
+            until(lambda: preparation.waiting == 2)
+            many = ASK | {"source": "auto", "q": ["a&#10;" * 800] * 100}
+            asking = callers.submit(client.post, "/translate", json=many)
+            until(lambda: preparation.waiting > 2)
+            assert not asking.done()
+            goes_on.set()
+            assert held.result() == [True] * 4
+            refused = asking.result()
+        assert (refused.status_code, "more than 1000 sentences" in refused.json()["detail"]) == (400, True)
+        assert not detected
+
+
 @given(st.text())
 def test_what_is_escaped_is_read_as_it_was(text):
     written = escaped(text)
     assert read_html(written, "q") == text
     assert "<" not in written and ">" not in written
+
+
+@given(st.text(alphabet="&#;0189x\n", max_size=40) | st.from_regex(r"a&#0{0,9}[0-9]{6,9};?1?", fullmatch=True))
+def test_references_are_read_as_html_says(text):
+    assert read_html(text, "q") == html.unescape(text)
 
 
 @given(st.text(alphabet="<>&;/!?# ltgamp39xa\n"))

@@ -327,6 +327,24 @@ def test_a_body_whose_end_is_said_in_two_ways_is_refused(strict, method, length)
     assert status(answer) == 400 and b"HTTP/1.1 200" not in answer
 
 
+def in_chunks(size: int, count: int) -> bytes:
+    """A request whose body, white space, comes in so many chunks."""
+    return POST + b"Transfer-Encoding: chunked\r\n\r\n" + (b"%x\r\n" % size + b" " * size + b"\r\n") * count
+
+
+def test_a_body_of_tiny_chunks_is_not_read(address):
+    """Each takes as long to read as thousands of bytes, and nobody else is answered meanwhile."""
+    answer, _ = exchange(address, in_chunks(1, 1500) + b"0\r\n\r\n" + SMUGGLED)
+    assert status(answer) == 400 and b"this is not HTTP/1.1 as it should be" in answer and b"200 OK" not in answer
+    for size, count in ((1, 900), (64, 16_000)):  # chunks that arrive in parts, too
+        answer = sent_whole(address, in_chunks(size, count) + b"0\r\n\r\n" + SMUGGLED)
+        assert b"the body is not JSON" in answer and b"HTTP/1.1 200 OK" in answer
+    body = json.dumps(GOOD).encode()
+    one_by_one = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    answer = sent_whole(address, POST + b"Transfer-Encoding: chunked\r\n\r\n" + one_by_one + b"0\r\n\r\n")
+    assert b"A dog is running." in answer, "a short body may come as it likes"
+
+
 def sent_whole(url: str, request_: bytes) -> bytes:
     """Send a request and that nothing follows it (FIN); all that is answered."""
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
