@@ -477,4 +477,8 @@ def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():
     assert settings.models and settings.tracking == "http://mlflow:5000"
     on_ray = pytest.importorskip("service.on_ray", reason="the service on Ray is not in this checkout")
     assert application["import_path"] == f"{on_ray.__name__}:{on_ray.build.__name__}"
-    on_ray.Deployment(**application["args"])
+    asked = on_ray.Deployment(**application["args"])
+    # Ray gives a deployment up after so many of its replicas could not be made.
+    deployment = on_ray.build(asked)._bound_deployment
+    assert deployment._deployment_config.max_constructor_retry_count > 3
+    assert deployment.init_args[1] == asked.retry_seconds, "and each waits by itself"
