@@ -62,6 +62,29 @@ def test_requirements_are_those_of_pyproject():
     assert [re.match(r"[\w-]+", line)[0] for line in tracking] == ["mlflow", "psycopg", "boto3"]
 
 
+def test_the_serve_images_packages_are_counted_and_the_figure_stands_in_the_docs():
+    """1.3 GB; all of MLflow, which it had before, would bring half a gigabyte more."""
+
+    def counted(*words: str) -> dict[str, float]:
+        command = [sys.executable, ROOT / "docker" / "size.py", *words]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        sizes = {name: float(size) for size, _, name in map(str.split, printed[:-1])}
+        size, unit, number, _ = printed[-1].split()
+        assert unit == "MB" and int(number) == len(sizes) and sum(sizes.values()) == pytest.approx(float(size), abs=9)
+        return sizes
+
+    serve, before = counted("serve", "postgres"), counted("serve", "postgres", "mlflow")
+    more = sum(before.values()) - sum(serve.values())
+    assert serve.items() <= before.items() and more > 400
+    assert {"mlflow", "pandas", "scipy", "scikit-learn", "pyarrow"} <= before.keys() - serve.keys()
+    page = (ROOT / "docs" / "deploy-kubernetes.md").read_text(encoding="utf-8")
+    assert "python docker/size.py serve postgres" in page
+    (said,) = re.findall(r"packages are (\d+) MB", page)
+    libraries = sum(size for name, size in serve.items() if name.startswith(("nvidia-", "triton", "torch")))
+    told = float(re.search(r"(\d+) of them torch's", page)[1])
+    assert sum(serve.values()) - libraries == pytest.approx(float(said) - told, rel=0.1), "torch's size is its build's"
+
+
 def test_the_context_has_a_wheels_parts_and_nothing_else():
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*" and all(line.startswith("!") or line == "**/__pycache__" for line in lines[1:])

@@ -1,5 +1,6 @@
 """deploy/kubernetes: by Kubernetes' own schemas, the pods inside of KubeRay's kinds too."""
 
+import asyncio
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ import sqlalchemy
 import yaml
 from promql_parser import parse as parse_promql
 from typer.main import get_command
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from interlinear.cli import app
 from seq2seq.errors import KeyFileError
@@ -153,13 +155,13 @@ def container(documents: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def with_component(tmp_path):
-    """What is applied with one component more, as a line in kustomization.yaml asks for it."""
+    """What is applied with these components, as a line in kustomization.yaml asks for them."""
 
-    def build(name: str) -> list[dict[str, Any]]:
+    def build(*names: str) -> list[dict[str, Any]]:
         shutil.copytree(FOLDER.parent, tmp_path / "deploy", dirs_exist_ok=True)
-        file = tmp_path / "deploy" / "kubernetes" / "kustomization.yaml"
-        file.write_text(file.read_text().replace("# components: [" + ", ".join(ORDER) + "]", f"components: [{name}]"))
-        assert f"\ncomponents: [{name}]" in file.read_text()
+        file, asked = tmp_path / "deploy" / "kubernetes" / "kustomization.yaml", f"components: [{', '.join(names)}]"
+        file.write_text(file.read_text().replace("# components: [" + ", ".join(ORDER) + "]", asked))
+        assert f"\n{asked}" in file.read_text()
         return built(file.parent)
 
     return build
@@ -190,6 +192,32 @@ def test_kubectl_builds_it_with_a_component(name, with_component):
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
+def test_components_go_together(with_component):
+    documents = with_component(*ORDER)
+    service = container(documents, "service")
+    assert service["env"]["INTERLINEAR_SERVE_DEVICE"] == "cuda" and service["env"]["INTERLINEAR_SERVE_METRICS_KEY"]
+    assert service["env"]["INTERLINEAR_SERVE_KEYS"] and "nvidia.com/gpu" in service["resources"]["limits"]
+    assert {one["type"] for one in called(documents, "HorizontalPodAutoscaler", "service")["spec"]["metrics"]} == {
+        "Pods",
+        "Resource",
+    }
+    assert container(documents, "mlflow")["env"]["ARTIFACTS"].startswith("s3://")
+
+
+def test_prometheus_finds_the_pods_themselves():
+    """Its Helm chart's job `kubernetes-pods` reads a pod's own annotations, and keeps its name as the label `pod`, by
+    which queues are told apart; what it finds by a Service's annotations has no such label, and would count twice."""
+    (service,) = PODS["service.yaml Deployment"]["spec"]["containers"]
+    said = PODS["service.yaml Deployment"]["metadata"]["annotations"]
+    assert said == {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(service["ports"][0]["containerPort"]),
+        "prometheus.io/path": "/metrics",
+    }
+    services = [document for _, document in DOCUMENTS if document["kind"] == "Service"]
+    assert services and not any("annotations" in one["metadata"] for one in services)
+
+
 def test_gpus_are_asked_for_and_used(with_component):
     documents = with_component("gpu")
     service = container(documents, "service")
@@ -201,12 +229,30 @@ def test_gpus_are_asked_for_and_used(with_component):
     assert service["env"].items() > tested["env"].items(), "a component adds"
 
 
+def seen_as(settings: Settings, address: str, forwarded: str) -> str:
+    """Whom the service takes a caller for, from this address and with this X-Forwarded-For."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["client"][0])
+
+    seen: list[str] = []
+    headers = [(b"x-forwarded-for", forwarded.encode())]
+    scope = {"type": "http", "scheme": "http", "client": (address, 1), "headers": headers}
+    proxies: Any = ProxyHeadersMiddleware(app, list(settings.trusted_proxies))  # as uvicorn and service.on_ray do
+    asyncio.run(proxies(scope, None, None))
+    return seen[0]
+
+
 def test_callers_behind_the_ingress_are_told_apart(with_component, monkeypatch):
     documents = with_component("ingress")
     for name, value in container(documents, "service")["env"].items():
         monkeypatch.setenv(name, value or "")
     settings = Settings()
-    assert settings.trusted_proxies and settings.metrics_key
+    assert settings.metrics_key
+    controller, stranger = "10.20.30.40", "192.0.2.9"
+    assert seen_as(settings, controller, "203.0.113.5") == "203.0.113.5"
+    assert seen_as(settings, controller, f"{stranger}, 203.0.113.5") == "203.0.113.5", "what a client writes is not it"
+    assert seen_as(settings, stranger, "203.0.113.5") == stranger
     ingress = called(documents, "Ingress", "interlinear")
     (rule,), (tls,) = ingress["spec"]["rules"], ingress["spec"]["tls"]
     assert tls["hosts"] == [rule["host"]] and tls["secretName"]
@@ -431,4 +477,8 @@ def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():
     assert settings.models and settings.tracking == "http://mlflow:5000"
     on_ray = pytest.importorskip("service.on_ray", reason="the service on Ray is not in this checkout")
     assert application["import_path"] == f"{on_ray.__name__}:{on_ray.build.__name__}"
-    on_ray.Deployment(**application["args"])
+    asked = on_ray.Deployment(**application["args"])
+    # Ray gives a deployment up after so many of its replicas could not be made.
+    deployment = on_ray.build(asked)._bound_deployment
+    assert deployment._deployment_config.max_constructor_retry_count > 3
+    assert deployment.init_args[1] == asked.retry_seconds, "and each waits by itself"

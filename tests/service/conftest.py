@@ -1,6 +1,7 @@
 """Small models that were really trained, one or two for every task, and services of them."""
 
 import itertools
+import os
 import random
 import shutil
 import socket
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 import uvicorn
+from filelock import FileLock
 
 from seq2seq.batch import collate, stack_images
 from seq2seq.bundle import Card, Limits, Task, write_bundle
@@ -177,70 +180,85 @@ def train(
     return folder
 
 
-@dataclass(frozen=True)
+SEVERAL = {"cell": "gru", "decoder": "conditional", "first_state": "ends", "combination": "hierarchical"}
+
+
 class Bundles:
-    de_en: Path
-    en_de: Path
-    headlines: Path
-    pictures: Path
-    edits: Path
+    """Bundles by what they do, each trained when it is first asked for, once for all processes of a run."""
+
+    NAMES = ("de_en", "en_de", "headlines", "pictures", "edits")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     @property
     def places(self) -> dict[str, Path]:
         """By the names under which they are served."""
-        return {
-            "de-en": self.de_en,
-            "en-de": self.en_de,
-            "headlines": self.headlines,
-            "pictures": self.pictures,
-            "edits": self.edits,
-        }
+        return {name.replace("_", "-"): getattr(self, name) for name in self.NAMES}
+
+    def made(self, name: str, *what: Any, **how: Any) -> Path:
+        bundle = self.folder / name
+        with FileLock(self.folder / f"{name}.lock"):
+            if not bundle.exists():
+                threads = torch.get_num_threads()
+                torch.set_num_threads(1)
+                try:
+                    train(self.folder / f"{name}.new", *what, **how).rename(bundle)
+                finally:
+                    torch.set_num_threads(threads)
+        return bundle
+
+    @cached_property
+    def de_en(self) -> Path:
+        languages = {"source": "de", "target": "en"}
+        return self.made("de-en", languages, texts(sentences()), learnt=0.1, examples=(0, 40, 80))
+
+    @cached_property
+    def en_de(self) -> Path:
+        back = texts([(english, german) for german, english in sentences()])
+        return self.made("en-de", {"source": "en", "target": "de"}, back, learnt=4.0)
+
+    @cached_property
+    def headlines(self) -> Path:
+        return self.made(
+            "headlines",
+            {"source": "en", "target": "en"},
+            texts(headlines()),
+            learnt=0.1,
+            task="summarization",
+            examples=(3, 20, 40),
+            min_length=2,
+            word_attention=True,
+            contextual_gates=True,
+            alignment_module=True,
+        )
+
+    @cached_property
+    def pictures(self) -> Path:
+        return self.made(
+            "pictures",
+            {"source": "en", "target": "de"},
+            balls(),
+            learnt=0.25,
+            task="multimodal",
+            images=ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(kind="small", size=SIZE)),
+            sentinel=True,
+            **SEVERAL,
+        )
+
+    @cached_property
+    def edits(self) -> Path:
+        languages = {"source": "en", "mt": "de", "target": "de"}
+        return self.made("edits", languages, edits(), learnt=0.1, task="post-edit", examples=(0, 10), **SEVERAL)
 
 
 @pytest.fixture(scope="session")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
-    folder, pairs = tmp_path_factory.mktemp("bundles"), sentences()
-    several = {"cell": "gru", "decoder": "conditional", "first_state": "ends", "combination": "hierarchical"}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return Bundles(
-            train(folder / "de-en", {"source": "de", "target": "en"}, texts(pairs), learnt=0.1, examples=(0, 40, 80)),
-            train(folder / "en-de", {"source": "en", "target": "de"}, texts([(t, s) for s, t in pairs]), learnt=4.0),
-            train(
-                folder / "headlines",
-                {"source": "en", "target": "en"},
-                texts(headlines()),
-                learnt=0.1,
-                task="summarization",
-                examples=(3, 20, 40),
-                min_length=2,
-                word_attention=True,
-                contextual_gates=True,
-                alignment_module=True,
-            ),
-            train(
-                folder / "pictures",
-                {"source": "en", "target": "de"},
-                balls(),
-                learnt=0.25,
-                task="multimodal",
-                images=ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(kind="small", size=SIZE)),
-                sentinel=True,
-                **several,
-            ),
-            train(
-                folder / "edits",
-                {"source": "en", "mt": "de", "target": "de"},
-                edits(),
-                learnt=0.1,
-                task="post-edit",
-                examples=(0, 10),
-                **several,
-            ),
-        )
-    finally:
-        torch.set_num_threads(threads)
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # a worker's folder lies in the run's
+        folder = folder.parent
+    (folder / "bundles").mkdir(exist_ok=True)
+    return Bundles(folder / "bundles")
 
 
 @pytest.fixture(scope="session")

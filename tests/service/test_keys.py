@@ -11,8 +11,9 @@ import textwrap
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import httpx
 import pytest
@@ -28,8 +29,10 @@ from service.keys import KeyRing
 from service.rates import Buckets, Rate
 from service.scopes import Scope
 from tests.registry.servers import postgres
+from tests.service.test_serve import address, process
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
+LIMITED = [("few", "--quota", "3"), ("slow", "--rate", "0.01")]
 TODAY = date(2030, 5, 17)
 
 # As the file was made before keys had scopes; one of its keys.
@@ -509,3 +512,46 @@ def test_without_keys_any_key_will_do(client):
     assert client.post("/translate", json=GOOD | {"api_key": "any"}).status_code == 200
     assert client.post("/translate", json=GOOD, headers={"Authorization": "Bearer any"}).status_code == 200
     assert client.get("/frontend/settings").json()["keyRequired"] is False
+
+
+@pytest.fixture
+def two(bundles, place, tmp_path) -> Iterator[list[httpx.Client]]:
+    """Two services, each a process of its own, that share nothing but the store of their keys."""
+    KeyStore(place).add("unused")
+    options = ["--model", f"mt={bundles.de_en}", "--require-key"]
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(process(*options, folder=tmp_path, INTERLINEAR_SERVE_KEYS=place)) for _ in range(2)
+        ]
+        yield [stack.enter_context(httpx.Client(base_url=address(child), timeout=60)) for child in children]
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.timeout(600)
+def test_services_in_processes_of_their_own_share_keys_quotas_and_rates(two, place, capsys):
+    first, second = two
+
+    def ask(client: httpx.Client, key: str, **body: str) -> httpx.Response:
+        return client.post("/translate", json=(body or GOOD), headers={"Authorization": f"Bearer {key}"})
+
+    def known(key: str) -> None:
+        """Both services know the key: a malformed request is refused as such."""
+        for client in two:
+            until(partial(ask, client, key, q="a"), 400)
+
+    lost, few, slow = made_key(place, capsys, "lost"), *(made_key(place, capsys, *words) for words in LIMITED)
+    known(made_key(place, capsys, "last"))
+    assert [ask(client, lost).status_code for client in two] == [200, 200]
+    command(place, "revoke", "lost")
+    for client in two:
+        assert "revoked" in until(partial(ask, client, lost), 403).json()["detail"]
+
+    assert [ask(client, few).status_code for client in (first, second, first)] == [200, 200, 200]
+    assert [ask(client, few).status_code for client in two] == [429, 429], "three a day of both together"
+
+    assert ask(first, slow).status_code == 200
+    for sign in ("written", "read"):  # by the time that both know two keys more, each has heard of the other twice
+        known(made_key(place, capsys, sign))
+    answer = ask(second, slow)
+    assert answer.status_code == 429 and int(answer.headers["retry-after"]) > 60

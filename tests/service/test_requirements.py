@@ -4,10 +4,8 @@ import importlib.metadata
 import subprocess
 import sys
 import textwrap
-import tomllib
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.service.test_on_ray import registered
@@ -38,27 +36,9 @@ SERVING = """
 
 def brought_by(*extras: str) -> set[str]:
     """The distributions that an install with these extras brings, and what each of them needs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
-    waiting = [(Requirement(line), "") for line in lines]
-    found: set[str] = set()
-    done: set[tuple[str, str]] = set()
-    while waiting:
-        wanted, extra = waiting.pop()
-        if wanted.marker and not wanted.marker.evaluate({"extra": extra}):
-            continue
-        name = canonicalize_name(wanted.name)
-        for chosen in {"", *wanted.extras}:
-            if (name, chosen) in done:
-                continue
-            done.add((name, chosen))
-            try:
-                needs = importlib.metadata.requires(name) or []
-            except importlib.metadata.PackageNotFoundError:
-                continue  # for another system
-            found.add(name)
-            waiting += [(Requirement(line), chosen) for line in needs]
-    return found
+    command = [sys.executable, ROOT / "docker" / "size.py", *extras]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1] for line in printed[:-1]}
 
 
 def test_a_service_reads_the_registry_with_what_its_extra_brings(bundles, tmp_path):

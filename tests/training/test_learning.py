@@ -1,6 +1,8 @@
 """Every system learns: copy, reverse and a dictionary, on strings that it was never shown."""
 
 import random
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,29 +15,39 @@ from tests.training.toy import write_strings
 from training.loop import train
 from training.running import job_for
 
-SYMBOLS = [f"s{i}" for i in range(50)]
-MEANINGS = dict(zip(SYMBOLS, random.Random(7).sample([f"t{i}" for i in range(50)], 50), strict=True))
+SYMBOLS = [f"s{i}" for i in range(20)]
+MEANINGS = dict(zip(SYMBOLS, random.Random(7).sample([f"t{i}" for i in range(20)], 20), strict=True))
 TASKS = {
     "copy": lambda words: words,
     "reverse": lambda words: words[::-1],
     "dictionary": lambda words: [MEANINGS[word] for word in words],
 }
 QUICK = [("contextual_gates", "reverse")]  # in `make test`
+# 600 updates: more than every system needs, as few as leave minutes for all of them.
 SETTINGS = (
-    "sources.source.units=words", "target.units=words", "joint_vocabulary=false", "model.embedding=64",
-    "model.hidden=64", "model.dropout=0", "training.batch_tokens=null", "training.batch_sentences=64",
-    "training.learning_rate=0.003", "training.warmup=100", "training.schedule=halve_from_epoch",
-    "training.halve_from=5", "training.epochs=8", "training.patience=null", "training.label_smoothing=0",
-    "training.precision=fp32", "training.average=1", "training.clip=1.0", "training.divide_by=tokens",
+    "sources.source.units=words", "target.units=words", "joint_vocabulary=false", "model.embedding=48",
+    "model.hidden=48", "model.dropout=0", "training.batch_tokens=null", "training.batch_sentences=64",
+    "training.learning_rate=0.01", "training.warmup=50", "training.schedule=halve_from_epoch",
+    "training.halve_from=4", "training.epochs=6", "training.epoch_updates=100", "training.patience=null",
+    "training.label_smoothing=0", "training.precision=fp32", "training.average=1", "training.clip=1.0",
+    "training.divide_by=tokens",
 )  # fmt: skip
 
 
-SIZES = {"train": 30_000, "dev": 100, "test": 300}
+SIZES = {"train": 12_000, "dev": 50, "test": 300}
 
 
-def write(folder: Path, task: str) -> Path:
-    """Strings of 5 to 20 symbols to learn from, and others to be asked."""
-    return write_strings(folder, SIZES, lambda chance: chance.choices(SYMBOLS, k=chance.randint(5, 20)), TASKS[task])
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A task's folder: strings of 4 to 12 symbols to learn from, and others to be asked. Systems share it."""
+
+    @cache
+    def folder(task: str) -> Path:
+        written = tmp_path_factory.mktemp(task)
+        write_strings(written, SIZES, lambda chance: chance.choices(SYMBOLS, k=chance.randint(4, 12)), TASKS[task])
+        return written
+
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -47,14 +59,15 @@ def write(folder: Path, task: str) -> Path:
     ],
 )
 @pytest.mark.timeout(600)
-def test_it_learns(tmp_path: Path, system: str, task: str) -> None:
+def test_it_learns(data: Callable[[str], Path], tmp_path: Path, system: str, task: str) -> None:
+    folder = data(task)
     job = job_for(
-        system, str(write(tmp_path, task)), SETTINGS, prepared=tmp_path / "prepared", runs=tmp_path / "runs", run="run"
+        system, str(folder / "toy.yaml"), SETTINGS, prepared=folder / "prepared", runs=tmp_path / "runs", run="run"
     )
     outcome = train(job)
     assert outcome.bundle is not None
-    sources = (tmp_path / "test.source").read_text().splitlines()
-    targets = (tmp_path / "test.target").read_text().splitlines()
+    sources = (folder / "test.source").read_text().splitlines()
+    targets = (folder / "test.target").read_text().splitlines()
     requests = (Request({"source": line}, SearchOptions(beam=1)) for line in sources)
     answers = Generation(seq2seq.load(outcome.bundle), slots=100, width=1).answers(requests)
     right = [

@@ -14,6 +14,7 @@ from registry.names import fetch
 from registry.store import Store
 from seq2seq.errors import RegistryError
 from tests.registry.servers import MlflowServer, postgres
+from tests.s3 import CREDENTIALS, s3_server
 from tests.training.toy import toy_job
 from training.loop import train
 from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
@@ -79,6 +80,25 @@ def test_a_server_that_is_killed_in_mid_training_and_at_its_end_misses_nothing(
         assert (
             seq2seq.load(fetch("models:/toy@champion", server.uri).folder).card.weights_sha256 == outcome.weights_sha256
         )
+
+
+@pytest.mark.ci
+def test_a_server_whose_artifacts_lie_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Only the server has the bucket's credentials: whoever registers or fetches a model asks the server alone."""
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bundle = train(toy_job(tmp_path, settings=["training.epochs=1"])).bundle
+    assert bundle is not None
+    with s3_server() as bucket:
+        for name in CREDENTIALS:
+            monkeypatch.delenv(name)
+        place = {"MLFLOW_S3_ENDPOINT_URL": f"http://{bucket.address}:{bucket.port}", **CREDENTIALS}
+        with MlflowServer(tmp_path, "--artifacts-destination", "s3://bucket/mlflow", **place) as server:
+            store = Store(server.uri)
+            run = store.client.create_run(store.experiment("toy")).info.run_id
+            store.register(store.log_model(bundle, run), "toy")
+            assert seq2seq.load(fetch("models:/toy/1", server.uri).folder)
+    assert not (tmp_path / "kept").exists(), "nothing lies on the server's disk"
 
 
 AUTH = """[mlflow]
