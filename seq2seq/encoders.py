@@ -4,7 +4,10 @@ Axes: B sentences, T source positions, E embedding, H hidden, D annotation size 
 directions are summed), F features of a region.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
 import torch
@@ -143,12 +146,13 @@ class BidirectionalEncoder(nn.Module):
         states, forward, backward, last = words_BTE, words_BTE, words_BTE, []
         for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             states = F.dropout(states, self.dropout, self.training and i > 0)
-            if self.every_last:
-                forward, ends = run_to_ends(ahead, states, lengths_B)
-                mirrored, back_ends = run_to_ends(back, take(states, mirror_BT), lengths_B)
-                last += [one + other for one, other in zip(ends, back_ends, strict=True)]
-            else:
-                forward, mirrored = ahead(states)[0], back(take(states, mirror_BT))[0]
+            with usable_kernels(states.device):
+                if self.every_last:
+                    forward, ends = run_to_ends(ahead, states, lengths_B)
+                    mirrored, back_ends = run_to_ends(back, take(states, mirror_BT), lengths_B)
+                    last += [one + other for one, other in zip(ends, back_ends, strict=True)]
+                else:
+                    forward, mirrored = ahead(states)[0], back(take(states, mirror_BT))[0]
             backward = take(mirrored, mirror_BT)
             states = forward + backward if self.summed else torch.cat([forward, backward], -1)
         last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
@@ -178,6 +182,35 @@ class PaperGRU(nn.Module):
             inputs_BTI = torch.stack(states, 1).to(inputs_BTI.dtype)
             layers.append(inputs_BTI)
         return inputs_BTI, layers
+
+
+@contextmanager
+def usable_kernels(device: torch.device) -> Iterator[None]:
+    """Run recurrent layers under CPU autocast without oneDNN where its LSTM has no bf16 for this processor.
+
+    torch takes oneDNN's LSTM for fp32 inputs, and autocast then casts them to bf16, which raises RuntimeError on
+    processors without AVX-512. torch's own loop has its products in bf16 and its states in fp32.
+    """
+    if device.type != "cpu" or not torch.is_autocast_enabled("cpu") or onednn_has_half_lstm():
+        yield
+        return
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+
+
+@cache
+def onednn_has_half_lstm() -> bool:
+    """Whether an LSTM runs under bf16 autocast on this processor. Tried once, since torch has no public query."""
+    with torch.inference_mode(), torch.random.fork_rng(devices=[]), torch.autocast("cpu", torch.bfloat16):
+        try:
+            nn.LSTM(1, 1, device="cpu")(torch.zeros(1, 1, 1, device="cpu"))
+        except RuntimeError:
+            return False
+    return True
 
 
 def run_to_ends(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:

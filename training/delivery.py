@@ -104,7 +104,7 @@ def receive(job: TrainingJob, delivery: Delivery, node: str, warn: Callable[[str
         prepared=_fetch(storage, delivery.prepared, lambda folder: _is_whole(folder, delivery.fingerprint)),
         init_from=_fetch(storage, delivery.init_from, Path.is_dir) if delivery.init_from else None,
         networks={
-            source: _fetch(storage, str(PurePosixPath(name).parent), Path.is_dir) / PurePosixPath(name).name
+            source: _fetch(storage, str(PurePosixPath(name).parent), _is_named_by_checksum) / PurePosixPath(name).name
             for source, name in delivery.networks
         },
     )
@@ -127,11 +127,20 @@ def _fetch(storage: Storage, name: str, is_good: Callable[[Path], bool]) -> Path
     return folder
 
 
+def _is_named_by_checksum(folder: Path) -> bool:
+    """Whether a fetched folder has one file, whose checksum is the folder's name."""
+    try:
+        (path,) = folder.iterdir()
+        return checksum(path)[:16] == folder.name
+    except (OSError, ValueError):
+        return False
+
+
 def _is_whole(prepared: Path, mark: str) -> bool:
     if fingerprint(prepared) != mark:
         return False
     try:
-        Prepared.load(prepared)
+        Prepared.load(prepared).check()
     except DataError:
         return False
     return True

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from seq2seq.checksums import checksum
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.heap import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
@@ -165,9 +166,10 @@ def prepare(
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         final = folder / f"{dataset.name}-{key[:16]}"
         if final.exists():
-            return Prepared.load(final)
+            return Prepared.load(final).check()
         with _unfinished(final, road.resumes) as unfinished:
             splits = _Work(dataset, fields, joint, max_length, unfinished, bar, forms, pictures, road).done()
+            files = [path for path in sorted(unfinished.glob("[!.]*")) if path.name != "prepared.json"]
             record = PreparedRecord(
                 key=key,
                 dataset=dataset.name,
@@ -178,11 +180,12 @@ def prepare(
                 max_length=max_length,
                 fingerprints=fingerprints,
                 splits=splits,
-                files={path.name: path.stat().st_size for path in sorted(unfinished.glob("[!.]*"))},
+                files={path.name: path.stat().st_size for path in files},
+                checksums={path.name: checksum(path) for path in files},
                 images=forms,
                 cleaning=dataset.cleaning,
             )
-            write_whole(unfinished / "prepared.json", record.model_dump_json(indent=2).encode())
+            write_whole(unfinished / "prepared.json", record.as_json())
             _publish(unfinished, final)
     for name, made in splits.items():
         _tell_skipped(name, made, max_length, dataset.cleaning)

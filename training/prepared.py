@@ -1,7 +1,7 @@
 """Prepared data: a corpus' vocabularies, and its pairs as ids in files that training maps into memory.
 
 prepared/NAME-KEY/
-    prepared.json               what it was made of, what was left out, every file's size
+    prepared.json               what it was made of, what was left out, every file's size and SHA-256, and its own
     tokenizer.FIELD.json
     SPLIT.FIELD.ids.npy         all ids, row after row, without begin and end symbols
     SPLIT.FIELD.ends.npy        where each row ends in them
@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from seq2seq.checksums import OWN, checksum, content_checksum, parse_object
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
@@ -96,8 +98,15 @@ class PreparedRecord(Record):
     fingerprints: dict[str, str]
     splits: dict[str, SplitRecord]
     files: dict[str, int]
+    checksums: dict[str, str] = {}  # SHA-256 of every file; empty in data prepared by earlier versions
     images: dict[str, Form] = {}
     cleaning: Cleaning = Cleaning()
+    content_sha256: str = ""  # of the record without this key; empty as above
+
+    def as_json(self) -> bytes:
+        """The content of prepared.json, with its own checksum."""
+        content = json.loads(self.model_dump_json())
+        return json.dumps(content | {OWN: content_checksum(content)}, indent=2).encode()
 
 
 class PreparedShard:
@@ -193,20 +202,41 @@ class Prepared:
         again = f"remove {folder} and prepare again"
         path = folder / "prepared.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_object(path.read_bytes())
             if content.get("format", 0) > FORMAT:
                 raise DataError(str(path), f"has format {content['format']}, newer than {FORMAT}", "update interlinear")
             record = PreparedRecord.model_validate(content)
         except FileNotFoundError:
             raise DataError(str(path), "is missing, so this is no prepared data", again) from None
-        except (OSError, ValueError, AttributeError, ValidationError) as error:
-            raise DataError(str(path), f"cannot be read ({type(error).__name__})", again) from None
+        except ValidationError as error:
+            raise DataError(str(path), f"cannot be read ({error.error_count()} wrong values)", again) from None
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(str(path), f"cannot be read ({error})", again) from None
         for name, size in record.files.items():
             if not (folder / name).is_file():
                 raise DataError(str(folder / name), "is missing", again)
             if (found := (folder / name).stat().st_size) != size:
                 raise DataError(str(folder / name), f"has {found:,} bytes instead of {size:,}", again)
         return cls(folder, record)
+
+    def check(self) -> Self:
+        """These data, when every file is what was prepared. Reads all of them. Raises DataError for one that is not.
+
+        Data prepared by earlier versions have no checksums to compare with.
+        """
+        for name, expected in self.record.checksums.items():
+            path = self.folder / name
+            try:
+                found = checksum(path)
+            except OSError as error:
+                raise DataError(str(path), f"cannot be read ({error})", self._again) from None
+            if found != expected:
+                raise DataError(str(path), "is damaged (another checksum)", self._again)
+        return self
+
+    @property
+    def _again(self) -> str:
+        return f"remove {self.folder} and prepare again"
 
     @cached_property
     def tokenizers(self) -> dict[str, Tokenizer]:

@@ -1,6 +1,9 @@
 """Half precision: every system learns under autocast, and searches with half-sized weights."""
 
 import copy
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +110,28 @@ def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
         loss.backward()
     assert products.dtypes == {torch.bfloat16}
     assert found and all(dtype == torch.float32 for _, dtypes in found for dtype in dtypes), found
+
+
+UPDATE = """
+import torch
+from seq2seq.batch import collate
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.model import build
+
+words = TextVocabulary(vocabulary=9)
+model = build(ModelConfig(layers=2, embedding=4, hidden=4, sources={"source": words}, target=words))
+with torch.autocast("cpu", torch.bfloat16):
+    loss = model.loss(collate({"source": [[5, 6], [7]]}, [[6], [5]]))
+loss.objective.backward()
+assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+assert torch.backends.mkldnn.enabled == torch.backends.mkldnn.is_available()
+"""
+
+
+def test_an_update_under_autocast_on_a_processor_without_avx_512() -> None:
+    """Whose oneDNN has no LSTM in bf16."""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "PYTHONPATH": str(Path.cwd())}
+    subprocess.run([sys.executable, "-c", UPDATE], env=environment, check=True, timeout=120)
 
 
 @pytest.mark.parametrize("system", ALL)

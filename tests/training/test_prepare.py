@@ -310,7 +310,34 @@ def test_a_damaged_file_is_named(tmp_path, name):
         Prepared.load(ready.folder)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 99}'])
+def test_a_changed_bit_is_named_before_anything_is_made_of_it(tmp_path):
+    dataset = corpus(tmp_path, PAIRS)
+    ready = prepared(dataset, tmp_path / "prepared")
+    assert set(ready.record.checksums) == {path.name for path in ready.folder.iterdir()} - {"prepared.json"}
+    for path in sorted(ready.folder.iterdir()):
+        for place in (3, -1):
+            before = path.read_bytes()
+            content = bytearray(before)
+            content[place] ^= 1
+            path.write_bytes(content)
+            with pytest.raises(DataError, match=rf"{path.name}: (is damaged|cannot be read).*Remove") as caught:
+                prepared(dataset, tmp_path / "prepared")
+            assert "\n" not in str(caught.value)
+            path.write_bytes(before)
+    assert prepared(dataset, tmp_path / "prepared").record == ready.record
+
+
+def test_data_prepared_without_checksums_are_used_as_before(tmp_path):
+    dataset = corpus(tmp_path, PAIRS)
+    ready = prepared(dataset, tmp_path / "prepared")
+    content = json.loads((ready.folder / "prepared.json").read_text())
+    del content["checksums"], content["content_sha256"]
+    (ready.folder / "prepared.json").write_text(json.dumps(content))
+    again = prepared(dataset, tmp_path / "prepared")
+    assert again.record.checksums == {} and again.record.files == ready.record.files
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 99}', '{"format": "x"}', "[" * 100_000])
 def test_a_record_that_cannot_be_read_is_named(tmp_path, content):
     (tmp_path / "prepared.json").write_text(content)
     with pytest.raises(DataError, match=r"prepared\.json: (cannot be read|has format 99, newer)"):

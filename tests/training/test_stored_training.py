@@ -270,6 +270,13 @@ def test_a_node_fetches_once_what_several_workers_ask_for(tmp_path: Path) -> Non
     assert receive(job, delivery, "node", print).prepared.stat().st_ino == before
     ids.write_bytes(b"cut")  # what is damaged in the cache is fetched anew
     assert receive(job, delivery, "node", print).prepared.stat().st_ino != before and ids.stat().st_size > 3
+    flipped = bytearray(ids.read_bytes())
+    flipped[-1] ^= 1
+    for path, content in ((ids, bytes(flipped)), (here[0].networks["image"], b"weighty")):
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        receive(job, delivery, "node", print)
+        assert path.read_bytes() == whole
     shutil.rmtree(here[0].prepared)
     shard = tmp_path / "storage" / delivery.prepared / "train.source.ids.npy"
     shard.unlink()
