@@ -163,6 +163,7 @@ class SlotTable:
         self.width = width
         self.device = next(model.parameters()).device
         self.waiting: list[Waiting] = []  # by row: what was asked
+        self.lengths: list[dict[str, int]] = []  # by row: source lengths, on the host so that no transfer reads them
         self.memory: Memory | None = None
         self.rows: Rows | None = None
         self.watch = watch or (1 if self.device.type == "cpu" else 4)
@@ -184,6 +185,7 @@ class SlotTable:
         """Encode sentences, in a batch of their own, and give each a row."""
         for one in waiting:
             assert one.options.beam <= self.width, "a beam wider than the table"
+        columns = {name: source.lengths_B.tolist() for name, source in batch.sources.items()}
         memory = self.model.encode(batch.to(self.device))
         rows = self._fresh(memory, waiting)
         if self.rows is not None and self.memory is not None:
@@ -196,6 +198,7 @@ class SlotTable:
             memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
         self.memory, self.rows = memory, rows
         self.waiting.extend(waiting)
+        self.lengths.extend({name: lengths[row] for name, lengths in columns.items()} for row in range(len(waiting)))
         self.admitted.update({one.key: self.clock for one in waiting if one.looks})
 
     @torch.inference_mode()
@@ -306,7 +309,7 @@ class SlotTable:
         """Close the gaps; source capacity shrinks to what the longest sentence left needs."""
         if len(rows) == self.live:
             return
-        self.waiting = [self.waiting[i] for i in rows]
+        self.waiting, self.lengths = [self.waiting[i] for i in rows], [self.lengths[i] for i in rows]
         self.admitted = {one.key: self.admitted[one.key] for one in self.waiting if one.looks}
         first = min(self.admitted.values(), default=self.clock)
         self.records = {clock: record for clock, record in self.records.items() if clock > first}
@@ -315,7 +318,7 @@ class SlotTable:
             return
         index = torch.tensor(rows, device=self.device)
         memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
-        capacity = {source: bucket(max(1, int(memory.lengths_B(source).max()))) for source in memory.capacity}
+        capacity = {source: bucket(max(1, *(own[source] for own in self.lengths))) for source in memory.capacity}
         longest = max(one.longest for one in self.waiting) + 1
         self.memory = memory.resize(capacity)
         self.rows = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)

@@ -9,8 +9,9 @@ from seq2seq.batch import Batch, Input, TextInput
 from seq2seq.heap import release_freed_memory
 from seq2seq.text import PAD
 
-# What torch's other allocators say in a plain RuntimeError: that of a process whose memory is limited, and libraries'.
-SAID = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+# What is said in another RuntimeError: by the allocator of a process whose memory is limited, by CUDA itself where
+# torch's allocator takes no part (a context, a library's workspace), and by its libraries.
+SAID = ("DefaultCPUAllocator", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
 
 
 class RowDoesNotFitError(Exception):

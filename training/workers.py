@@ -156,7 +156,9 @@ class Group:
         try:
             while not work.is_completed() and (waited := time.monotonic() - began) < self.patience:
                 time.sleep(min(max(waited / 20, PAUSES[0]), PAUSES[1]))
-            work.wait(NOW)  # raises what it failed by
+            work.wait(NOW)  # raises what it failed by, and for a timeout; NCCL does the latter only where it may block
+            if not work.is_completed():
+                raise self.lost(time.monotonic() - began)
         except torch.AcceleratorError:  # it is this worker's own
             raise
         except RuntimeError as error:

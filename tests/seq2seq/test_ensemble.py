@@ -28,11 +28,12 @@ def ensemble(*systems: str) -> Ensemble:
 
 @pytest.mark.parametrize("system", ALL)
 @pytest.mark.parametrize("copies", [1, 2])
-@settings(max_examples=3)
+@watched
+@settings(max_examples=1)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 4)), min_size=1, max_size=3))
-def test_a_model_with_itself_is_the_model(system: str, copies: int, waiting) -> None:
+def test_a_model_with_itself_is_the_model(system: str, copies: int, watch: int, waiting) -> None:
     alone = run(SlotTable(model_of(system), 6), waiting, looks=True)
-    together = run(SlotTable(ensemble(*[system] * copies), 6), waiting, looks=True)
+    together = run(SlotTable(ensemble(*[system] * copies), 6, watch), waiting, looks=True)
     for ours, theirs in zip(together, alone, strict=True):
         assert [h.ids for h in ours.hypotheses] == [h.ids for h in theirs.hypotheses]
         for one, other in zip(ours.hypotheses, theirs.hypotheses, strict=True):
@@ -65,7 +66,8 @@ def test_probabilities_and_looks_are_the_members_means() -> None:
         token = target[:, i : i + 1]
 
 
-def test_the_mean_by_hand() -> None:
+@watched
+def test_the_mean_by_hand(watch: int) -> None:
     """One model gives the words 4, 5 and the end 0.6, 0.3, 0.1 whatever it reads; the other 0.1, 0.7, 0.2."""
     members = []
     for probabilities in ([0.6, 0.3, 0.1], [0.1, 0.7, 0.2]):
@@ -76,7 +78,7 @@ def test_the_mean_by_hand() -> None:
             model.output.bias[[4, 5, END]] = torch.tensor(probabilities, dtype=torch.float64).log()
         members.append(model)
     greedy = SearchOptions(beam=1, length_penalty="none", max_length=2)
-    (found,) = run(SlotTable(Ensemble(members), 1), [([6, 7], greedy, 0)])
+    (found,) = run(SlotTable(Ensemble(members), 1, watch), [([6, 7], greedy, 0)])
     (best,) = found.hypotheses
     assert best.ids == [5, 5]  # 0.35, 0.5 and 0.15 of each step; cut after two words
     assert best.log_probability == pytest.approx(math.log(0.5 * 0.5 * 0.15), abs=1e-12)

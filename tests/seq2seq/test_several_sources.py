@@ -96,9 +96,10 @@ def test_search_beside_others_is_search_alone(variant: dict[str, Any], watch: in
 
 
 @each
-def test_weights_sum_to_one_over_what_is_there(variant: dict[str, Any]) -> None:
+@watched
+def test_weights_sum_to_one_over_what_is_there(variant: dict[str, Any], watch: int) -> None:
     model = model_of(**variant)
-    looks = {row: done.looks for row, done in searched(model, [list(range(SENTENCES))]).items()}
+    looks = {row: done.looks for row, done in searched(model, [list(range(SENTENCES))], watch).items()}
     for row, found in looks.items():
         assert found is not None
         there = [name for name, own in TEXTS.items() if own[row] is not None] + ["image"] * IMAGES[row]

@@ -232,3 +232,5 @@ def test_memory_is_told_from_other_errors() -> None:
     with pytest.raises((RuntimeError, MemoryError)) as memory:
         torch.empty(1 << 55, dtype=torch.uint8)
     assert is_out_of_memory(memory.value) and not is_out_of_memory(shapes.value)
+    assert is_out_of_memory(torch.AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be reported"))
+    assert not is_out_of_memory(torch.AcceleratorError("CUDA error: an illegal memory access was encountered"))

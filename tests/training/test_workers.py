@@ -4,6 +4,7 @@ import random
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from training.lookout import MAX_FAILURES, Lookout, lacking
 from training.loop import Training
 from training.mailbox import Mailbox, Post
 from training.reports import TrainingJob
-from training.workers import Alone, Group, Workers
+from training.workers import Alone, Group, LostColleagueError, Workers
 
 WORLD = 3
 SENTENCES = (3, 1)  # of a batch: two workers have two and one, or one and none
@@ -171,6 +172,25 @@ def test_a_collective_to_which_one_does_not_come_ends_at_its_deadline(
     for rank, sentence in enumerate(said):
         assert sentence.startswith(f"LostColleagueError: rank {rank}: another of the 3 workers took no part"), said
         assert "within 4 s" in sentence
+
+
+class NeverDone(torch.distributed.Work):
+    """A collective of NCCL that another rank does not join: without blocking waits, `wait` returns at once."""
+
+    def is_completed(self) -> bool:
+        return False
+
+    def wait(self, timeout: timedelta = timedelta()) -> bool:
+        return True
+
+
+def test_a_collective_that_is_not_done_at_its_deadline_is_never_taken_as_done(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", world_size=1, rank=0)
+    try:
+        with pytest.raises(LostColleagueError, match="within 0 s"):
+            Group(patience=0.05).finish(NeverDone)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_workers_are_a_number_or_a_range() -> None:
