@@ -89,9 +89,9 @@ def test_a_server_whose_artifacts_lie_in_a_bucket(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     bundle = train(toy_job(tmp_path, settings=["training.epochs=1"])).bundle
     assert bundle is not None
-    with s3_server() as bucket:
+    with s3_server() as bucket, monkeypatch.context() as without:
         for name in CREDENTIALS:
-            monkeypatch.delenv(name)
+            without.delenv(name)
         place = {"MLFLOW_S3_ENDPOINT_URL": f"http://{bucket.address}:{bucket.port}", **CREDENTIALS}
         with MlflowServer(tmp_path, "--artifacts-destination", "s3://bucket/mlflow", **place) as server:
             store = Store(server.uri)
