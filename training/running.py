@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seq2seq.bundle import read_card
 from seq2seq.checksums import checksum
-from seq2seq.errors import CallError, DataError, TrainingError
+from seq2seq.errors import CallError, DataError, RecipeError, TrainingError
 from training.arrays import write_whole
 from training.dataset import Dataset, locate, open_dataset, read_rows
 from training.features import check_made_by
@@ -19,7 +19,7 @@ from training.prepare import prepare, text_config
 from training.prepared import TARGET, Prepared, tokenizer_file
 from training.recipe import Recipe, load_recipe, stated_keys
 from training.reports import DevSet, TrainingJob, TrainingPlan
-from training.resuming import beginning
+from training.resuming import beginning, differing
 from training.roads import Road
 from training.small_data import fit_to_data
 from training.storage import Storage
@@ -140,7 +140,7 @@ def job_of(
         ready = prepare_for(plan.recipe, dataset, prepared)
         train = ready.record.splits["train"]
         recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows)
-        if note:
+        if note and not (plan.resume and began_with(plan.run, plan.recipe)):
             print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
             plan = replace(plan, recipe=recipe)
         start = starting_point(plan.recipe, ready, tracking) if plan.recipe.training.init_from else None
@@ -150,6 +150,16 @@ def job_of(
             **vars(plan), prepared=ready.folder.resolve(), dev=dev_set(plan.recipe, dataset), init_from=start,
             stored=stored,
         )  # fmt: skip
+
+
+def began_with(run: Path, recipe: Recipe) -> bool:
+    """Whether a run began with this very recipe: before settings were fitted to small data, it did."""
+    file = run / "recipe.yaml"
+    try:
+        before = load_recipe(str(file))
+    except RecipeError:  # there is none yet, or it is damaged: the checkpoint has the recipe too, and is compared
+        return False
+    return not differing(before.model_dump(mode="json"), recipe.model_dump(mode="json"))
 
 
 def job_for(

@@ -125,3 +125,17 @@ def test_fitted_settings_are_said_and_those_of_the_run(tmp_path: Path, capsys: p
     assert "small: 220 pairs make" in said and f"training.epochs={job.recipe.training.epochs}" in said
     assert job.recipe.training.warmup == 300 and job.recipe.training.epochs > 20
     assert f"epochs: {job.recipe.training.epochs}\n" in (tmp_path / "runs" / "small" / "recipe.yaml").read_text()
+
+
+def test_a_run_begun_before_settings_were_fitted_goes_on_with_its_own(tmp_path: Path):
+    write_corpus(tmp_path, pairs=220)
+    made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}
+    before = load_recipe("rnnsearch")
+    (tmp_path / "runs" / "small").mkdir(parents=True)
+    (tmp_path / "runs" / "small" / "recipe.yaml").write_text(before.as_yaml())
+    (tmp_path / "runs" / "small" / "step-00000001.json").touch()
+    job = job_for("rnnsearch", str(tmp_path / "toy.yaml"), ["training.epochs=30"], resume=True, **made)  # type: ignore[arg-type]
+    assert job.recipe.training.batch_tokens == before.training.batch_tokens
+    assert job.recipe.training.warmup == before.training.warmup
+    fresh = job_for("rnnsearch", str(tmp_path / "toy.yaml"), **made | {"run": "fresh"})  # type: ignore[arg-type]
+    assert fresh.recipe.training.batch_tokens != before.training.batch_tokens
