@@ -54,6 +54,7 @@ def configure(style: Style, access: bool) -> None:
     handler.setFormatter(Json() if style == "json" else Reticent())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
+    logging.raiseExceptions = False  # a line that cannot be written would be printed with what it was to mask
     for name in ("uvicorn.error", "python_multipart"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings tell of clients, not of the service
     logging.getLogger("interlinear").setLevel(logging.INFO)

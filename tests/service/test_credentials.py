@@ -1,7 +1,9 @@
 """What nobody is told: the registry's password; and only those who run the service: its host, paths and errors."""
 
+import io
 import json
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from registry.store import Kept, Store
 from seq2seq.errors import RegistryError
 from service.app import create_app
 from service.key_store import KeyStore
-from service.logs import Json, Reticent
+from service.logs import Json, Reticent, configure
 from service.problems import Problem, response
 from service.scopes import Scope
 from service.settings import ModelPlace, Settings
@@ -143,3 +145,25 @@ def test_what_the_environment_holds_is_masked(monkeypatch):
     assert b"hunter22" not in body and b"*** is wrong" in body
     record = logging.makeLogRecord({"msg": "tried %s", "args": ("hunter22",)})
     assert "hunter22" not in Json().format(record) + Reticent().format(record)
+
+
+def test_a_line_that_cannot_be_written_is_not_printed_with_what_it_masks(monkeypatch: pytest.MonkeyPatch):
+    """Python's logging would print the record's exception, as it is, to standard error."""
+    root = logging.getLogger()
+    handlers, level, printed, closed = root.handlers[:], root.level, io.StringIO(), io.StringIO()
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", closed)
+            configure("text", access=False)
+        closed.close()
+        monkeypatch.setattr(sys, "stderr", printed)
+        try:
+            raise RegistryError(f"http://alice:{PASSWORD}@host", "is away")
+        except RegistryError:
+            logging.getLogger("interlinear.service").exception("failed")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.captureWarnings(False)
+    assert PASSWORD not in printed.getvalue()
