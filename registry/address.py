@@ -21,8 +21,16 @@ _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 def address(tracking: str | None) -> str:
-    """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`."""
-    return tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+    """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
+
+    The path of a SQLite file is made absolute: MLflow keeps one engine for each address in a process, and the cache one
+    record, so that the same relative path in another working folder would mean the first folder's file.
+    """
+    uri = tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+    scheme, _, path = uri.partition(":///")
+    if scheme.partition("+")[0] != "sqlite" or not path or path.startswith((":memory:", "/")):
+        return uri
+    return f"{scheme}:///{Path.cwd() / path}"
 
 
 def user() -> str:

@@ -48,9 +48,10 @@ def test_what_is_done_otherwise_than_one_may_think_is_said(
 ) -> None:
     words = [corpus, "--no-ray", "--run", "cc", "--register", "toy", *QUICK]
     code, first, err = called(capsys, *words)
-    assert code == 0 and "registered as models:/toy/1\n" in err and "already" not in err
+    assert code == 0, err
+    assert "registered as models:/toy/1\n" in err and "already" not in err
     code, second, err = called(capsys, *words)
-    assert code == 0 and second == first
+    assert (code, second) == (0, first), err
     assert "there is a run 'cc' already: this one is 'cc-2'. To go on with the newest, give --resume." in err
     assert "registered as models:/toy/2, with the same weights as version 1" in err
     assert sorted(folder.name for folder in (tmp_path / "runs").iterdir()) == ["cc", "cc-2"]

@@ -1,6 +1,7 @@
 """A real MLflow store: logging, registering, aliases, MLflow's own tools, and stores that are not there."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -71,6 +72,18 @@ def mlflow_at(store: Store) -> Iterator[None]:
         yield
     finally:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+
+
+def test_the_same_relative_address_in_another_folder_is_another_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        store = Store("sqlite:///mlflow.db", create=True)
+        assert store.list_models() == []
+        store.client.create_registered_model("toy")
+        shutil.rmtree(tmp_path / name)
 
 
 def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[..., Path], store: Store):
