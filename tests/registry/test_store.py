@@ -74,9 +74,7 @@ def mlflow_at(store: Store) -> Iterator[None]:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
 
 
-def test_the_same_relative_address_in_another_folder_is_another_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_same_relative_address_in_another_folder_is_another_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
