@@ -19,10 +19,10 @@ import seq2seq
 from benchmarks.reporting import Report, median, say
 from benchmarks.servers import read_texts
 from seq2seq.bundle import Bundle
-from seq2seq.generation import Request
-from seq2seq.heap import keep_freed_memory
-from seq2seq.model import Model
-from service.searching import HELD_STEPS, Admitted, Event, SearchThread, Stepped, Table, Text
+from seq2seq.generate import Request
+from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.model.model import Model
+from service.engine.scheduler import HELD_STEPS, Admitted, Event, SearchThread, Stepped, Table, Text
 
 PATIENCE = {"one by one": 0, "together": HELD_STEPS}
 LOADS = (None, 0.3, 0.8)  # shares of what is answered one by one where all come at once, which is None

@@ -21,9 +21,9 @@ import torch
 from benchmarks.ours import reference_job
 from benchmarks.peers import write_data
 from benchmarks.reporting import Report, alone, median, say
-from seq2seq.heap import keep_freed_memory
-from training.loop import Training
-from training.workers import Alone
+from seq2seq.memory_allocator import keep_freed_memory
+from training.loop.process_group import Alone
+from training.loop.trainer import Training
 
 WARM_UP = 20  # updates that no figure has in it
 MINUTE = 60.0

@@ -22,8 +22,8 @@ from pydantic import BaseModel
 
 import seq2seq
 from seq2seq.errors import RequestError
-from seq2seq.generation import Answer, Generation, Request
-from seq2seq.heap import keep_freed_memory
+from seq2seq.generate import Answer, Generation, Request
+from seq2seq.memory_allocator import keep_freed_memory
 
 
 class Body(BaseModel):

@@ -18,12 +18,12 @@ from statistics import mean, stdev
 import seq2seq
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import Gold, read_gold
-from seq2seq.generation import Generation
+from seq2seq.generate import Generation
 from seq2seq.metrics.alignment import Accuracy
 from seq2seq.metrics.metric import Answers, Outputs
-from training.dataset import Dataset, open_dataset, read_rows
-from training.loop import train
-from training.running import job_for
+from training.data.dataset import Dataset, open_dataset, read_rows
+from training.loop.trainer import train
+from training.runs.job import job_for
 
 WAYS = {"selective_gate": ["attention"], "uam": ["attention", "uam"]}
 

@@ -18,10 +18,10 @@ from benchmarks.reporting import Report, alone, median, say
 from benchmarks.systems import interleaved
 from seq2seq.batch import ImageInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.heap import keep_freed_memory
-from seq2seq.images import decode
-from seq2seq.model import Model, build
-from seq2seq.networks import grid_of
+from seq2seq.images.decode import decode
+from seq2seq.images.networks import grid_of
+from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SlotTable, Waiting
 from training.recipe import load_recipe
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import torch
 
-import training.loop
+import training.loop.trainer
 from benchmarks.ours import SomeUpdates
 from benchmarks.reporting import Report, alone, median, say
 from seq2seq.batch import Batch
-from seq2seq.heap import keep_freed_memory
-from training.batches import BatchLoader
-from training.loop import Training
-from training.running import job_for
+from seq2seq.memory_allocator import keep_freed_memory
+from training.loop.batches import BatchLoader
+from training.loop.trainer import Training
+from training.runs.job import job_for
 
 RECIPE = "multimodal_hierarchical"
 READ = {

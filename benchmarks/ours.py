@@ -23,13 +23,13 @@ import torch
 import seq2seq
 from benchmarks.peers.stopwatch import Stopwatch
 from seq2seq.bundle import write_bundle
-from seq2seq.generation import Answer, Generation, Request
-from seq2seq.heap import keep_freed_memory
+from seq2seq.generate import Answer, Generation, Request
+from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search import SearchOptions
-from training.loop import Training
-from training.reports import TrainingJob
-from training.running import job_for
-from training.workers import Alone
+from training.events import TrainingJob
+from training.loop.process_group import Alone
+from training.loop.trainer import Training
+from training.runs.job import job_for
 
 HERE = Path(__file__).parent
 WORDS = 20  # of every output

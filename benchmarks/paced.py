@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.ours import reference_job
-from seq2seq.heap import keep_freed_memory
-from training.loop import train
-from training.reports import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
-from training.workers import Alone, Group
+from seq2seq.memory_allocator import keep_freed_memory
+from training.events import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.loop.process_group import Alone, Group
+from training.loop.trainer import train
 
 WARM_UP = 30  # updates that no figure has in it: the first of a shape compiles its kernels
 
@@ -82,15 +82,15 @@ def keep_pace(job: TrainingJob, how: str, workers: int, updates: int, tracking: 
     with ExitStack() as stack:
         observers: list[Observer] = [pace]
         if how == "ray+mlflow":
-            from training.tracking import Tracker
+            from training.tracking.run import Tracker
 
             observers.append(stack.enter_context(Tracker(tracking)))
         if how == "bare":
             train(job, Alone().listen(), observers)
         else:
-            from training import cluster
+            from training.ray import driver
 
-            cluster.train_on_ray(job, cluster.Group(workers, workers), observers)
+            driver.train_on_ray(job, driver.Group(workers, workers), observers)
     return Kept(pace.seconds, pace.tokens)
 
 

@@ -19,10 +19,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 from benchmarks.growth import write_data_set
 from benchmarks.reporting import Report, say
-from seq2seq.text import Tokenizer, _framed, _normalised
-from training.dataset import Dataset, Row, open_dataset, read_rows
-from training.encoding import Encoder, write_shard
-from training.prepare import text_config
+from seq2seq.text import Tokenizer
+from seq2seq.text.tokenizer import _framed, _normalised
+from training.data.dataset import Dataset, Row, open_dataset, read_rows
+from training.data.prepare.encoding import Encoder, write_shard
+from training.data.prepare.prepare import text_config
 
 NAMES = ("source", "target")
 VOCABULARY = 8000

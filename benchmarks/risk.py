@@ -16,11 +16,11 @@ from torch import Tensor
 from benchmarks.reporting import Report, alone, median, say
 from benchmarks.systems import SENTENCES, SOURCE, TARGET, VOCABULARY, batch_of, interleaved, model_of
 from seq2seq.batch import Batch
-from seq2seq.heap import keep_freed_memory
-from seq2seq.losses import Loss
-from seq2seq.model import Model
-from seq2seq.risk import RiskOptions, minimum_risk, propose
-from seq2seq.sampling import draw
+from seq2seq.losses.cross_entropy import Loss
+from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk, propose
+from seq2seq.minimum_risk.sampling import draw
+from seq2seq.model.model import Model
 from seq2seq.text import END
 
 NOTES = (

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reporting import ROOT, say
-from interlinear.arrivals import Load as OpenLoad
-from interlinear.arrivals import send
-from interlinear.loadreport import AtRate, percentile, summarized
+from interlinear.loadtest.load_generator import Load as OpenLoad
+from interlinear.loadtest.load_generator import send
+from interlinear.loadtest.load_report import AtRate, percentile, summarized
 
 START = 180.0  # seconds in which a server is ready, or never
 END = 60.0

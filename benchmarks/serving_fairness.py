@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.reporting import Report, alone, median, say
 from benchmarks.servers import JSON, Contestant, Server, languages_of, read_texts, started
-from interlinear.loadreport import percentile
+from interlinear.loadtest.load_report import percentile
 
 MANY = (100, 10)  # texts of a request of the callers beside, and sentences of each
 CALLERS = (0, 1, 2)

@@ -23,9 +23,9 @@ import seq2seq
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import Contestant, ask, languages_of, load, read_texts, started
 from seq2seq.bundle import Bundle
-from seq2seq.generation import Generation, Request
-from seq2seq.heap import keep_freed_memory
-from seq2seq.model import Model
+from seq2seq.generate import Generation, Request
+from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.model.model import Model
 from service.settings import Settings
 
 ALONE, SERVICE = "search alone", "service"

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import JSON, Contestant, Server, languages_of, load, open_loop, read_texts, started
-from interlinear.arrivals import Shot, send
-from interlinear.loadreport import percentile
+from interlinear.loadtest.load_generator import Shot, send
+from interlinear.loadtest.load_report import percentile
 
 MINUTE = 60.0
 WARM_UP = 30.0  # seconds of the same load, not counted

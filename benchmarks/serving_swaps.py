@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import Contestant, Server, languages_of, load, open_load, read_texts, started
-from interlinear.loadreport import AtRate
+from interlinear.loadtest.load_report import AtRate
 from registry.store import Store
 
 MODEL = "swapped"

@@ -22,8 +22,8 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.reporting import Report, alone, median, say
 from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
-from seq2seq.heap import keep_freed_memory
-from seq2seq.model import Model, build
+from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SlotTable, Waiting
 from training.recipe import load_recipe
 

@@ -10,22 +10,23 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from interlinear import data, figure, jobs, keys, terminal
-from interlinear.align import align
-from interlinear.bench import bench
-from interlinear.compare import compare
-from interlinear.demo import demo
-from interlinear.evaluate import evaluate
-from interlinear.features import features
-from interlinear.info import info
-from interlinear.models import models, promote
-from interlinear.prepare import prepare
-from interlinear.reproduce import reproduce
-from interlinear.serve import serve
-from interlinear.submit import submit
-from interlinear.train import train
-from interlinear.translate import translate
-from seq2seq.heap import keep_freed_memory
+from interlinear import console
+from interlinear.commands import data, figure, jobs, keys
+from interlinear.commands.align import align
+from interlinear.commands.bench import bench
+from interlinear.commands.compare import compare
+from interlinear.commands.demo import demo
+from interlinear.commands.evaluate import evaluate
+from interlinear.commands.features import features
+from interlinear.commands.info import info
+from interlinear.commands.models import models, promote
+from interlinear.commands.prepare import prepare
+from interlinear.commands.reproduce import reproduce
+from interlinear.commands.serve import serve
+from interlinear.commands.submit import submit
+from interlinear.commands.train import train
+from interlinear.commands.translate import translate
+from seq2seq.memory_allocator import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Make a model", "See what it is worth", "Keep it", "Use it"
 
@@ -83,11 +84,11 @@ def run(arguments: Sequence[str]) -> int:
             code: int | None = command.invoke(context)
             return code
 
-    return terminal.exit_code_of(work)
+    return console.exit_code_of(work)
 
 
 def main() -> None:
     """The console script."""
-    terminal.end_on_sigterm()
+    console.end_on_sigterm()
     keep_freed_memory()
     sys.exit(run(sys.argv[1:]))

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+    from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
 
 
 class LiveLine:

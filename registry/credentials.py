@@ -22,7 +22,10 @@ _PATTERNS = (
     ),
     (re.compile(r"(?i)(['\"](?:password|passwd|token|secret|api_key)['\"]\s*:\s*['\"])[^'\"]+"), rf"\1{MASK}"),
     (re.compile(r"(?i)\b(authorization['\"]?\s*[:=,]\s*b?['\"]?(?:bearer|basic))\s+[^\s'\",]+"), rf"\1 {MASK}"),
-    (re.compile(r"\bil_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"), f"il_{MASK}"),  # a key of the service (service/key_store.py)
+    (
+        re.compile(r"\bil_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"),
+        f"il_{MASK}",
+    ),  # a key of the service (service/auth/key_store.py)
 )
 
 

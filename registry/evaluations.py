@@ -101,7 +101,7 @@ def add_to_training(of: Trained, evaluations: Sequence[Evaluation], tags: Mappin
     Raises RegistryError.
     """
     from seq2seq.bundle import README
-    from seq2seq.modelcard import of_version
+    from seq2seq.bundle.model_card import of_version
 
     scored: dict[str, str] = {}
     for one in evaluations:

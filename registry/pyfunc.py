@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 import seq2seq
 from seq2seq.errors import RequestError
-from seq2seq.generation import Answer, Generation, Request, picture
+from seq2seq.generate import Answer, Generation, Request, picture
 from seq2seq.search import SearchOptions
 
 

@@ -26,10 +26,10 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from registry.address import address, database_of, reach, user, without_password
 from registry.credentials import without_credentials
-from registry.describing import example, requirements, signature, tags_of
+from registry.mlflow_metadata import example, requirements, signature, tags_of
 from registry.names import CHAMPION, AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
+from seq2seq.bundle.model_card import of_version
 from seq2seq.errors import CallError, RegistryAwayError, RegistryError, UnknownModelError
-from seq2seq.modelcard import of_version
 
 if TYPE_CHECKING:
     pass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seq2seq.bundle import Bundle, load
     from seq2seq.config import ModelConfig
-    from seq2seq.model import Model, build
+    from seq2seq.model.model import Model, build
 
 __all__ = ["Bundle", "Model", "ModelConfig", "build", "load"]
 

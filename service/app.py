@@ -11,18 +11,18 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
-from seq2seq.sentences import sentences
+from seq2seq.text.sentences import sentences
 from service import problems
-from service.catalogue import Catalogue, load_entries, open_cache
-from service.dependencies import TIMEOUT_HEADER, Service
-from service.detection import Detector
-from service.engine import Engine
-from service.gate import Gate
-from service.links import describe_links
+from service.auth.auth import Gate
+from service.engine.engine import Engine
+from service.http.dependencies import TIMEOUT_HEADER, Service
+from service.http.middleware import BodyLimit, Envelope
+from service.http.openapi import describe_links
+from service.http.routes import languages, multimodal, operations, pages, post_editing, summarization, translation
+from service.inference.detection import Detector
+from service.inference.images import BASE64_LONGER, Pictures
 from service.metrics import Metrics
-from service.middleware import BodyLimit, Envelope
-from service.pictures import BASE64_LONGER, Pictures
-from service.routes import editing, languages, multimodal, operations, pages, summarization, translation
+from service.model_manager import Catalogue, load_entries, open_cache
 from service.settings import Settings
 
 PARSERS = 2  # long bodies that are parsed at a time
@@ -102,7 +102,7 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.include_router(translation.router(settings))
     app.include_router(multimodal.router(settings))
-    app.include_router(editing.router(settings))
+    app.include_router(post_editing.router(settings))
     app.include_router(summarization.router(settings))
     app.include_router(languages.router(settings))
     app.include_router(operations.routes)

@@ -9,9 +9,9 @@ from registry.names import AliasName, Located, parse
 from seq2seq.bundle import Bundle, Task, load
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import CallError, ServiceError
-from seq2seq.model import Model
+from seq2seq.model.model import Model
+from service.http.responses import ModelIdentity
 from service.problems import Problem, shown
-from service.schemas import ModelIdentity
 from service.settings import ModelPlace, Settings
 
 EXAMPLES = 3  # texts that a model is tried with

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seq2seq.config import Precision
-from seq2seq.images import MOST_BYTES, MOST_PIXELS
+from seq2seq.images.decode import MOST_BYTES, MOST_PIXELS
 
 MIB = 2**20
 ORIGIN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")

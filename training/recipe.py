@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 
 from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, Precision, TextVocabulary
 from seq2seq.errors import RecipeError
-from seq2seq.risk import RiskOptions
+from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
-from training.shipped import shipped
+from training.package_files import shipped
 from training.yaml_files import message_of, read_mapping
 
 
@@ -66,7 +66,7 @@ class ImageSettings(Section):
         """The regions that its network makes; None where they are given, and only the data knows."""
         if self.pixels is None:
             return None
-        from seq2seq.networks import grid_of
+        from seq2seq.images.networks import grid_of
 
         network = ImageNetwork(kind=self.network or "small", size=self.pixels, frozen=self.frozen)
         rows, columns, features = grid_of(network)

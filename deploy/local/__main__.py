@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deploy.local import running
-from interlinear.terminal import say
+from interlinear.console import say
 from seq2seq.errors import InterlinearError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from seq2seq.alignment import Gold, Link
+from seq2seq.explain import Span
 from seq2seq.figures.grid import GAP, LEGEND, ROUND, UNKNOWN, Grid, Languages, lay_out
 from seq2seq.figures.style import HOT, SHEET, WARM, Sheet, check_suffix, tint, width_of
-from seq2seq.looks import Span
 
 MARKS = {"sure": "sure", "possible": "possible", "ours": "the model's"}
 EDGE = tint(1.0)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seq2seq.errors import CallError
+from seq2seq.explain import Explanation
 from seq2seq.figures.grid import APART, GAP, LEGEND, ROUND, UNKNOWN, Languages, lay_out, ramp
 from seq2seq.figures.style import WARM, Sheet, check_suffix, height_of, readable_on, tint, width_of
-from seq2seq.looks import Explanation
 
 TITLES = {
     "attention": "What it looked at",

@@ -16,8 +16,8 @@ import psutil
 
 from tests.cluster.hosts import PORT, Host, wait_until
 from tests.training.toy import SETTINGS
-from training.copies import whole_states
-from training.storage import Storage
+from training.loop.checkpoint_upload import whole_states
+from training.storage.storage import Storage
 
 STEP = re.compile(r"step ([\d,]+)/")
 ONWARDS = re.compile(r"going on after update ([\d,]+)")

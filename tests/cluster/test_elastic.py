@@ -7,12 +7,12 @@ import torch
 
 import seq2seq
 from seq2seq.bundle import Bundle
-from seq2seq.model import Model
+from seq2seq.model.model import Model
 from tests.cluster.command import Training
 from tests.cluster.conftest import Cluster, note
 from tests.cluster.hosts import Hosts
 from tests.s3 import S3Server
-from training.storage import Storage
+from training.storage.storage import Storage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 

@@ -11,7 +11,7 @@ from tests.cluster.conftest import Cluster, busy, settle
 from tests.cluster.hosts import Host
 from tests.s3 import S3Server
 from tests.training.toy import write_corpus
-from training.storage import Storage
+from training.storage.storage import Storage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 

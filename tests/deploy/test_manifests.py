@@ -20,10 +20,10 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from interlinear.cli import app
 from seq2seq.errors import KeyFileError
-from service.key_store import KeyStore
-from service.keys import KeyRing
+from service.auth.key_cache import KeyRing
+from service.auth.key_store import KeyStore
+from service.inference.images import BASE64_LONGER
 from service.metrics import Metrics
-from service.pictures import BASE64_LONGER
 from service.settings import MIB, Settings
 from tests.registry.servers import postgres
 
@@ -475,7 +475,7 @@ def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():
     assert application["args"]["retry_seconds"] >= 3600, "a registry that comes late, or a first model, is waited for"
     settings = Settings(**application["args"]["settings"])
     assert settings.models and settings.tracking == "http://mlflow:5000"
-    on_ray = pytest.importorskip("service.on_ray", reason="the service on Ray is not in this checkout")
+    on_ray = pytest.importorskip("service.ray_serve", reason="the service on Ray is not in this checkout")
     assert application["import_path"] == f"{on_ray.__name__}:{on_ray.build.__name__}"
     asked = on_ray.Deployment(**application["args"])
     # Ray gives a deployment up after so many of its replicas could not be made.

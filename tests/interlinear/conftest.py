@@ -9,8 +9,8 @@ import torch
 
 from seq2seq.bundle import Card, Limits, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, SourceConfig, TextVocabulary
-from seq2seq.model import build
-from seq2seq.networks import grid_of
+from seq2seq.images.networks import grid_of
+from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlinear.arrivals import Load, Shot, arrivals
 from interlinear.cli import run as interlinear
-from interlinear.loadreport import (
+from interlinear.loadtest.load_generator import Load, Shot, arrivals
+from interlinear.loadtest.load_report import (
     AtRate,
     Failure,
     Latencies,
@@ -29,7 +29,7 @@ from interlinear.loadreport import (
     percentile,
     summarized,
 )
-from interlinear.sentences import BY_LANGUAGE
+from interlinear.loadtest.sample_texts import BY_LANGUAGE
 from seq2seq.figures.latencies import LatencySeries, latency_chart
 
 MODEL = {"name": "mt", "version": "3", "aliases": ["champion"], "task": "translation",

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from interlinear import cli
-from interlinear.pictures import shuffled
+from interlinear.decoding.images import shuffled
 from seq2seq.errors import CallError
 
 COLOURS = ["red", "green", "blue", "white", "black", "yellow", "orange", "purple"]

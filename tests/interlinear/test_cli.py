@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlinear import cli, terminal
+from interlinear import cli, console
 from seq2seq.errors import BundleError, DataError, RecipeError
 
 COMMAND = [sys.executable, "-m", "interlinear"]
@@ -74,14 +74,14 @@ def test_what_is_expected_is_a_sentence(error, code, said, capsys):
     def work() -> None:
         raise error
 
-    assert terminal.exit_code_of(work) == code
+    assert console.exit_code_of(work) == code
     assert said in capsys.readouterr().err
 
 
 def test_a_bug_is_not_hidden():
     for bug in (ZeroDivisionError(), ModuleNotFoundError("No module named 'seq2sec'", name="seq2sec")):
         with pytest.raises(type(bug)):
-            terminal.exit_code_of(lambda bug=bug: (_ for _ in ()).throw(bug))
+            console.exit_code_of(lambda bug=bug: (_ for _ in ()).throw(bug))
 
 
 def test_a_reader_that_has_read_enough_is_no_error():

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from interlinear import cli
-from training.dataset import known_datasets, open_dataset, read_rows
+from training.data.dataset import known_datasets, open_dataset, read_rows
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.demo import DemoSentence, Road, code_hash, crossings, hardest_right
+from interlinear.commands.demo import DemoSentence, Road, code_hash, crossings, hardest_right
 from seq2seq.errors import ServiceError
 
 

@@ -9,7 +9,7 @@ import torch
 
 from interlinear import cli
 from seq2seq.bundle import load, write_bundle
-from seq2seq.model import build
+from seq2seq.model.model import build
 
 
 @pytest.fixture(scope="session")

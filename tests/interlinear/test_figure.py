@@ -13,7 +13,7 @@ import seq2seq
 from interlinear import cli
 from registry.store import Store
 from seq2seq.batch import collate
-from seq2seq.generation import NULL, Generation
+from seq2seq.generate import NULL, Generation
 from seq2seq.text import SPECIAL
 
 SENTENCE = "ein hund läuft im garten ."

@@ -22,10 +22,10 @@ import pytest
 import requests
 
 from interlinear.cli import run as interlinear
-from interlinear.jobs import exit_code
+from interlinear.commands.jobs import exit_code
 from seq2seq.bundle import read_card
 from tests.training.toy import SETTINGS, write_corpus
-from training.submission import Call, Cluster, Job
+from training.ray.jobs import Call, Cluster, Job
 
 ROOT = Path(__file__).parents[2]
 TOKEN = hashlib.sha256(b"a test's").hexdigest()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.gate import named
+from interlinear.evaluation.promotion import named
 from registry.store import Promotion, Store
 from seq2seq.errors import RegistryError
 

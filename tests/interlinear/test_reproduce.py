@@ -11,7 +11,7 @@ import pytest
 
 from interlinear.cli import run as interlinear
 from tests.training.toy import SETTINGS, write_corpus, write_edited
-from training.paper_tables import load_table, places, table_names
+from training.reproduce.papers import load_table, places, table_names
 
 TABLE = """\
 about: "A paper of two systems"
@@ -240,7 +240,7 @@ def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.
 @pytest.mark.parametrize("name", table_names())
 def test_the_papers_tables_name_what_there_is(name: str):
     from seq2seq.metrics.catalogue import GROUPS, METRICS
-    from training.dataset import known_datasets
+    from training.data.dataset import known_datasets
     from training.recipe import load_recipe
 
     table = load_table(name)

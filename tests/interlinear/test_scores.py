@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.judging import covering
-from seq2seq.looks import Span
+from interlinear.evaluation.scoring import covering
+from seq2seq.explain import Span
 from seq2seq.metrics.catalogue import ALIGNMENT, GROUPS, METRICS
 
 DESCRIPTION = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.align import BY
+from interlinear.commands.align import BY
 from tests.interlinear.conftest import write_toy
 from tests.seq2seq.systems import SYSTEMS
 from training.recipe import load_recipe

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.translate import whole_lines
+from interlinear.commands.translate import whole_lines
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 import sacrebleu
 
 from interlinear import cli
-from interlinear.gloss import columns, lines
-from seq2seq.looks import Explanation, Span
+from interlinear.decoding.gloss import columns, lines
+from seq2seq.explain import Explanation, Span
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2seq.batch import collate
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from seq2seq.text import BEGIN, END
 
 SOURCES = [[5, 9, 6, 11], [7, 8], [10, 10, 5, 6, 6]]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import collate
-from seq2seq.risk import Candidates, RiskOptions, expected_risk, propose
+from seq2seq.minimum_risk.minimum_risk import Candidates, RiskOptions, expected_risk, propose
 from seq2seq.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, close, small

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from seq2seq.text import BEGIN, END, PAD
 from tests.papers.agreement import close
 from tests.papers.literal import (

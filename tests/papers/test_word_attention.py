@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.model import build
+from seq2seq.model.model import build
 from tests.papers.agreement import Transcribed, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,

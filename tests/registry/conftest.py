@@ -10,7 +10,7 @@ from registry.store import Store
 from seq2seq.bundle import Card, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.metrics.score import Score
-from seq2seq.model import build
+from seq2seq.model.model import build
 from seq2seq.text import TextConfig, Tokenizer
 
 LINES = ["ein Hund läuft .", "eine Katze schläft .", "a dog runs .", "a cat sleeps ."]

@@ -21,7 +21,7 @@ from interlinear.cli import run as interlinear
 from registry.names import fetch, parse
 from registry.store import Store
 from seq2seq.errors import CallError, RegistryError
-from seq2seq.generation import Generation, Request
+from seq2seq.generate import Generation, Request
 from tests.registry.servers import free_port, listening
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from training.recipe import load_recipe
 
 TRANSLATION = (

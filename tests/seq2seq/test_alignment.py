@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from seq2seq.alignment import Gold, Link, Symmetrization, aligned_both_ways, read_gold, symmetrized
 from seq2seq.errors import DataError
-from seq2seq.looks import Explanation, Span
+from seq2seq.explain import Explanation, Span
 
 HOWS: tuple[Symmetrization, ...] = (
     "intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and",

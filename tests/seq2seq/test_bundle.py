@@ -17,7 +17,7 @@ from seq2seq.bundle import Bundle, Card, hash_weights, own_weights, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
-from seq2seq.model import Model
+from seq2seq.model.model import Model
 from seq2seq.text import TextConfig, Tokenizer
 from tests.damage import DAMAGE, Damage
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.edits import Change, Edit, Origin, apply, diff, operations, origins
+from seq2seq.text.edits import Change, Edit, Origin, apply, diff, operations, origins
 
 KEEP, DELETE = Edit.KEEP, Edit.DELETE
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)

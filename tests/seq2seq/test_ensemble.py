@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from seq2seq.batch import collate
 from seq2seq.bundle import Card, Limits, join, load, write_bundle
-from seq2seq.ensemble import Ensemble
 from seq2seq.errors import BundleError
-from seq2seq.generation import Generation, Request
+from seq2seq.generate import Generation, Request
+from seq2seq.model.ensemble import Ensemble
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
 from tests.seq2seq.systems import ALL, model_of

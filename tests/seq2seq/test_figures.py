@@ -14,6 +14,7 @@ from PIL import Image
 
 from seq2seq.alignment import Gold
 from seq2seq.errors import CallError, FigureError
+from seq2seq.explain import Explanation, Span
 from seq2seq.figures import style
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.fonts import east_asian, families_for, lacking
@@ -23,7 +24,6 @@ from seq2seq.figures.lengths import LengthCurve, LengthPoint, by_length, score_b
 from seq2seq.figures.links import alignment_grid
 from seq2seq.figures.matrices import attention_matrix, gate_strip
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
-from seq2seq.looks import Explanation, Span
 from seq2seq.metrics.catalogue import chosen
 from seq2seq.metrics.metric import Answers, Outputs, Reading
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seq2seq.errors import ImageError, RequestError
-from seq2seq.images import MOST_BYTES, decode
+from seq2seq.images.decode import MOST_BYTES, decode
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.looks import by_words, means, sums
+from seq2seq.explain import by_words, means, sums
 
 WORDS = [(0, 1), (1, 2), (3, 5)]  # of "你好 ab": Chinese characters are words of their own
 PIECES = [(0, 2), (3, 4), (4, 5)]

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import DataError
-from seq2seq.networks import Network, build_network, grid_of, load_network
+from seq2seq.images.networks import Network, build_network, grid_of, load_network
 
 KINDS = ("small", "resnet50")
 

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle, Card, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.edits import edited, script_of
-from seq2seq.generation import Generation, Request
-from seq2seq.model import Model, build
+from seq2seq.generate import Generation, Request
+from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import BYTES, DELETE, KEEP, UNKNOWN, TextConfig, Tokenizer
+from seq2seq.text.edits import edited, script_of
 
 LINES = ["A dog runs fast.", "The small dog (a puppy) sleeps.", "Two men don't run, they sleep!", "A man runs."]
 KINDS = {

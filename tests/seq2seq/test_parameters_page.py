@@ -10,7 +10,7 @@ import torch
 
 from seq2seq.batch import ImageInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from tests.seq2seq.systems import ALL, model_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "parameters.md").read_text(encoding="utf-8")

@@ -13,10 +13,10 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.cells import GRUCell, LSTMCell
-from seq2seq.generation import blank
-from seq2seq.model import Model, build
-from seq2seq.recurrence import Moment, Unrolled
+from seq2seq.generate import blank
+from seq2seq.layers.cells import GRUCell, LSTMCell
+from seq2seq.layers.step_linear import Moment, Unrolled
+from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SlotTable, Waiting
 from seq2seq.text import BEGIN
 from tests.seq2seq.systems import ALL, model_of

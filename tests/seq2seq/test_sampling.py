@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
-from seq2seq import sampling
 from seq2seq.batch import collate
-from seq2seq.sampling import draw, sample
+from seq2seq.minimum_risk import sampling
+from seq2seq.minimum_risk.sampling import draw, sample
 from seq2seq.text import BEGIN, END, PAD
 from tests.seq2seq.systems import model_of
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import collate
-from seq2seq.ensemble import Predictor
+from seq2seq.model.ensemble import Predictor
 from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
 from seq2seq.text import END
 from tests.seq2seq.systems import ALL, model_of

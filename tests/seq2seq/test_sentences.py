@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.sentences import Leading, by_lines, leading, sentences
+from seq2seq.text.sentences import Leading, by_lines, leading, sentences
 
 TEXTS = st.lists(
     st.sampled_from(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seq2seq.batch import Batch, ImageInput, TextInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.model import Model, build, hide
+from seq2seq.model.model import Model, build, hide
 from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
 from tests.seq2seq.test_search import watched
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from seq2seq.batch import collate
 from seq2seq.config import Architecture, ModelConfig, TextVocabulary
-from seq2seq.model import build
+from seq2seq.model.model import build
 from tests.seq2seq.systems import ALL, SYSTEMS, model_of
 from training.recipe import load_recipe
 

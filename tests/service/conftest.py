@@ -24,13 +24,13 @@ from filelock import FileLock
 from seq2seq.batch import collate, stack_images
 from seq2seq.bundle import Card, Limits, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.generation import blank
+from seq2seq.generate import blank
 from seq2seq.metrics.score import Score
-from seq2seq.model import build
+from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
-from service.server import server_config
+from service.http.server import server_config
 from service.settings import ModelPlace, Settings
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 

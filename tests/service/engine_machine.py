@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from seq2seq.bundle import Bundle
-from seq2seq.generation import Answer, Generation, Request
-from seq2seq.model import Model
+from seq2seq.generate import Answer, Generation, Request
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
-from service.admission import Amount
-from service.engine import Engine, EngineError
+from service.engine.admission import Amount
+from service.engine.engine import Engine, EngineError
 from service.models import Served
 from service.problems import Problem
 from tests.service.conftest import sentences

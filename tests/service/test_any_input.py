@@ -11,8 +11,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from service.key_store import KeyStore
-from service.requests import DetectRequest, MultimodalRequest, PostEditRequest, SummarizeRequest, TranslateRequest
+from service.auth.key_store import KeyStore
+from service.http.requests import (
+    DetectRequest,
+    MultimodalRequest,
+    PostEditRequest,
+    SummarizeRequest,
+    TranslateRequest,
+)
 from tests.service.test_bad_input import ALL, JSON
 
 KINDS = (TranslateRequest, MultimodalRequest, PostEditRequest, SummarizeRequest, DetectRequest)

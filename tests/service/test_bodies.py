@@ -17,9 +17,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service import bodies
-from service.body_budget import FREE, BodyBudget, HeldBody
-from service.key_store import KeyStore
+from service.auth.key_store import KeyStore
+from service.http import parsing
+from service.http.body_budget import FREE, BodyBudget, HeldBody
 from service.metrics import Metrics
 from service.problems import Problem
 from tests.service.balls import picture
@@ -96,21 +96,21 @@ def test_a_body_whose_caller_is_known_is_counted_with_the_others(budget):
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=50)), min_size=1, max_size=9), st.integers(4, 30))
 def test_a_form_is_read_as_it_was_written(fields, piece):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "PIECE", piece)
-        assert bodies.parse_urlencoded(urllib.parse.urlencode(fields).encode()) == fields
+        patch.setattr(parsing, "PIECE", piece)
+        assert parsing.parse_urlencoded(urllib.parse.urlencode(fields).encode()) == fields
 
 
 @given(st.text("%+aä4f0G"), st.integers(4, 9))
 def test_escapes_are_read_as_urllib_reads_them(text, piece):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "PIECE", piece)
+        patch.setattr(parsing, "PIECE", piece)
         try:
             expected = urllib.parse.unquote_to_bytes(text.replace("+", " ")).decode()
         except UnicodeDecodeError:
             with pytest.raises(UnicodeDecodeError):
-                bodies.unescaped(text.encode())
+                parsing.unescaped(text.encode())
         else:
-            assert bodies.unescaped(text.encode()) == expected
+            assert parsing.unescaped(text.encode()) == expected
 
 
 def values(value: object) -> int:
@@ -135,11 +135,11 @@ DOCUMENTS = st.recursive(
 def test_values_are_counted_outside_of_strings_only(document, piece, escaped, indent):
     written = json.dumps(document, ensure_ascii=escaped, indent=indent).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "PIECE", piece)
-        bodies.check_values(written, values(document))
+        patch.setattr(parsing, "PIECE", piece)
+        parsing.check_values(written, values(document))
         if values(document):
             with pytest.raises(Problem, match="nested too deep, or has more than"):
-                bodies.check_values(written, values(document) - 1)
+                parsing.check_values(written, values(document) - 1)
 
 
 # A running service, attacked over sockets.

@@ -12,17 +12,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from starlette.testclient import TestClient
 
-from interlinear.terminal import say
+from interlinear.console import say
 from registry.cache import Cache
 from registry.credentials import without_credentials
 from registry.names import parse
 from registry.store import Kept, Store
 from seq2seq.errors import RegistryError
 from service.app import create_app
-from service.key_store import KeyStore
-from service.logs import Json, Reticent, configure
+from service.auth.key_store import KeyStore
+from service.auth.scopes import Scope
+from service.logging import Json, Reticent, configure
 from service.problems import Problem, response
-from service.scopes import Scope
 from service.settings import ModelPlace, Settings
 from tests.service.test_swaps import until
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.bundle import load, write_bundle
-from service.detection import Detector
+from service.inference.detection import Detector
 from service.settings import ModelPlace, Settings
 
 GERMAN = "Zwei junge Männer stehen im Garten neben vielen Büschen."

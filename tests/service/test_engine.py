@@ -16,14 +16,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
-from seq2seq.generation import Request
-from seq2seq.model import Model
+from seq2seq.generate import Request
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
-from service.admission import Amount
 from service.app import create_app
+from service.engine.admission import Amount
+from service.engine.scheduler import BEAT, Put, Text
 from service.models import Served
 from service.problems import Problem
-from service.searching import BEAT, Put, Text
 from service.settings import ModelPlace
 from tests.service.conftest import sentences
 

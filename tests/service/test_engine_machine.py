@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from seq2seq.bundle import load
-from seq2seq.generation import Answer, Request
-from service.engine import Engine, EngineError
+from seq2seq.generate import Answer, Request
+from service.engine.engine import Engine, EngineError
+from service.engine.scheduler import SearchThread
 from service.metrics import Metrics
 from service.problems import Problem
-from service.searching import SearchThread
 from service.settings import Settings
 from tests.service.engine_machine import LIMITS, OPTIONS, SECONDS, TEXTS, Machine
 from tests.service.test_engine import until

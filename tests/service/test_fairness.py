@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request
+from seq2seq.generate import Generation, Request
 from seq2seq.search import SearchOptions
-from service.admission import Admission
-from service.fairness import FairQueue
-from service.searching import Admitted, Event, Join, Put, SearchThread, Stepped, Text
+from service.engine.admission import Admission
+from service.engine.fair_queue import FairQueue
+from service.engine.scheduler import Admitted, Event, Join, Put, SearchThread, Stepped, Text
 from tests.service.test_engine import MANY
 
 

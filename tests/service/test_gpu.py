@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2seq.bundle import load
-from seq2seq.generation import Answer, Generation, Request
+from seq2seq.generate import Answer, Generation, Request
 from seq2seq.search import SearchOptions
 from tests.service.test_engine import DOG, MANY, until
 from tests.service.test_processes import REQUESTS, SECONDS, leaves, processes

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.detection import Guess
-from service.markup import escaped, read_html
+from service.inference.detection import Guess
+from service.inference.markup import escaped, read_html
 from service.problems import Problem
 from tests.service.test_engine import until
 from tests.service.test_streaming import EVENTS, read

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from interlinear.cli import run as interlinear
 from seq2seq.errors import CallError, KeyFileError
-from service.bodies import SHORT
-from service.key_store import KEY, KeyStore, Taken
-from service.keys import KeyRing
-from service.rates import Buckets, Rate
-from service.scopes import Scope
+from service.auth.key_cache import KeyRing
+from service.auth.key_store import KEY, KeyStore, Taken
+from service.auth.rate_limits import Buckets, Rate
+from service.auth.scopes import Scope
+from service.http.parsing import SHORT
 from tests.registry.servers import postgres
 from tests.service.test_serve import address, process
 

@@ -24,10 +24,10 @@ from packaging.requirements import Requirement
 from uvicorn.protocols.http import h11_impl
 
 from interlinear.cli import run as interlinear
-from service import logs
-from service.gate import address
-from service.key_store import KeyStore
-from service.rates import Buckets, Rate
+from service import logging as service_logging
+from service.auth.auth import address
+from service.auth.key_store import KeyStore
+from service.auth.rate_limits import Buckets, Rate
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
 
@@ -384,7 +384,7 @@ def test_a_client_that_is_gone_is_noticed(address):
 
 
 def test_what_uvicorn_does_inside_is_what_the_service_extends():
-    """Another version is read against service/server.py first; then its digest comes here, and its number into
+    """Another version is read against service/http/server.py first; then its digest comes here, and its number into
     pyproject.toml and constraints.txt."""
     digest = hashlib.sha256(inspect.getsource(h11_impl).encode()).hexdigest()
     assert digest[:16] == "a3154a6c2cfaaaeb"
@@ -529,11 +529,11 @@ def fails(logger: logging.Logger) -> None:
 
 
 def test_a_record_as_json_and_as_text():
-    line = json.loads(written(logs.Json(), fails))
+    line = json.loads(written(service_logging.Json(), fails))
     assert (line["level"], line["message"], line["request_id"]) == ("error", "it\nfailed", "r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
     assert line["exception"].startswith("ValueError at ")
-    text = written(logs.Reticent(), fails)
+    text = written(service_logging.Reticent(), fails)
     assert "error interlinear.tested: it failed request_id=r1 ValueError at " in text and "\n" not in text
     assert "wrote" not in json.dumps(line) + text and "secret" not in json.dumps(line) + text
 

@@ -16,12 +16,12 @@ from starlette.testclient import TestClient
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.config import ImageGrid
-from seq2seq.generation import Generation, Request
-from seq2seq.images import decode
-from seq2seq.looks import Explanation
-from seq2seq.model import build
+from seq2seq.explain import Explanation
+from seq2seq.generate import Generation, Request
+from seq2seq.images.decode import decode
+from seq2seq.model.model import build
 from service.app import create_app
-from service.pictures import from_base64
+from service.inference.images import from_base64
 from service.settings import ModelPlace
 from tests.service.balls import COLOURS, SIZE, picture
 from tests.service.test_bad_input import refused

@@ -14,7 +14,7 @@ import pytest
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from interlinear.replicas import everywhere
+from interlinear.commands.serve_ray import everywhere
 from registry.store import Store
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError
@@ -104,7 +104,7 @@ def test_replicas_answer_grow_with_load_follow_the_alias_and_end_in_order(bundle
 
 
 def test_a_replica_waits_for_a_registry_that_comes_late(bundles, tmp_path, caplog):
-    on_ray = pytest.importorskip("service.on_ray")
+    on_ray = pytest.importorskip("service.ray_serve")
     places = (ModelPlace(name="de-en", place="models:/mt@champion"),)
     settings = Settings(models=places, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
     with pytest.raises(RegistryError):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from seq2seq.looks import Explanation
-from seq2seq.sentences import by_lines, fewest
+from seq2seq.explain import Explanation
+from seq2seq.text.sentences import by_lines, fewest
 from service.app import create_app
-from service.passages import combinations
+from service.inference.segmentation import combinations
 from service.problems import Problem
 
 ASK = {"source": "de", "target": "en"}

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
-from service.key_store import KeyStore
+from service.auth.key_store import KeyStore
 from service.settings import ModelPlace
 from tests.service.balls import picture
 from tests.service.conftest import CHROMIUM

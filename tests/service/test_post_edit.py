@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request
+from seq2seq.generate import Generation, Request
 from tests.service.test_bad_input import refused
 
 ROUTE = "/post-edit"

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from seq2seq.bundle import load
-from seq2seq.generation import Answer
-from service import lanes
-from service.engine import Engine
-from service.lanes import Lane
+from seq2seq.generate import Answer
+from service.engine import pool
+from service.engine.engine import Engine
+from service.engine.pool import Lane
+from service.engine.scheduler import LostError
 from service.metrics import Metrics
 from service.models import Served
-from service.searching import LostError
 from service.settings import Settings
 from tests.service.conftest import Bundles
 from tests.service.engine_machine import LIMITS, Machine
@@ -114,7 +114,7 @@ class InProcesses(Machine):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process is started again at once, however soon after the last time."""
-    monkeypatch.setattr(lanes, "STEADY", 0.0)
+    monkeypatch.setattr(pool, "STEADY", 0.0)
 
 
 def run(bundles: Bundles, examples: int, steps: int) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from seq2seq.bundle import load
-from service.lanes import STEADY, Lane
-from service.processes import Load, Means, Patience, SearchProcess, loaded
-from service.searching import Event, Lost, LostError, SearchThread
+from service.engine.pool import STEADY, Lane
+from service.engine.process import Load, Means, Patience, SearchProcess, loaded
+from service.engine.scheduler import Event, Lost, LostError, SearchThread
 from service.settings import Settings
 from tests.service.test_engine import DOG, LONG, MANY, quiet, value
 from tests.service.test_engine import until as soon

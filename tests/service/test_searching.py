@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request, Row
+from seq2seq.generate import Generation, Request, Row
 from seq2seq.search import SearchOptions
 from seq2seq.text import Encoded
-from service.searching import (
+from service.engine.scheduler import (
     BEAT,
     HELD_STEPS,
     Admitted,

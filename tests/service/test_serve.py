@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serve import champion, configured
+from interlinear.commands.serve import champion, configured
 from registry.store import Store
 from service.app import create_app
 from service.settings import ModelPlace, Settings

@@ -11,10 +11,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request
+from seq2seq.generate import Generation, Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
-from service.key_store import KeyStore
+from service.auth.key_store import KeyStore
 from tests.service.conftest import sentences
 from tests.service.test_engine import MANY, until, value
 

@@ -7,8 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request
-from seq2seq.looks import Explanation
+from seq2seq.explain import Explanation
+from seq2seq.generate import Generation, Request
 from service.app import create_app
 from service.settings import ModelPlace
 

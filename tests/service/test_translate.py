@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generation import Generation, Request
-from seq2seq.looks import Explanation
+from seq2seq.explain import Explanation
+from seq2seq.generate import Generation, Request
 from seq2seq.search import SearchOptions
 from tests.service.conftest import sentences
 

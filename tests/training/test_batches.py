@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.text import END, PAD
-from training.batches import AHEAD, ROWS, WIDTH, BatchLoader, BatchPlan
-from training.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
+from training.data.prepare.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
+from training.loop.batches import AHEAD, ROWS, WIDTH, BatchLoader, BatchPlan
 
 
 @st.composite

@@ -4,7 +4,7 @@ import torch
 
 from seq2seq.devices import computes_bf16
 from tests.training.toy import toy_job
-from training.loop import train
+from training.loop.trainer import train
 
 
 class Warnings:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from interlinear.cli import run
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig
-from training import cleaning as module
-from training.cleaning import Cleaning, Reason, mark_duplicates
-from training.dataset import Dataset, open_dataset
-from training.prepare import prepare
-from training.prepared import Prepared, Skipped, left_out_file
+from training.data import cleaning as module
+from training.data.cleaning import Cleaning, Reason, mark_duplicates
+from training.data.dataset import Dataset, open_dataset
+from training.data.prepare.prepare import prepare
+from training.data.prepare.prepared import Prepared, Skipped, left_out_file
 
 WORDS = TextConfig(units="words", vocabulary=50)
 

@@ -16,10 +16,10 @@ import torch
 import seq2seq
 from seq2seq.errors import CallError, TrainingError
 from tests.training.toy import toy_job
-from training.checkpoints import Checkpoints, TrainingState
-from training.cluster import Group, _Fit, train_on_ray
-from training.loop import train
-from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.loop.checkpoint import Checkpoints, TrainingState
+from training.loop.trainer import train
+from training.ray.driver import Group, _Fit, train_on_ray
 
 # Dropout's random numbers depend on the rank; without dropout one worker and two compute the same.
 SHORT = ["training.epochs=2", "training.average=1", "model.dropout=0"]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from seq2seq.errors import DataError, UnknownDataError
-from training.dataset import Dataset, known_datasets, locate, open_dataset, read_lines, read_rows
+from training.data.dataset import Dataset, known_datasets, locate, open_dataset, read_lines, read_rows
 from training.demo.corpus import DEMO, Plan, demo_corpus, identity, write
 
 DESCRIPTION = {

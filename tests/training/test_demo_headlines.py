@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.text import TextConfig, Tokenizer
-from training.dataset import open_dataset, read_rows
+from training.data.dataset import open_dataset, read_rows
 from training.demo.corpus import Plan, Split, made_once
 from training.demo.corpus import forms as words_of
 from training.demo.headlines import HEADLINES, Story, forms, headline_corpus, make_headlines

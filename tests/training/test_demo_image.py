@@ -35,7 +35,7 @@ from training.demo.scenes import (
     rules,
     scene_corpus,
 )
-from training.shipped import shipped
+from training.package_files import shipped
 
 SMALL = ScenePlan(seed=5, train=120, dev=20, test=20)
 # Changes whenever a word, a frame or a drawing does; then the new one is written here, and old figures are no longer

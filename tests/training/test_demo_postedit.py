@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from training.dataset import open_dataset, read_rows
+from training.data.dataset import open_dataset, read_rows
 from training.demo.corpus import Plan, Split, made_once, words_of
 from training.demo.pairs import Pair
 from training.demo.postedit import (

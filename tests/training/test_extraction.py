@@ -18,14 +18,14 @@ from safetensors import safe_open
 from interlinear.cli import run
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import DataError
-from seq2seq.images import decode
-from seq2seq.networks import Network, build_network
+from seq2seq.images.decode import decode
+from seq2seq.images.networks import Network, build_network
 from tests.training.album import picture, write_album, write_tar
-from training import extraction as module
-from training.dataset import open_dataset
-from training.extraction import Extraction, by_threads, extract
-from training.features import open_features
-from training.pictures import Archive, Pictures
+from training.data.dataset import open_dataset
+from training.data.images import feature_extraction as module
+from training.data.images.feature_extraction import Extraction, by_threads, extract
+from training.data.images.image_features import open_features
+from training.data.images.images import Archive, Pictures
 
 SMALL = ImageNetwork(kind="small", size=32)
 
@@ -217,7 +217,7 @@ def test_a_kill_loses_nothing_that_was_finished(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_ray_cluster_makes_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from training.cluster_features import on_ray
+    from training.ray.image_features import on_ray
 
     job, _ = work(tmp_path, 150)
     extract(job, by_threads, lambda _: None)

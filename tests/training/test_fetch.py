@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from seq2seq.errors import CallError, DataError
-from training.description import Description
-from training.fetch import ATTEMPTS, fetch
+from training.data.description import Description
+from training.data.fetch import ATTEMPTS, fetch
 
 TEXT = gzip.compress("".join(f"Satz {number}.\n" for number in range(40_000)).encode(), mtime=0)
 DESCRIPTION = {

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.errors import DataError
-from training import formats
-from training.dataset import Dataset, open_dataset, read_range, read_rows
-from training.formats import Part, count, read_part
-from training.places import Remote, named_by
+from training.data import formats
+from training.data.dataset import Dataset, open_dataset, read_range, read_rows
+from training.data.formats import Part, count, read_part
+from training.data.uris import Remote, named_by
 
 PAIRS = [("eins", "one"), ("zwei „drei“", "two three"), ("", "four"), ("fünf", "five")]
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r\ufeff")), min_size=1)

@@ -9,9 +9,9 @@ import seq2seq
 from seq2seq.errors import BundleError, CallError, TrainingError
 from tests.training.test_loop import Notes
 from tests.training.toy import toy_job, write_corpus
-from training.loop import Training, train
-from training.reports import TrainingJob
-from training.workers import Alone
+from training.events import TrainingJob
+from training.loop.process_group import Alone
+from training.loop.trainer import Training, train
 
 
 @pytest.fixture(scope="module")

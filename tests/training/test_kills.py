@@ -23,7 +23,7 @@ from registry.curves import DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS, Curves, read_c
 from registry.names import fetch
 from registry.store import Store
 from tests.training.toy import SETTINGS, write_corpus
-from training.checkpoints import Checkpoints
+from training.loop.checkpoint import Checkpoints
 
 KILLS, RUNS = 50, 5
 EVERY_UPDATE = "training.save_minutes=0.0001"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import seq2seq
-from seq2seq.generation import Answer, Generation, Request
+from seq2seq.generate import Answer, Generation, Request
 from seq2seq.search import SearchOptions
 from tests.seq2seq.systems import SYSTEMS
 from tests.training.toy import write_strings
-from training.loop import train
-from training.running import job_for
+from training.loop.trainer import train
+from training.runs.job import job_for
 
 SYMBOLS = [f"s{i}" for i in range(20)]
 MEANINGS = dict(zip(SYMBOLS, random.Random(7).sample([f"t{i}" for i in range(20)], 20), strict=True))

@@ -23,14 +23,14 @@ from torch import multiprocessing
 import seq2seq
 from seq2seq.bundle import hash_weights
 from seq2seq.errors import TrainingError
-from seq2seq.generation import Generation, Request
+from seq2seq.generate import Generation, Request
 from tests.damage import DAMAGE, Damage
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.checkpoints import Checkpoints, Progress, TrainingState
-from training.loop import Training, own_weights_on_cpu, train
-from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
-from training.run_lock import run_lock
-from training.workers import Alone, Group
+from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.loop.checkpoint import Checkpoints, Progress, TrainingState
+from training.loop.process_group import Alone, Group
+from training.loop.trainer import Training, own_weights_on_cpu, train
+from training.runs.run_lock import run_lock
 
 
 @dataclass

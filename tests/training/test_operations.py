@@ -12,10 +12,10 @@ from seq2seq.bundle import load
 from seq2seq.errors import RecipeError
 from seq2seq.text import DELETE, KEEP, Tokenizer
 from tests.training.toy import SETTINGS
-from training.loop import train
-from training.prepared import Prepared
+from training.data.prepare.prepared import Prepared
+from training.loop.trainer import train
 from training.recipe import load_recipe
-from training.running import job_for
+from training.runs.job import job_for
 
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 EDITING = (

@@ -12,13 +12,13 @@ import torch
 from torch import multiprocessing
 
 from seq2seq.errors import TrainingError
-from seq2seq.risk import RiskOptions
+from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.training.toy import toy_job, write_corpus
-from training.batches import BatchLoader, BatchPlan
-from training.loop import Training, train
-from training.out_of_memory import is_out_of_memory
-from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
-from training.workers import Alone, Group
+from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.loop.batches import BatchLoader, BatchPlan
+from training.loop.out_of_memory import is_out_of_memory
+from training.loop.process_group import Alone, Group
+from training.loop.trainer import Training, train
 
 WHOLE = ["model.dropout=0", "training.clip=null", "training.batch_tokens=null"]
 CPU = torch.device("cpu")

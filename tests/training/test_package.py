@@ -9,9 +9,9 @@ import yaml
 
 from seq2seq.errors import CallError, DataError, RecipeError, UnknownDataError
 from tests.training.toy import write_corpus
-from training.package import MOST, pack, unzipped
+from training.ray.job_package import MOST, pack, unzipped
+from training.ray.jobs import FOLDER, KEPT, Call, call_for
 from training.recipe import load_recipe
-from training.submission import FOLDER, KEPT, Call, call_for
 
 
 @pytest.fixture

@@ -8,22 +8,22 @@ import torch
 
 import seq2seq
 from seq2seq.bundle import Card
-from seq2seq.checksums import checksum
+from seq2seq.bundle.checksums import checksum
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import DataError
-from seq2seq.model import Model
-from seq2seq.networks import build_network
+from seq2seq.images.networks import build_network
+from seq2seq.model.model import Model
 from seq2seq.text import END, TextConfig
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
-from training.batches import BatchLoader, BatchPlan
-from training.dataset import open_dataset
-from training.loop import Training, train
-from training.prepare import prepare
-from training.prepared import Prepared
+from training.data.dataset import open_dataset
+from training.data.prepare.prepare import prepare
+from training.data.prepare.prepared import Prepared
+from training.events import TrainingJob
+from training.loop.batches import BatchLoader, BatchPlan
+from training.loop.process_group import Alone
+from training.loop.trainer import Training, train
 from training.recipe import load_recipe
-from training.reports import TrainingJob
-from training.running import dev_set, job_for, networks, prepare_for, starting_point
-from training.workers import Alone
+from training.runs.job import dev_set, job_for, networks, prepare_for, starting_point
 
 WORDS = TextConfig(units="words", vocabulary=60)
 PIXELS = ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(size=16))

@@ -16,9 +16,9 @@ from safetensors.numpy import save_file
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import DataError
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
-from training.dataset import Dataset, open_dataset, read_index, read_lines, read_rows
-from training.features import open_features
-from training.pictures import Pictures
+from training.data.dataset import Dataset, open_dataset, read_index, read_lines, read_rows
+from training.data.images.image_features import open_features
+from training.data.images.images import Pictures
 
 
 def album(folder: Path, **options: object) -> Dataset:

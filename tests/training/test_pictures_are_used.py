@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import seq2seq
-from seq2seq.generation import Answer, Generation, Request
-from seq2seq.looks import Explanation
-from training.dataset import open_dataset, read_rows
-from training.loop import train
-from training.pictures import Pictures
-from training.running import job_for
+from seq2seq.explain import Explanation
+from seq2seq.generate import Answer, Generation, Request
+from training.data.dataset import open_dataset, read_rows
+from training.data.images.images import Pictures
+from training.loop.trainer import train
+from training.runs.job import job_for
 
 NEAR = 8  # pixels around the deciding object that count as on it: half a region
 

@@ -19,16 +19,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import training.encoding
-import training.prepare
-import training.roads
-import training.threads
+import training.data.prepare.encoding
+import training.data.prepare.executors
+import training.data.prepare.prepare
+import training.data.thread_pool
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.text import TextConfig
-from training.dataset import Dataset, open_dataset
-from training.prepare import LOCK, prepare, text_config
-from training.prepared import Prepared
-from training.roads import Sample
+from training.data.dataset import Dataset, open_dataset
+from training.data.prepare.executors import Sample
+from training.data.prepare.prepare import LOCK, prepare, text_config
+from training.data.prepare.prepared import Prepared
 
 PAIRS = [
     ("Der Hund läuft.", "The dog runs."),

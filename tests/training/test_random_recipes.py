@@ -14,13 +14,13 @@ from seq2seq.batch import ImageInput, collate
 from seq2seq.bundle import Bundle, Card
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.errors import RecipeError
-from seq2seq.generation import Answer, Generation, Request, blank
-from seq2seq.model import Model, build
+from seq2seq.generate import Answer, Generation, Request, blank
+from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
-from training.objective import Objective
+from training.loop.objective import Objective
+from training.loop.optim import optimizer
 from training.recipe import Recipe, validated
-from training.schedules import optimizer
 
 DRAWS, PARTS = 300, 10
 SIZES = (3, 4, 6)

@@ -9,14 +9,14 @@ import torch
 
 import seq2seq
 from seq2seq.batch import collate
-from seq2seq.risk import RiskOptions, expected_risk, minimum_risk, propose
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, minimum_risk, propose
 from tests.seq2seq.systems import ALL, SYSTEMS, model_of
 from tests.training.test_loop import Impatient, Notes, assert_the_updates_of_one
 from tests.training.toy import toy_job
-from training.loop import train
+from training.events import TrainingJob
+from training.loop.process_group import Alone
+from training.loop.trainer import train
 from training.recipe import load_recipe
-from training.reports import TrainingJob
-from training.workers import Alone
 
 SOURCES, TARGETS = [[5, 6, 7], [8, 4]], [[6, 7, 4], [5, 8]]
 

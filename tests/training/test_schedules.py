@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from training.loop.optim import Schedule, optimizer
 from training.recipe import TrainingSettings
-from training.schedules import Schedule, optimizer
 
 
 def settings(**keys: object) -> TrainingSettings:

@@ -10,12 +10,12 @@ from registry.names import AliasName
 from registry.store import Store
 from seq2seq.errors import RegistryError
 from tests.training.toy import SETTINGS, WORDS, toy_job, write_corpus, write_strings
-from training.baselines import most_frequent_output
-from training.loop import train
-from training.prepared import Prepared
+from training.data.baselines import most_frequent_output
+from training.data.prepare.prepared import Prepared
+from training.loop.trainer import train
 from training.recipe import leaves, load_recipe, stated_keys
-from training.running import job_for
-from training.small_data import ENOUGH_UPDATES, SMALL_EPOCH, fit_to_data
+from training.runs.job import job_for
+from training.runs.small_data import ENOUGH_UPDATES, SMALL_EPOCH, fit_to_data
 
 QUICK = [word for setting in [*SETTINGS, "training.epochs=1", "training.average=1"] for word in ("--set", setting)]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from seq2seq.errors import CallError, DamagedError, StorageError
 from tests.s3 import S3Server, s3_server
-from training.storage import MANIFEST, Storage
+from training.storage.storage import MANIFEST, Storage
 
 NAMES = st.text("abcdefgh-_ .%äö", min_size=1, max_size=12).filter(lambda name: name.strip(" .") and "/" not in name)
 TREES = st.dictionaries(

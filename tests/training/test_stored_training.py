@@ -25,15 +25,15 @@ from tests.s3 import S3Server, s3_server
 from tests.training.test_cluster import Heard
 from tests.training.test_loop import Impatient, Notes
 from tests.training.toy import SETTINGS, write_corpus
-from training import workers
-from training.cluster import Group, train_on_ray
-from training.copies import Copies, whole_states
-from training.delivery import deliver, find, leave, receive
-from training.loop import train
-from training.reports import Started, StepReport, TrainingJob
-from training.running import job_for
-from training.storage import Storage
-from training.stored_runs import Records
+from training.events import Started, StepReport, TrainingJob
+from training.loop import process_group
+from training.loop.checkpoint_upload import Copies, whole_states
+from training.loop.trainer import train
+from training.ray.driver import Group, train_on_ray
+from training.runs.job import job_for
+from training.runs.stored_runs import Records
+from training.storage.staging import deliver, find, leave, receive
+from training.storage.storage import Storage
 
 FAST = ["training.save_minutes=0.0001"]  # a checkpoint at every update
 LONG = ["training.epochs=30", "training.patience=100", "training.save_minutes=0.005"]
@@ -228,7 +228,7 @@ def test_a_state_that_waits_gives_way_to_a_newer_one_and_weights_do_not(tmp_path
 def leaver(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, bool, bool]]") -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{meeting}", world_size=2, rank=rank)
-    outcome = train(job, workers.Group())
+    outcome = train(job, process_group.Group())
     assert job.stored and outcome.bundle
     stored = Storage(job.stored.uri).manifest(f"runs/{job.name}/bundle") is not None
     answers.put((rank, outcome.bundle.is_dir(), stored))

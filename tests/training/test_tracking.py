@@ -14,12 +14,12 @@ from registry.names import fetch
 from registry.store import Store
 from seq2seq.errors import CallError, DataError, InterlinearError, RegistryError, TrainingError
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.loop import train
-from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob, TrainingPlan
-from training.running import job_for
-from training.sending import UNSENT
-from training.tracking import Tracker
-from training.workers import Alone
+from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob, TrainingPlan
+from training.loop.process_group import Alone
+from training.loop.trainer import train
+from training.runs.job import job_for
+from training.tracking.metric_queue import UNSENT
+from training.tracking.run import Tracker
 
 START = Started(parameters=1, pairs=1, updates_an_epoch=1, done=0)
 
@@ -152,7 +152,7 @@ def test_a_training_that_is_resumed_goes_on_in_its_run(tmp_path: Path, uri: str)
 def test_what_a_killed_process_had_not_handed_over_the_next_one_does(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("training.sending.SEND_SECONDS", 3600.0)
+    monkeypatch.setattr("training.tracking.metric_queue.SEND_SECONDS", 3600.0)
     killed = Tracker(uri)  # never ended
     killed.started(toy_job(tmp_path), START)
     for update in (1, 2):
@@ -318,8 +318,8 @@ def test_an_interruption_by_ctrl_c_is_no_failure(tmp_path: Path, uri: str):
 
 
 def test_a_store_that_goes_away_costs_the_training_nothing(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("training.sending.SEND_SECONDS", 0.05)
-    monkeypatch.setattr("training.sending.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("training.tracking.metric_queue.SEND_SECONDS", 0.05)
+    monkeypatch.setattr("training.tracking.metric_queue.RETRY_SECONDS", 0.05)
     said: list[str] = []
     with Tracker(uri, say=said.append) as tracker:
         tracker.started(toy_job(tmp_path), START)
@@ -342,7 +342,7 @@ def test_a_store_that_goes_away_costs_the_training_nothing(tmp_path: Path, uri: 
 
 
 def test_a_store_that_never_comes_back_is_told_at_the_end(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("training.tracking.PATIENCE", 1.0)
+    monkeypatch.setattr("training.tracking.run.PATIENCE", 1.0)
     said: list[str] = []
     with Tracker(uri, register="toy", say=said.append) as tracker:
         outcome = train(job := toy_job(tmp_path, settings=["training.epochs=1"]), None, [Silent()])

@@ -16,9 +16,9 @@ from seq2seq.errors import RegistryError
 from tests.registry.servers import MlflowServer, postgres
 from tests.s3 import CREDENTIALS, s3_server
 from tests.training.toy import toy_job
-from training.loop import train
-from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
-from training.tracking import Tracker
+from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.loop.trainer import train
+from training.tracking.run import Tracker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -54,9 +54,9 @@ class Accidents:
 def test_a_server_that_is_killed_in_mid_training_and_at_its_end_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("training.sending.SEND_SECONDS", 0.2)
-    monkeypatch.setattr("training.sending.RETRY_SECONDS", 0.5)
-    monkeypatch.setattr("training.loop.REPORT_SECONDS", 0.02)
+    monkeypatch.setattr("training.tracking.metric_queue.SEND_SECONDS", 0.2)
+    monkeypatch.setattr("training.tracking.metric_queue.RETRY_SECONDS", 0.5)
+    monkeypatch.setattr("training.loop.trainer.REPORT_SECONDS", 0.02)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     said: list[str] = []
     job = toy_job(tmp_path, settings=["training.epochs=4"])

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.training.test_batches import SIZES, every_row
-from training import windows
-from training.batches import BatchLoader, BatchPlan, Plan
-from training.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
-from training.windows import WindowedPlan, plan_epoch
+from training.data.prepare.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
+from training.loop import windows
+from training.loop.batches import BatchLoader, BatchPlan, Plan
+from training.loop.windows import WindowedPlan, plan_epoch
 
 FIELDS = ("source", "target")
 

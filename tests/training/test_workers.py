@@ -12,16 +12,17 @@ import pytest
 import torch
 from torch import multiprocessing
 
-from interlinear.arguments import number_range
+from interlinear.options import number_range
 from seq2seq.errors import CallError, TrainingError
 from tests.training.toy import toy_job
-from training import lookout, shared_memory
-from training.batches import BatchLoader
-from training.lookout import MAX_FAILURES, Lookout, lacking
-from training.loop import Training
-from training.mailbox import Mailbox, Post
-from training.reports import TrainingJob
-from training.workers import Alone, Group, LostColleagueError, Workers
+from training.events import TrainingJob
+from training.loop import shared_memory
+from training.loop.batches import BatchLoader
+from training.loop.process_group import Alone, Group, LostColleagueError, Workers
+from training.loop.trainer import Training
+from training.ray import failure_monitor
+from training.ray.control import Mailbox, Post
+from training.ray.failure_monitor import MAX_FAILURES, Lookout, lacking
 
 WORLD = 3
 SENTENCES = (3, 1)  # of a batch: two workers have two and one, or one and none
@@ -210,7 +211,7 @@ def test_what_a_cluster_lacks_is_said_with_what_it_has() -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     now = [100.0]
-    monkeypatch.setattr(lookout.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(failure_monitor.time, "monotonic", lambda: now[0])
     yield now
 
 

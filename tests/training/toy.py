@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from training.reports import TrainingJob
-from training.running import job_for
+from training.events import TrainingJob
+from training.runs.job import job_for
 
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 SETTINGS = (

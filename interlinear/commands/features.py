@@ -1,0 +1,71 @@
+"""Region features of many pictures: the verb `features`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from interlinear.console import say
+
+
+def features(
+    images: Annotated[
+        Path,
+        typer.Argument(exists=True, metavar="IMAGES", show_default=False, help="An uncompressed tar, or a folder."),
+    ],
+    network: Annotated[
+        Path, typer.Option(metavar="FILE", show_default=False, help="The network's weights: safetensors or state dict.")
+    ],
+    kind: Annotated[Literal["small", "resnet50"], typer.Option(help="The network.")] = "resnet50",
+    size: Annotated[int, typer.Option(min=16, max=512, metavar="N", help="Pixels a side.")] = 224,
+    index: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            show_default=False,
+            help="A data set's index, whose rows are kept; else all pictures by name, and an index is written.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", show_default=False, help="Else IMAGES-KIND-SIZE.safetensors, here.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
+    ] = None,
+) -> None:
+    """Make region features of many pictures, once; prints the file. The same command goes on where it was stopped."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from seq2seq.config import ImageNetwork
+    from training.data.dataset import whole_index
+    from training.data.images.feature_extraction import Extraction, Run, by_threads, extract
+    from training.data.images.images import Archive
+
+    output = (output or Path(f"{images.stem}-{kind}-{size}.safetensors")).resolve()
+    archive = Archive(images.resolve())
+    written = output.with_suffix(".index.tsv")
+    if index is None:
+        members = tuple(archive.names())
+    else:
+        entries = [entry for lines in whole_index(index).splits.values() for entry in lines.values()]
+        members = tuple(entry.member for entry in sorted(entries))
+    config = ImageNetwork(kind=kind, size=size)
+    extraction = Extraction(archive, index or written, members, config, network.resolve(), output)
+    run: Run = by_threads
+    if address is not None:
+        from training.ray.image_features import on_ray
+
+        run = on_ray(address)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("pictures", total=len(members))
+        new = extract(extraction, run, lambda count: bar.advance(task, count))
+    if index is None:
+        written.write_text("".join(f"images\t{row}\t{name}\n" for row, name in enumerate(members)), encoding="utf-8")
+        say(f"the pictures' order is in {written}")
+    if not new:
+        say("it is there already")
+    print(output)

@@ -1,0 +1,35 @@
+"""Preparing data: the verb `prepare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlinear.options import DataRoot, PreparedFolder, RecipeName, Settings, TrainingData
+
+
+def prepare(
+    recipe: RecipeName,
+    data: TrainingData,
+    settings: Settings = None,
+    data_root: DataRoot = None,
+    prepared: PreparedFolder = Path("prepared"),
+    address: Annotated[
+        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
+    ] = None,
+) -> None:
+    """Learn vocabularies and turn a data set into ids, once; prints the folder. On a Ray cluster the same command goes
+    on where it was stopped."""
+    from training.data.dataset import open_dataset
+    from training.recipe import load_recipe
+    from training.runs.job import prepare_for
+
+    dataset = open_dataset(data, data_root)
+    read = load_recipe(recipe, settings or (), dataset.defaults)
+    if address is None:
+        print(prepare_for(read, dataset, prepared).folder)
+        return
+    from training.ray.data import on_ray
+
+    with on_ray(address) as road:
+        print(prepare_for(read, dataset, prepared, road=road).folder)

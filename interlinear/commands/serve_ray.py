@@ -1,0 +1,99 @@
+"""The service on Ray: deployed, kept while this command runs, and taken away when it ends.
+
+Ray is imported after `training.ray.driver`, which says how: what Ray reads of the environment, it reads then.
+"""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from registry import names
+from registry.address import address as store_address
+from registry.address import database_of
+from seq2seq.errors import ServiceError
+from service.settings import ModelPlace, Settings
+from training.ray.driver import Group, connected, last_line
+
+if TYPE_CHECKING:
+    from service.ray_serve import Deployment
+
+LOOK = 0.2  # seconds between two looks whether the end was asked for
+
+
+def serve_on_ray(asked: "Deployment", host: str, port: int, address: str | None, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT. On a cluster of one's own it ends with it, on another only this service does.
+
+    Raises ServiceError where the replicas do not come up, TrainingError where there is no cluster.
+    """
+    from ray.exceptions import RayError
+
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    cpus = ceil(asked.most * (asked.cpus or asked.settings.threads or 1))
+    gpu = asked.settings.device.startswith("cuda")
+    over = threading.Event()
+    with connected(Group(asked.fewest, cpus, gpu, address)):
+        for ending in (signal.SIGTERM, signal.SIGINT):  # Ray has put handlers of its own in their place
+            signal.signal(ending, lambda _signal, _frame: over.set())
+        try:
+            with _deployed(asked, host, port, own=address is None):
+                say(f"{asked.fewest} to {asked.most} replicas; playground http://{host}:{port}/  Ctrl-C ends it")
+                while not over.wait(LOOK):
+                    pass
+        except RayError as error:
+            raise ServiceError("Ray", f"the cluster failed: {last_line(error)}", "look at Ray's logs") from error
+
+
+@contextmanager
+def _deployed(asked: "Deployment", host: str, port: int, own: bool) -> Iterator[None]:
+    from ray import serve
+    from ray.serve.config import HTTPOptions
+
+    from service.ray_serve import NAME, build
+
+    where = "HeadOnly" if own else "EveryNode"
+    serve.start(proxy_location=where, http_options=HTTPOptions(host=host, port=port))
+    try:
+        try:
+            serve.run(build(asked), name=NAME)
+        except RuntimeError as error:
+            said = serve.status().applications[NAME].deployments
+            why = next((one.message for one in said.values() if one.message), str(error))
+            raise ServiceError(NAME, f"no replica came up: {cause(why)}", "look at Ray's logs") from error
+        yield
+    finally:
+        serve.delete(NAME)
+        if own:
+            serve.shutdown()  # type: ignore[no-untyped-call]
+
+
+def cause(message: str) -> str:
+    """The last line of what Ray Serve says of a replica that failed: the error itself, under its traceback."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return lines[-1] if lines else message
+
+
+def everywhere(settings: Settings) -> Settings:
+    """The settings as they mean the same in every folder: relative paths made absolute."""
+
+    def located(place: ModelPlace) -> ModelPlace:
+        folder = isinstance(names.parse(place.place), names.FolderName)
+        return place.model_copy(update={"place": str(Path(place.place).resolve())}) if folder else place
+
+    tracking = store_address(settings.tracking)
+    if tracking.startswith("sqlite"):
+        kind, _, _ = tracking.partition(":")
+        tracking = f"{kind}:///{database_of(tracking).resolve()}"
+    keys = settings.key_store
+    changes = {
+        "models": tuple(map(located, settings.models)),
+        "tracking": tracking,
+        "cache": settings.cache and settings.cache.resolve(),
+        "keys": str(Path(keys).resolve()) if keys and "://" not in keys else keys,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    return settings.model_copy(update=changes)

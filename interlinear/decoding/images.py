@@ -1,0 +1,124 @@
+"""The pictures that stand beside lines of text: where they are, and how a model is given them."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq.errors import CallError, DataError, RequestError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from seq2seq.config import ImageGrid
+    from training.data.dataset import Dataset
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+
+Picture = Callable[["ImageGrid"], "np.ndarray"]  # a picture as the model reads it; raises RequestError
+
+ImageFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--image-dir", exists=True, file_okay=False, metavar="FOLDER", show_default=False,
+        help="Pictures: that of line N is N.jpg, N.png or N.webp. A line may have none.",
+    ),
+]  # fmt: skip
+ImageNames = Annotated[
+    Path | None,
+    typer.Option(
+        "--images", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="The names of the lines' pictures in --image-dir, a line each; an empty one for none.",
+    ),
+]  # fmt: skip
+
+
+def from_file(path: Path) -> Picture:
+    """A picture in a file of its own."""
+
+    def read(grid: "ImageGrid") -> "np.ndarray":
+        from seq2seq.images.decode import decode
+
+        if grid.network is None:
+            raise RequestError(
+                str(path),
+                "the model reads features of regions, and not pixels",
+                f"make them as its data were made ({grid.made_by or 'not stated'}), and name a data set that has them",
+            )
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise RequestError(str(path), f"cannot be read: {error.strerror}") from None
+        return decode(data, grid.network.size, str(path))
+
+    return read
+
+
+def in_folder(folder: Path | None, names: Path | None) -> "Iterator[Picture | None] | None":
+    """The pictures of line after line; None for a line that has none. Where lines go by number there is no end.
+
+    Raises CallError: names without a folder; DataError, as it comes to it: a name that is no file of the folder.
+    """
+    if folder is None:
+        if names:
+            raise CallError("--images", "it is not clear where the pictures are", "give --image-dir FOLDER")
+        return None
+    return named(folder, names) if names else numbered(folder)
+
+
+def numbered(folder: Path) -> "Iterator[Picture | None]":
+    """The pictures of lines 1, 2, ..."""
+    from seq2seq.images.decode import SUFFIXES
+
+    for number in count(1):
+        paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
+        yield next((from_file(path) for path in paths if path.is_file()), None)
+
+
+def named(folder: Path, names: Path) -> "Iterator[Picture | None]":
+    """The pictures that are named, a line each."""
+    from training.data.formats import read_file
+
+    for number, name in enumerate(map(str.strip, read_file(names)), 1):
+        path = folder / name
+        if name and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
+            raise DataError(f"{names}, line {number}", f"there is no picture '{name}' in {folder}")
+        yield from_file(path) if name else None
+
+
+def of_dataset(dataset: "Dataset", split: str, field: str, lines: Sequence[int]) -> "list[Picture | None]":
+    """The pictures of a split's lines, counted from 0. Raises DataError: no such field, or an index that is not one."""
+    from training.data.images.images import Pictures
+
+    pictures = Pictures(dataset.image(split, field))
+
+    def picture(line: int) -> Picture:
+        def read(grid: "ImageGrid") -> "np.ndarray":
+            found = pictures.as_read_by(grid)(line)
+            assert found is not None  # the index has it
+            return found
+
+        return read
+
+    return [picture(line) if line in pictures.entries else None for line in lines]
+
+
+def shuffled(pictures: "Sequence[Picture | None]", seed: int) -> "list[Picture | None]":
+    """The pictures dealt out anew among the lines that have one, so that none keeps its own (Sattolo 1986).
+
+    Raises CallError where fewer than two have one.
+    """
+    places = [place for place, picture in enumerate(pictures) if picture]
+    if len(places) < 2:
+        raise CallError("--shuffle-images", f"{len(places)} lines have a picture", "two at least are needed")
+    chance, dealt = random.Random(seed), list(places)
+    for last in range(len(dealt) - 1, 0, -1):
+        other = chance.randrange(last)
+        dealt[last], dealt[other] = dealt[other], dealt[last]
+    mixed = list(pictures)
+    for place, other in zip(places, dealt, strict=True):
+        mixed[place] = pictures[other]
+    return mixed

@@ -1,0 +1,39 @@
+"""From a model's name to something that answers: the one place where a verb loads a model."""
+
+from pathlib import Path
+
+from interlinear.console import status
+from seq2seq.bundle import Bundle, join, load
+from seq2seq.config import Precision
+from seq2seq.devices import check_device
+from seq2seq.generate import Generation
+from seq2seq.model.ensemble import Predictor
+
+
+def load_bundle(
+    name: str, tracking: str | None = None, device: str = "cpu", precision: Precision = "fp32"
+) -> Bundle[Predictor]:
+    """The bundle of that name, on that device, in that precision; of several names with commas between them, their
+    ensemble.
+
+    Raises CallError, RegistryError, BundleError.
+    """
+    from registry.names import fetch
+
+    check_device(device)
+    names = [name] if Path(name).exists() else name.split(",")
+    with status(f"loading {name}"):
+        bundles = [load(fetch(one.strip(), tracking).folder, device, precision) for one in names]
+    return bundles[0] if len(bundles) == 1 else join(bundles)
+
+
+def load_generation(
+    name: str,
+    tracking: str | None = None,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    width: int | None = None,
+) -> Generation:
+    """The model of that name, ready to answer with beams of up to `width` (None: what its recipe searches with)."""
+    bundle = load_bundle(name, tracking, device, precision)
+    return Generation(bundle, width=width or bundle.card.search.beam)

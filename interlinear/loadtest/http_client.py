@@ -1,0 +1,189 @@
+"""A service somewhere else: which models it says it has, and what a request to one of them looks like."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+import aiohttp
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from interlinear.loadtest.load_generator import broken, said
+from interlinear.loadtest.sample_texts import BY_LANGUAGE, ENGLISH
+from seq2seq.errors import CallError, ServiceError
+
+Route = Literal["/translate", "/summarize", "/translate/multimodal", "/post-edit"]
+TASKS: dict[str, Route] = {
+    "translation": "/translate",
+    "summarization": "/summarize",
+    "multimodal": "/translate/multimodal",
+    "post-edit": "/post-edit",
+}
+ANSWERS: dict[Route, str] = {
+    "/translate": "translatedText",
+    "/summarize": "summaries",
+    "/translate/multimodal": "translatedText",
+    "/post-edit": "editedText",
+}
+FIRST_ANSWER = 10.0  # seconds within which a service says what it has
+AUTO = "auto"
+
+
+class RemoteModel(BaseModel):
+    """A model as `GET /models` describes it."""
+
+    name: str
+    version: str
+    aliases: tuple[str, ...]
+    task: str
+    languages: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version} ({self.task}, {' to '.join(self.languages.values())})"
+
+    def is_called(self, reference: str) -> bool:
+        name, _, which = reference.partition("@")
+        return name == self.name and (not which or which in (self.version, *self.aliases))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a caller wants to ask for; what he leaves open is the service's first fit.
+
+    `pictures` (files' contents) go with texts in turn; `translations` with theirs, line by line.
+    """
+
+    route: Route | None = None
+    model: str | None = None
+    source: str | None = None
+    target: str | None = None
+    pictures: tuple[bytes, ...] = ()
+    translations: tuple[str, ...] = ()
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Those that take what there is."""
+        if self.route:
+            return (self.route,)
+        if self.translations:
+            return ("/post-edit",)
+        return ("/translate/multimodal",) if self.pictures else ("/translate", "/summarize")
+
+    def choose(self, models: Sequence[RemoteModel]) -> RemoteModel:
+        """The first model that fits. Raises CallError."""
+        for model in models:
+            languages = model.languages
+            if (
+                TASKS.get(model.task) in self.routes
+                and (self.model is None or model.is_called(self.model))
+                and self.source in (None, AUTO, languages.get("source"))
+                and self.target in (None, languages.get("target"))
+            ):
+                return model
+        names = {"model": self.model, "source": self.source, "target": self.target}
+        asked = [f"{name} {value}" for name, value in names.items() if value is not None]
+        raise CallError(
+            " and ".join([" or ".join(self.routes), *asked]),
+            "no model that is served fits",
+            f"it serves {'; '.join(map(str, models)) or 'none'}",
+        )
+
+    def bodies(self, model: RemoteModel, texts: Sequence[str]) -> list[bytes]:
+        """Requests with every text, and with every picture. Raises CallError where texts and translations differ in
+        number."""
+        if TASKS[model.task] == "/post-edit":
+            if texts and len(texts) != len(self.translations):
+                raise CallError(
+                    "--mt", f"it has {len(self.translations)} lines, and --texts {len(texts)}", "give a line for each"
+                )
+            beside: Sequence[dict[str, str]] = [{"source_text": text} for text in texts] or [{}] * len(
+                self.translations
+            )
+            pairs = zip(self.translations, beside, strict=True)
+            return [self._body(model, {"translation": translation} | source) for translation, source in pairs]
+        if TASKS[model.task] == "/summarize":
+            return [self._body(model, {"text": text}) for text in texts]
+        images = [{"image": base64.b64encode(picture).decode()} for picture in self.pictures] or [{}]
+        most = max(len(texts), len(images))
+        return [self._body(model, {"q": texts[i % len(texts)]} | images[i % len(images)]) for i in range(most)]
+
+    def _body(self, model: RemoteModel, given: dict[str, str]) -> bytes:
+        named = {"model": self.model} if self.model else {}
+        languages = {"source": self.source or model.languages["source"], "target": model.languages["target"]}
+        return json.dumps(given | ({} if TASKS[model.task] == "/summarize" else languages) | named).encode()
+
+
+def check_address(url: str) -> str:
+    """The address without a slash at its end. Raises CallError."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port != 0
+    except ValueError:
+        port = False
+    if not port or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise CallError(
+            url, "is not the address of a service", "say http://HOST:PORT, as `interlinear serve` prints it"
+        )
+    return url.rstrip("/")
+
+
+def headers(api_key: str | None) -> dict[str, str]:
+    return {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+
+
+async def served_models(url: str, api_key: str | None) -> list[RemoteModel]:
+    """What a service says it has. Raises ServiceError: it is not there, does not let us in, or is something else."""
+    other = ServiceError(url, "what answers there is not an Interlinear service", "see the address and the port")
+    try:
+        timeout = aiohttp.ClientTimeout(total=FIRST_ANSWER)
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers(api_key)) as session,
+            session.get(f"{url}/models", allow_redirects=False) as answer,
+        ):
+            content = await answer.read()
+    except TimeoutError:
+        raise ServiceError(url, f"it did not answer within {FIRST_ANSWER:g} s", "see whether it is well") from None
+    except aiohttp.InvalidURL:
+        raise CallError(url, "is not the address of a service", "say http://HOST:PORT") from None
+    except aiohttp.ClientConnectionError as error:
+        raise ServiceError(
+            url, f"the service cannot be reached ({broken(error)})", "start it by `interlinear serve`"
+        ) from None
+    except aiohttp.ClientError:
+        raise other from None
+    if answer.status in (401, 403):
+        raise ServiceError(url, f"it does not let us in ({said(content) or answer.status})", "give a key by --api-key")
+    if answer.status in (429, 503):
+        raise ServiceError(url, said(content) or f"it answered {answer.status}", "come again when it is ready")
+    try:
+        if answer.status != 200:
+            raise other
+        return TypeAdapter(list[RemoteModel]).validate_json(content)
+    except ValidationError:
+        raise other from None
+
+
+async def built_in(url: str, api_key: str | None, wanted: Wanted, model: RemoteModel) -> list[bytes]:
+    """Requests with the sentences that come with us, in the language that the model reads, else English.
+
+    Each is sent once, and left out where the model cannot read it: a small one takes no long sentences. Raises
+    ServiceError where it reads none.
+    """
+    language = model.languages["source"] if wanted.source in (None, AUTO) else str(wanted.source)
+    bodies = wanted.bodies(model, BY_LANGUAGE.get(language, ENGLISH))
+    read, refusal = [], ""
+    async with aiohttp.ClientSession(headers=headers(api_key)) as session:
+        for body in bodies:
+            try:
+                async with session.post(url, data=body, allow_redirects=False) as answer:
+                    if answer.status == 400:
+                        refusal = said(await answer.read())
+                    else:
+                        read.append(body)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise ServiceError(url, f"it gave no answer ({broken(error)})", "see whether it is well") from None
+    if not read:
+        raise ServiceError(url, f"it reads none of the built-in sentences ({refusal})", "give your own by --texts")
+    return read

@@ -1,0 +1,98 @@
+"""A model's card for people: `README.md` of the bundle, from what `model.json` says."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seq2seq.bundle import Card
+
+PURPOSES = {
+    "translation": "Translates text, a sentence at a time.",
+    "summarization": "Writes a headline for a short text.",
+    "multimodal": "Translates a sentence with the help of a picture.",
+    "post-edit": "Mends a machine translation, given its source.",
+}
+
+DEV_SCORES = {"dev_bleu": "dev BLEU", "dev_rouge_l": "dev ROUGE-L"}  # of what the model wrote
+
+
+def commands(model: str, name: str) -> tuple[str, ...]:
+    """How a model is used, by what it is called on the command line and by the name that a service gives it."""
+    return (
+        f"interlinear info {model}",
+        f"interlinear translate {model} < text",
+        f"interlinear serve --model {name}={model}",
+    )
+
+
+def of_version(readme: str, name: str, version: str) -> str:
+    """A card whose commands name a registered version instead of a folder."""
+    pairs = zip(commands("FOLDER", "NAME"), commands(f"models:/{name}/{version}", name), strict=True)
+    for of_folder, registered in pairs:
+        readme = readme.replace(f"    {of_folder}", f"    {registered}")
+    return readme
+
+
+def readme(card: "Card", parameters: int, operations_on: str | None = None) -> str:
+    """Task, languages, data with its licence, scores with their signatures, limits, and how to use it; Markdown.
+
+    `operations_on`: the source that the model writes edit operations on, if it does.
+    """
+    name = str(card.recipe.get("name", "model"))
+    languages = [f"{field}: {code}" for field, code in card.languages.items()]
+    data = " - ".join(str(card.data[key]) for key in ("name", "licence") if card.data.get(key))
+    facts = {
+        "system": f"{name}. {card.recipe.get('about', '')}".strip(),
+        "languages": ", ".join(languages) or "not stated",
+        "parameters": f"{parameters:,}",
+        "reads and writes": "; ".join(
+            f"{field}: {side}" for field, side in [*card.model.sources.items(), ("target", card.model.target)]
+        ),
+        "writes": f"operations that keep, delete and insert pieces of '{operations_on}'" if operations_on else "text",
+        "trained on": data or "not stated",
+        "made": f"{card.created}, commit {card.git_commit or 'unknown'}",
+        "weights": f"SHA-256 `{card.weights_sha256}`",
+    }
+    training = card.recipe.get("training", {})
+    if training.get("objective") == "risk":
+        from seq2seq.minimum_risk.minimum_risk import (
+            RiskOptions,  # with torch behind it, which a list of registered models does not need
+        )
+
+        metric = training.get("risk", {}).get("metric", RiskOptions().metric)
+        facts["objective"] = f"minimum risk: what is expected of 1 - {metric.upper()} over its own outputs"
+    if training.get("init_from"):
+        facts["started from"] = str(training["init_from"])
+    of = f" ({card.dev_search})" if card.dev_search else ""
+    titles = {metric: f"{title}{of}" for metric, title in DEV_SCORES.items()} | {"dev_perplexity": "dev perplexity"}
+    scores = []
+    for metric, score in card.metrics.items():
+        signature = score.signature.replace("|", r"\|")  # a bar would end the cell
+        scores.append(f"| {titles.get(metric, metric)} | {score.score:.2f} | `{signature}` |")
+    limits, search = card.limits, card.search
+    lines = [
+        f"# {name}: {', '.join(dict.fromkeys(card.languages.values())) or card.task}",
+        "",
+        PURPOSES[card.task],
+        "",
+        *(f"- {key}: {value}" for key, value in facts.items()),
+        "",
+        "## Scores",
+        "",
+        *(["| score | value | signature |", "|---|---|---|", *scores] if scores else ["None are recorded."]),
+        "",
+        "## Limits",
+        "",
+        f"- It reads at most {limits.source_length} tokens and writes at most {limits.target_length}; longer text is "
+        "refused, never cut silently.",
+        "- It knows text like that which it was trained on. Of other text it makes something fluent that may be wrong: "
+        "look at the explanation (`--explain`, `explain: true`), which shows what each word was written from.",
+        "- The data's licence says what the model may be used for.",
+        "",
+        "## Use",
+        "",
+        *(f"    {command}" for command in commands("FOLDER", "NAME")),
+        "",
+        f"It searches with a beam of {search.beam}; `--beam-size` says another.",
+        "",
+    ]
+    return "\n".join(lines)

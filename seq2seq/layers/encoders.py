@@ -1,0 +1,242 @@
+"""Encoders: from words, or an image's regions, to what the decoder can look at.
+
+Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H, or H where
+directions are summed), F features of a region.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from seq2seq.batch import ImageInput, TextInput
+from seq2seq.config import Architecture, ImageGrid, ModelConfig
+from seq2seq.images.networks import build_network
+from seq2seq.layers.cells import GRUCell
+from seq2seq.layers.gates import SelectiveGate
+from seq2seq.layers.step_linear import Moment, full
+from seq2seq.text import PAD
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """What one source became: annotations (B, T, D), the summary (B, S) that the decoder's first state is made from,
+    padding (B, T), and a text's embeddings (B, T, E)."""
+
+    states_BTD: Tensor
+    summary_BS: Tensor
+    padding_BT: Tensor
+    words_BTE: Tensor | None = None
+
+
+class TextEncoder(nn.Module):
+    """Words, both directions over them, and the selective gate where the config has one."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.words = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
+        self.recurrent = BidirectionalEncoder(config)
+        gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
+        self.gate = None if gated is None else SelectiveGate(config.annotation, gated)
+
+    def forward(self, text: TextInput) -> Annotated:
+        words_BTE = self.words(text.ids_BT)  # word attention reads them as they are, the encoder with dropout
+        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
+        states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
+        if self.gate is not None:
+            ends = (encoded.last_forward_BH, encoded.first_backward_BH)
+            sentence_BS = torch.cat(ends, -1) if self.config.selective_gate == "concatenation" else sum(ends)
+            states_BTD = self.gate(states_BTD, sentence_BS)
+        return Annotated(states_BTD, self.summary(encoded, padding_BT), padding_BT, words_BTE)
+
+    def summary(self, encoded: "Encoded", padding_BT: Tensor) -> Tensor:
+        """What the first decoder state is made from, by `first_state`; a selective gate does not touch it."""
+        if encoded.last_BS is not None:
+            return encoded.last_BS
+        if self.config.first_state == "mean":
+            return mean_of_present(encoded.states_BTD, padding_BT)
+        if self.config.first_state == "ends":
+            return torch.cat([encoded.last_forward_BH, encoded.first_backward_BH], -1)
+        return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
+
+
+class ImageEncoder(nn.Module):
+    """An image's regions, row by row, each a linear projection of its features; the summary is their mean.
+
+    The features are given, or a convolutional network makes them from pixels, of the images that are there.
+    """
+
+    def __init__(self, config: ModelConfig, grid: ImageGrid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.network = None if grid.network is None else build_network(grid.network)
+        self.frozen = grid.network is not None and grid.network.frozen
+        self.projection = nn.Linear(grid.features, config.annotation)
+
+    def forward(self, image: ImageInput) -> Annotated:
+        states_BTD: Tensor = self.projection(self.features(image))
+        position_T = torch.arange(self.grid.regions, device=states_BTD.device)
+        padding_BT = position_T >= image.lengths_B[:, None]
+        return Annotated(states_BTD, mean_of_present(states_BTD, padding_BT), padding_BT)
+
+    def features(self, image: ImageInput) -> Tensor:
+        """(B, T, F), zeros for an absent image."""
+        if self.network is None:
+            return image.values.to(self.projection.weight.dtype)
+        there_N = image.lengths_B.nonzero().flatten()
+        shape = (len(image.lengths_B), self.grid.regions, self.grid.features)
+        nothing = self.projection.weight.new_zeros(shape)
+        if not len(there_N):
+            return nothing
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            features_NTF = self.network(image.values[there_N])
+        return nothing.to(features_NTF.dtype).index_copy(0, there_N, features_NTF)
+
+
+def mean_of_present(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
+    """The mean of each row's real positions, (B, D); zeros where there is none."""
+    present_BT1 = (~padding_BT)[:, :, None]
+    return (states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Annotations (B, T, D); of the top layer the forward state at the last word and the backward state at the first,
+    each (B, H); and where they are asked for the last states (and memories) of every layer, both directions summed,
+    side by side (B, S)."""
+
+    states_BTD: Tensor
+    last_forward_BH: Tensor
+    first_backward_BH: Tensor
+    last_BS: Tensor | None
+
+
+class BidirectionalEncoder(nn.Module):
+    """Two directions over a sentence, h_j = [forward_j; backward_j] (Bahdanau et al. 2015, section 3.2), or their sum
+    (Kiyono et al. 2018, equation 4).
+
+    `separate`: each direction is its own stack of layers, joined at the top. `interleaved`: joined after every layer.
+    Padding never enters a state that is read: the backward direction runs over each sentence reversed by its own
+    length.
+    """
+
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        together = config.encoder_stacks != "interleaved"
+        stacks, depth = (1, config.layers_up) if together else (config.layers_up, 1)
+        sizes = [config.embedding] + [config.annotation] * (stacks - 1)
+        self.forwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
+        self.backwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
+        self.dropout = config.dropout
+        self.summed = config.directions == "summed"
+        self.every_last = config.first_state == "sum"
+
+    def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> Encoded:
+        """Annotations of every position; those of padding are finite and mean nothing."""
+        position_T = torch.arange(words_BTE.shape[1], device=lengths_B.device)
+        mirror_BT = lengths_B[:, None] - 1 - position_T
+        mirror_BT = torch.where(mirror_BT >= 0, mirror_BT, position_T)
+        states, forward, backward, last = words_BTE, words_BTE, words_BTE, []
+        for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            states = F.dropout(states, self.dropout, self.training and i > 0)
+            with usable_kernels(states.device):
+                if self.every_last:
+                    forward, ends = run_to_ends(ahead, states, lengths_B)
+                    mirrored, back_ends = run_to_ends(back, take(states, mirror_BT), lengths_B)
+                    last += [one + other for one, other in zip(ends, back_ends, strict=True)]
+                else:
+                    forward, mirrored = ahead(states)[0], back(take(states, mirror_BT))[0]
+            backward = take(mirrored, mirror_BT)
+            states = forward + backward if self.summed else torch.cat([forward, backward], -1)
+        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        return Encoded(states, take(forward, last_B1)[:, 0], backward[:, 0], torch.cat(last, -1) if last else None)
+
+
+class PaperGRU(nn.Module):
+    """A stack of GRU layers over a sequence, as Wu et al. 2018 write them (equation 10): no kernel computes these."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GRUCell(hidden if i else inputs, 0, hidden, "paper") for i in range(layers))
+        self.hidden = hidden
+        self.dropout = dropout
+
+    def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """States of the top layer and of all layers, each (B, T, H)."""
+        layers = []
+        for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
+            given = layer.given(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
+            nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
+            hidden, states = full(inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden)), []
+            for t in range(inputs_BTI.shape[1]):
+                at = Moment({part: share if share.dim() == 1 else share[:, t] for part, share in given.items()})
+                (hidden,) = layer(at, nothing_B0, (hidden,))
+                states.append(hidden)
+            inputs_BTI = torch.stack(states, 1).to(inputs_BTI.dtype)
+            layers.append(inputs_BTI)
+        return inputs_BTI, layers
+
+
+@contextmanager
+def usable_kernels(device: torch.device) -> Iterator[None]:
+    """Run recurrent layers under CPU autocast without oneDNN where its LSTM has no bf16 for this processor.
+
+    torch takes oneDNN's LSTM for fp32 inputs, and autocast then casts them to bf16, which raises RuntimeError on
+    processors without AVX-512. torch's own loop has its products in bf16 and its states in fp32.
+    """
+    if device.type != "cpu" or not torch.is_autocast_enabled("cpu") or onednn_has_half_lstm():
+        yield
+        return
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+
+
+@cache
+def onednn_has_half_lstm() -> bool:
+    """Whether an LSTM runs under bf16 autocast on this processor. Tried once, since torch has no public query."""
+    with torch.inference_mode(), torch.random.fork_rng(devices=[]), torch.autocast("cpu", torch.bfloat16):
+        try:
+            nn.LSTM(1, 1, device="cpu")(torch.zeros(1, 1, 1, device="cpu"))
+        except RuntimeError:
+            return False
+    return True
+
+
+def run_to_ends(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """States of the top layer (B, T, H), and each layer's state (and memory) at every sentence's own end, (B, H)."""
+    if isinstance(network, PaperGRU):
+        states_BTH, layers = network(inputs_BTI)
+        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        return states_BTH, [take(layer, last_B1)[:, 0] for layer in layers]
+    # The kernels tell the memory only at the end of the sequence: packed, that is the sentence's own.
+    packed = pack_padded_sequence(inputs_BTI, lengths_B.cpu(), batch_first=True, enforce_sorted=False)
+    output, ends = network(packed)
+    states_BTH, _ = pad_packed_sequence(output, batch_first=True, total_length=inputs_BTI.shape[1])
+    if isinstance(ends, Tensor):  # a GRU's
+        return states_BTH, list(ends)
+    return states_BTH, [leaf for layer in zip(*ends, strict=True) for leaf in layer]
+
+
+def direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
+    """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
+    dropout = config.dropout if layers > 1 else 0.0  # torch warns where there is nothing between layers
+    if config.cell == "gru" and config.gru == "paper":  # with an LSTM `gru` is the form of neural coverage alone
+        return PaperGRU(inputs, config.hidden, layers, dropout)
+    network = nn.LSTM if config.cell == "lstm" else nn.GRU
+    return network(inputs, config.hidden, layers, batch_first=True, dropout=dropout)
+
+
+def take(states_BTD: Tensor, positions_BT: Tensor) -> Tensor:
+    """Each row's states at its own positions."""
+    return states_BTD.gather(1, positions_BT[:, :, None].expand(-1, -1, states_BTD.shape[-1]))

@@ -1,0 +1,74 @@
+"""Gates that are no part of a cell: the contextual gate, and the selective gate.
+
+Axes: leading ones are free (B, K), H hidden, P what a cell's gates have together (LSTM 4H, GRU 3H); B sentences,
+T source positions, D annotation.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.layers.step_linear import Moment, Recurrent
+
+
+class ContextualGate(nn.Module):
+    """Weighs the two contexts inside one cell (Wu et al. 2018, equations 11 and 12).
+
+        o = sigmoid(W_o x + U_o s + C_o^a c^a + C_o^b c^b)
+        every gate and the candidate of the cell get  o * C^a c^a + (1 - o) * C^b c^b
+
+    x is the cell's own input: the word before, or the layer below. Equation 11 calls o p, and (12) multiplies it.
+    """
+
+    def __init__(self, words: int, inputs: int, hidden: int, annotation: int, embedding: int, gates: int) -> None:
+        super().__init__()
+        self.hidden, self.gates = hidden, gates
+        self.words = nn.Linear(words, hidden) if words else None
+        self.bias = None if words else nn.Parameter(torch.zeros(hidden))
+        self.state = Recurrent(inputs + hidden, hidden)
+        # Rows: the cell's gates, then the gate itself.
+        self.annotation_context = Recurrent(annotation, (gates + 1) * hidden)
+        self.word_context = Recurrent(embedding, (gates + 1) * hidden)
+
+    def given(self, words: Tensor | None) -> dict[Recurrent, Tensor]:
+        """The share of o that does not depend on the recurrence, (..., H), or the bias alone."""
+        if self.words is not None and words is not None:
+            return {self.state: self.words(words)}
+        assert self.bias is not None
+        return {self.state: self.bias}
+
+    def forward(
+        self, at: Moment, inputs: Tensor, hidden: Tensor, annotation_context: Tensor, word_context: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What the contexts add to the cell's gates, (..., P), and o, (..., H)."""
+        parts = [self.gates * self.hidden, self.hidden]
+        from_annotations, gate_annotations = at(self.annotation_context, annotation_context).split(parts, -1)
+        from_words, gate_words = at(self.word_context, word_context).split(parts, -1)
+        own = at(self.state, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        gate = torch.sigmoid(own + gate_annotations + gate_words).to(from_words.dtype)
+        every = gate[..., None, :]  # the same for each of the cell's gates
+        shape = (self.gates, self.hidden)
+        mixed = torch.lerp(
+            from_words.unflatten(-1, shape), from_annotations.to(from_words.dtype).unflatten(-1, shape), every
+        )
+        return mixed.flatten(-2), gate
+
+
+class SelectiveGate(nn.Module):
+    """Scales each annotation by what the whole sentence says of it (Zhou et al. 2017, section 3.2).
+
+    h'_i = h_i * sigmoid(W h_i + U s + b)
+    """
+
+    def __init__(self, annotation: int, sentence: int) -> None:
+        super().__init__()
+        self.annotation = nn.Linear(annotation, annotation)
+        self.sentence = nn.Linear(sentence, annotation, bias=False)
+
+    def open(self) -> None:
+        """A bias of 2: at first 0.88 of every annotation passes. Half open, it would have to learn that first."""
+        nn.init.constant_(self.annotation.bias, 2.0)
+
+    def forward(self, states_BTD: Tensor, sentence_BS: Tensor) -> Tensor:
+        """The gated annotations, (B, T, D)."""
+        gated: Tensor = states_BTD * torch.sigmoid(self.annotation(states_BTD) + self.sentence(sentence_BS)[:, None])
+        return gated

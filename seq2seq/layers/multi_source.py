@@ -1,0 +1,268 @@
+"""Several sources read by one decoder (Libovicky and Helcl 2017): contexts side by side, one softmax over all
+positions, or a second attention over the contexts.
+
+A source that a sentence does not have leaves every softmax, and gives a context of zeros. Axes: B sentences,
+K hypotheses of each, T_k positions of source k, N sources, A attention size, C common space, D annotation, H state.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.config import ModelConfig
+from seq2seq.layers.attention import AdditiveAttention, context, normalized_where_present
+from seq2seq.layers.state import View
+from seq2seq.layers.step_linear import Moment, Recurrent
+
+SENTINEL = "sentinel"
+
+
+@dataclass(frozen=True)
+class Combined:
+    """One look at all sources: the context (B, K, C), each source's weights (B, K, T_k), and what each source, and the
+    sentinel, weighs in all, (B, K); the last is empty where contexts only lie side by side."""
+
+    context: Tensor
+    weights: dict[str, Tensor]
+    between: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Sentinel(nn.Module):
+    """What the decoder can look at instead of any source (Lu et al. 2016, equations 9 and 10).
+
+    psi = sigma(W_x x + W_h s_before) o s
+
+    x is the word before, s the state that looks, s_before the top layer's state before this step.
+    """
+
+    def __init__(self, embedding: int, hidden: int) -> None:
+        super().__init__()
+        self.words = nn.Linear(embedding, hidden)
+        self.gate = Recurrent(hidden, hidden)
+
+    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+        """The word's share of the gate, and its bias."""
+        return {self.gate: self.words(words)}
+
+    def forward(self, at: Moment, query_BKH: Tensor, before_BKH: Tensor) -> Tensor:
+        """psi, (B, K, H)."""
+        opened = torch.sigmoid(at(self.gate, before_BKH))
+        return opened * query_BKH.to(opened.dtype)
+
+
+class Biased(nn.Module):
+    """A linear map with a bias inside the recurrence."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.map = Recurrent(inputs, outputs)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def given(self) -> dict[Recurrent, Tensor]:
+        return {self.map: self.bias}
+
+    def forward(self, at: Moment, x: Tensor) -> Tensor:
+        return at(self.map, x)
+
+
+class Concatenation(nn.Module):
+    """Each source has an attention of its own; their contexts lie side by side."""
+
+    def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
+        super().__init__()
+        self.attentions = own_attentions(config, coverage_size)
+        self.size = len(config.sources) * config.annotation
+
+    def prepared(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        """A source's keys and values, computed once a sentence."""
+        return self.attentions[source].keys(states_BTD), states_BTD  # type: ignore[operator]
+
+    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+        """Nothing here takes a word or has a bias inside the recurrence."""
+        return {}
+
+    def forward(
+        self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+    ) -> Combined:
+        weights = weights_in_each(self.attentions, at, query, views, covered)
+        contexts = [context(weights[source], view.values_BTD) for source, view in views.items()]
+        return Combined(torch.cat(contexts, -1), weights)
+
+
+class FlatCombination(nn.Module):
+    """One softmax over the positions of all sources, and over the sentinel's.
+
+        e_ij^k = v_a . tanh(W_a s_i + U_a^k h_j^k)      c_i = sum_k sum_j alpha_ij^k U_c^k h_j^k
+
+    Keys and values are both projected once a sentence; shared, they are the same.
+    """
+
+    def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
+        super().__init__()
+        hidden, annotation, size = config.hidden, config.annotation, config.energy_size
+        self.size = config.shared
+        self.shared = bool(config.share_projections)
+        self.query = Recurrent(hidden, size)
+        self.energy = nn.Linear(size, 1, bias=False)
+        self.keys = nn.ModuleDict({source: nn.Linear(annotation, size) for source in config.sources})
+        self.values = (
+            None
+            if self.shared
+            else nn.ModuleDict({source: nn.Linear(annotation, self.size) for source in config.sources})
+        )
+        self.covered = (
+            nn.ModuleDict({source: nn.Linear(coverage_size, size, bias=False) for source in config.sources})
+            if coverage_size
+            else None
+        )
+        self.sentinel = Sentinel(config.embedding, hidden) if config.sentinel else None
+        self.sentinel_key = Biased(hidden, size) if config.sentinel else None
+        self.sentinel_value = Biased(hidden, self.size) if config.sentinel and not self.shared else None
+
+    def prepared(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        """A source's keys (B, T, A) and values (B, T, C), computed once a sentence."""
+        keys: Tensor = self.keys[source](states_BTD)
+        return keys, keys if self.values is None else self.values[source](states_BTD)
+
+    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+        """What of the sentinel's maps is known before the recurrence."""
+        return sentinel_given(words, self.sentinel, self.sentinel_key, self.sentinel_value)
+
+    def forward(
+        self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+    ) -> Combined:
+        asked_BK1A = at(self.query, query)[:, :, None]
+        energies, paddings = [], []
+        for source, view in views.items():
+            inside = asked_BK1A + view.keys_BTA[:, None]
+            if self.covered is not None:
+                inside = inside + self.covered[source](covered[source].to(inside.dtype))
+            energies.append(self.energy(torch.tanh(inside)).squeeze(-1))
+            paddings.append(view.padding_BT)
+        widths = [padding.shape[1] for padding in paddings]
+        value_BKC = None
+        if self.sentinel is not None and self.sentinel_key is not None:
+            psi_BKH = self.sentinel(at, query, before)
+            key_BKA = self.sentinel_key(at, psi_BKH)
+            value_BKC = key_BKA if self.sentinel_value is None else self.sentinel_value(at, psi_BKH)
+            energies.append(self.energy(torch.tanh(asked_BK1A.squeeze(2) + key_BKA)))
+            paddings.append(paddings[0].new_zeros(len(paddings[0]), 1))
+            widths.append(1)
+        padding_BT = torch.cat(paddings, -1)
+        nothing_B1 = padding_BT.all(-1, keepdim=True)
+        alpha_BKT = normalized_where_present(torch.cat(energies, -1), padding_BT & ~nothing_B1, nothing_B1)
+        parts = alpha_BKT.split(widths, -1)
+        weights = dict(zip(views, parts, strict=False))
+        between = {source: weights_BKT.sum(-1) for source, weights_BKT in weights.items()}
+        context_BKC = sum(context(weights[source], view.values_BTD) for source, view in views.items())
+        assert isinstance(context_BKC, Tensor)
+        if value_BKC is not None:
+            between[SENTINEL] = parts[-1].squeeze(-1)
+            context_BKC = context_BKC + parts[-1].to(value_BKC.dtype) * value_BKC
+        return Combined(context_BKC, weights, between)
+
+
+class HierarchicalCombination(nn.Module):
+    """Each source has an attention of its own; a second one looks at their contexts, and at the sentinel.
+
+    e_i^k = v_b . tanh(W_b s_i + U_b^k c_i^k)      c_i = sum_k beta_i^k U_c^k c_i^k
+    """
+
+    def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
+        super().__init__()
+        hidden, annotation, size = config.hidden, config.annotation, config.energy_size
+        self.size = config.shared
+        shared = bool(config.share_projections)
+        self.attentions = own_attentions(config, coverage_size)
+        self.query = Recurrent(hidden, size)
+        self.energy = nn.Linear(size, 1, bias=False)
+        self.keys = nn.ModuleDict({source: Biased(annotation, size) for source in config.sources})
+        self.values = (
+            None if shared else nn.ModuleDict({source: Biased(annotation, self.size) for source in config.sources})
+        )
+        self.sentinel = Sentinel(config.embedding, hidden) if config.sentinel else None
+        self.sentinel_key = Biased(hidden, size) if config.sentinel else None
+        self.sentinel_value = Biased(hidden, self.size) if config.sentinel and not shared else None
+
+    def prepared(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+        """A source's keys and values for its own attention, computed once a sentence."""
+        return self.attentions[source].keys(states_BTD), states_BTD  # type: ignore[operator]
+
+    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+        """What of the second attention's maps is known before the recurrence."""
+        shares = sentinel_given(words, self.sentinel, self.sentinel_key, self.sentinel_value)
+        for one in (*self.keys.values(), *(() if self.values is None else self.values.values())):
+            assert isinstance(one, Biased)
+            shares |= one.given()
+        return shares
+
+    def forward(
+        self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+    ) -> Combined:
+        weights = weights_in_each(self.attentions, at, query, views, covered)
+        keys, values, absent = [], [], []
+        for source, view in views.items():
+            context_BKD = context(weights[source], view.values_BTD)
+            keys.append(self.keys[source](at, context_BKD))
+            values.append(keys[-1] if self.values is None else self.values[source](at, context_BKD))
+            absent.append(view.absent_B1)
+        names = list(views)
+        if self.sentinel is not None and self.sentinel_key is not None:
+            psi_BKH = self.sentinel(at, query, before)
+            keys.append(self.sentinel_key(at, psi_BKH))
+            values.append(keys[-1] if self.sentinel_value is None else self.sentinel_value(at, psi_BKH))
+            absent.append(torch.zeros_like(absent[0]))
+            names.append(SENTINEL)
+        inside_BKNA = at(self.query, query)[:, :, None] + torch.stack(keys, 2)
+        energy_BKN = self.energy(torch.tanh(inside_BKNA)).squeeze(-1)
+        absent_BN = torch.cat(absent, -1)
+        nothing_B1 = absent_BN.all(-1, keepdim=True)
+        beta_BKN = normalized_where_present(energy_BKN, absent_BN & ~nothing_B1, nothing_B1)
+        values_BKNC = torch.stack(values, 2)
+        context_BKC = (beta_BKN[:, :, None].to(values_BKNC.dtype) @ values_BKNC).squeeze(2)
+        return Combined(context_BKC, weights, dict(zip(names, beta_BKN.unbind(-1), strict=True)))
+
+
+Combination = Concatenation | FlatCombination | HierarchicalCombination
+
+
+def combination(config: ModelConfig, coverage_size: int) -> Combination | None:
+    """How the recipe has sources read together; None for one that is read by plain attention."""
+    if config.combination == "none":
+        return None
+    if config.combination == "concat":
+        return Concatenation(config, coverage_size)
+    return (FlatCombination if config.combination == "flat" else HierarchicalCombination)(config, coverage_size)
+
+
+def own_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
+    """An additive attention for every source."""
+    size = config.energy_size
+    return nn.ModuleDict(
+        {source: AdditiveAttention(config.hidden, config.annotation, size, coverage_size) for source in config.sources}
+    )
+
+
+def weights_in_each(
+    attentions: nn.ModuleDict, at: Moment, query: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Where a query looks in every source by itself, (B, K, T_k); nowhere in one that is absent."""
+    weights = {}
+    for source, view in views.items():
+        one = attentions[source]
+        assert isinstance(one, AdditiveAttention)
+        energy_BKT = one.energies(at, query, view.keys_BTA, covered.get(source))
+        weights[source] = normalized_where_present(energy_BKT, view.outside_BT, view.absent_B1)
+    return weights
+
+
+def sentinel_given(
+    words: Tensor, sentinel: Sentinel | None, key: Biased | None, value: Biased | None
+) -> dict[Recurrent, Tensor]:
+    """The shares of the sentinel's maps that are known before the recurrence; none without one."""
+    shares = {} if sentinel is None else sentinel.given(words)
+    for one in (key, value):
+        shares |= {} if one is None else one.given()
+    return shares

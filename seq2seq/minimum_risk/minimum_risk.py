@@ -1,0 +1,154 @@
+"""Minimum risk training (Shen et al. 2016): a model learns from its own outputs, each weighed by a metric.
+
+Axes: B sentences, K candidates of each, L target positions.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from seq2seq.batch import Batch, pad
+from seq2seq.losses.cross_entropy import Loss
+from seq2seq.metrics import sentence
+from seq2seq.minimum_risk.sampling import sample
+from seq2seq.model.model import Model
+from seq2seq.search import SearchOptions, SlotTable, Waiting
+from seq2seq.text import END, PAD
+
+WIDEST = 64  # of a beam
+
+METRICS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "bleu": sentence.bleu,
+    "rouge-l": sentence.rouge_l,
+}
+
+
+class RiskOptions(BaseModel):
+    """What risk is, and over which outputs it is expected."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: Literal["bleu", "rouge-l"] = Field(
+        "bleu", description="risk is 1 - smoothed sentence BLEU, or 1 - ROUGE-L F1, over the vocabulary's units"
+    )
+    alpha: float = Field(0.005, gt=0, description="sharpness: candidates weigh as their probability to this power")
+    draw: Literal["samples", "beam", "both"] = Field("samples", description="where the candidates come from")
+    candidates: int = Field(
+        20, ge=2, le=1000, description="outputs of each sentence, of each kind; equal ones count once"
+    )
+    reference: bool = Field(True, description="the reference is a candidate too")
+    max_length: int | None = Field(
+        None, ge=1, description="words of a candidate at most; by default 1.5 x reference + 5"
+    )
+    likelihood: float = Field(0.0, ge=0, description="how much of the likelihood's loss is added")
+
+    @model_validator(mode="after")
+    def _beam(self) -> Self:
+        if self.draw != "samples" and self.candidates > WIDEST:
+            raise ValueError(f"candidates: {self.candidates} cannot come from a beam, which is at most {WIDEST} wide")
+        return self
+
+    def longest_B(self, words_B: Tensor) -> Tensor:
+        """Words that a candidate may have beside a reference of so many."""
+        return words_B * 3 // 2 + 5 if self.max_length is None else torch.full_like(words_B, self.max_length)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Every sentence's reference and then its candidates, (B, K, L), END behind each, then PAD; and which of them are
+    in S(x), (B, K): sentences have unequal numbers, and the reference may be there for its likelihood alone."""
+
+    target_BKL: Tensor
+    chosen_BK: Tensor
+
+
+def minimum_risk(model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0) -> Loss:
+    """The risk that is expected of a batch's sentences, summed over them; the nats are those of the references.
+
+    Candidates come from the model as it searches, without dropout; they are then learned with it. `smoothing` is the
+    likelihood's, where some of that is added.
+    """
+    loss = expected_risk(model, batch, propose(model, batch, options), options)
+    if not options.likelihood:
+        return loss
+    likelihood = model.loss(batch, smoothing)
+    return Loss(loss.objective + options.likelihood * likelihood.objective, likelihood.nats)
+
+
+def expected_risk(model: Model, batch: Batch, candidates: Candidates, options: RiskOptions) -> Loss:
+    """R~ of given candidates (Shen et al. 2016, equations 10-12).
+
+    R~ = sum_s sum_{y in S(x)} Q(y | x) Delta(y, y*)      Q(y | x) = P(y | x)^alpha / sum_{y' in S(x)} P(y' | x)^alpha
+    """
+    log_p_BK = model.log_likelihoods(model.encode(batch), candidates.target_BKL)
+    q_BK = torch.softmax((options.alpha * log_p_BK).masked_fill(~candidates.chosen_BK, -torch.inf), -1)
+    delta_BK = 1 - quality(candidates, options)
+    return Loss((q_BK * delta_BK.to(q_BK.dtype)).sum(), -log_p_BK[:, 0].detach().sum())
+
+
+def quality(candidates: Candidates, options: RiskOptions) -> Tensor:
+    """Each candidate beside its reference, 0 to 1, (B, K)."""
+    target_BKL = candidates.target_BKL
+    words_BK = (target_BKL != PAD).sum(-1) - 1  # END is no word
+    return METRICS[options.metric](target_BKL, words_BK.clamp(min=0), target_BKL[:, 0], words_BK[:, 0])
+
+
+@torch.no_grad()
+def propose(model: Model, batch: Batch, options: RiskOptions) -> Candidates:
+    """Candidates of every sentence of a batch, by the model as it is, without dropout."""
+    assert batch.target_BL is not None
+    found = [[reference] for reference in outputs(batch.target_BL)]
+    longest_B = options.longest_B((batch.target_BL != PAD).sum(1) - 1)
+    training = model.training
+    model.eval()
+    try:
+        if options.draw != "beam":
+            samples_BKL = sample(model, model.encode(batch), options.candidates, longest_B)
+            for own, drawn in zip(found, samples_BKL, strict=True):
+                own += outputs(drawn)
+        if options.draw != "samples":
+            for own, best in zip(found, search(model, batch, options.candidates, longest_B.tolist()), strict=True):
+                own += best
+    finally:
+        model.train(training)
+        # Weights that autocast has cast in here are known to it without a gradient: it must not use these again.
+        torch.clear_autocast_cache()
+    return gathered(found, options.reference, batch.target_BL.device)
+
+
+def search(model: Model, batch: Batch, beam: int, longest: Sequence[int]) -> list[list[list[int]]]:
+    """The hypotheses that a beam search ends with, by sentence."""
+    options = SearchOptions(beam=beam, n_best=beam)
+    table = SlotTable(model, beam)
+    table.admit(batch, [Waiting(row, options, words) for row, words in enumerate(longest)])
+    found: list[list[list[int]]] = [[] for _ in longest]
+    while table.live:
+        table.step()
+        for done in table.retire():
+            found[int(str(done.key))] = [hypothesis.ids for hypothesis in done.hypotheses]
+    return found
+
+
+def outputs(target_KL: Tensor) -> list[list[int]]:
+    """Rows of ids, each up to its END."""
+    return [row[: row.index(END)] for row in target_KL.tolist()]
+
+
+def gathered(found: Sequence[Sequence[list[int]]], reference: bool, device: torch.device) -> Candidates:
+    """Candidates as tensors, equal ones once; the first of each sentence is its reference."""
+    sets: list[list[Sequence[int]]] = []
+    for first, *others in found:
+        distinct = dict.fromkeys(map(tuple, others))
+        if reference:
+            distinct.pop(tuple(first), None)
+        sets.append([first, *distinct])
+    width = max(map(len, sets))
+    rows = [ids for own in sets for ids in [*own, *[()] * (width - len(own))]]
+    counts_B1 = torch.tensor([[len(own)] for own in sets])
+    number_K = torch.arange(width)
+    chosen_BK = (number_K < counts_B1) & (number_K >= (0 if reference else 1))
+    return Candidates(pad(rows)[0].unflatten(0, (-1, width)).to(device), chosen_BK.to(device))

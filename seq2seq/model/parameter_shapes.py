@@ -1,0 +1,44 @@
+"""The sizes and the number of a model's parameters, without the parameters."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from seq2seq.config import ModelConfig
+from seq2seq.model.model import build
+
+DRAWS = (torch.Tensor.normal_, torch.Tensor.uniform_)
+
+
+def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter by name, each once where several names share it. Nothing is allocated.
+
+    Raises RuntimeError, OverflowError or TypeError for a size that no tensor can have.
+    """
+    with torch.device("meta"), _Undrawn():
+        return {name: tuple(parameter.shape) for name, parameter in build(config).named_parameters()}
+
+
+def parameter_counts(config: ModelConfig) -> dict[str, int]:
+    """Parameters by part, as `Model.parts`. Nothing is allocated. Raises as `parameter_shapes`."""
+    with torch.device("meta"), _Undrawn():
+        return build(config).parts()
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leaves parameters as they are where they would be initialised: on the meta device there is nothing to draw, and
+    torch would load its compiler for it, which takes seconds."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func in DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))

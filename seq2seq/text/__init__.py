@@ -1,0 +1,33 @@
+"""TODO"""
+
+from seq2seq.text.tokenizer import (
+    BEGIN,
+    BYTES,
+    DELETE,
+    END,
+    KEEP,
+    PAD,
+    SPECIAL,
+    UNKNOWN,
+    Decoded,
+    Encoded,
+    TextConfig,
+    Tokenizer,
+    words,
+)
+
+__all__ = [
+    "BEGIN",
+    "BYTES",
+    "DELETE",
+    "END",
+    "KEEP",
+    "PAD",
+    "SPECIAL",
+    "UNKNOWN",
+    "Decoded",
+    "Encoded",
+    "TextConfig",
+    "Tokenizer",
+    "words",
+]

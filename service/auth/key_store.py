@@ -1,0 +1,398 @@
+"""The store of API keys, their use and callers' rates: an SQLite file, or a PostgreSQL database that replicas share.
+
+A key is `il_ID_SECRET`: the ID finds its record, the secret is 256 random bits. The store has only a salted SHA-256 of
+the whole key. A slow hash protects what people make up, by making each guess dear; nobody guesses 256 random bits at
+any price, and it would make each request dear instead.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    case,
+    create_engine,
+    delete,
+    event,
+    extract,
+    func,
+    insert,
+    inspect,
+    literal_column,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from seq2seq.errors import CallError, KeyFileError
+from service.auth.scopes import Scope
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")  # it stands in logs
+KEY = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+BUSY_SECONDS = 5  # how long to wait for a connection, for another writer, and for a statement
+SHARED_CALLERS = 1000  # whose rates are written, and 20 times as many read, in one exchange
+AHEAD = 64  # times a request's cost, that are reserved with it,
+AHEAD_SHARE = 8  # and at most one part in so many of what is left
+
+
+metadata = MetaData()
+KEYS = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("salt", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("expires", Text),
+    Column("revoked", Text),
+    Column("quota", Integer),
+    Column("rate", Double),
+    Column("day", Text, nullable=False, server_default=""),
+    Column("used", Integer, nullable=False, server_default="0"),
+    Column("scopes", Text, nullable=False, server_default=Scope.TRANSLATE.value),
+)
+RATES = Table(
+    "rates",
+    metadata,
+    Column("caller", Text, primary_key=True),
+    Column("full_at", Double, nullable=False, index=True),  # seconds since 1970 on the store's clock
+)
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is kept of a key."""
+
+    id: str
+    name: str
+    salt: bytes
+    digest: bytes
+    created: datetime
+    expires: datetime | None
+    revoked: datetime | None
+    quota: int | None  # a day, by UTC
+    rate: float | None  # a second; else the service's own limit
+    used: int  # on the day it was read, with what running services have reserved
+    scopes: frozenset[Scope]
+
+    def is_made_of(self, key: str) -> bool:
+        """Whether this is that key's record, in a time that does not depend on the answer."""
+        return hmac.compare_digest(_digest(self.salt, key), self.digest)
+
+    def state(self, now: datetime) -> str:
+        """`valid`, `expired` or `revoked`."""
+        if self.revoked:
+            return "revoked"
+        return "expired" if self.expires and self.expires <= now else "valid"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a caller took from its token bucket since the last exchange."""
+
+    seconds: float  # in which the bucket brings it again
+    age: float  # seconds since the first of it
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """What the store knows after an exchange: all keys, the units reserved, and the buckets that are not full."""
+
+    keys: list[Key]
+    granted: Mapping[str, int]  # by key
+    rates: Mapping[str, float]  # seconds until it is full, by caller
+
+
+class KeyStore:
+    """A file's path, or a URL (`postgresql://USER@HOST/DATABASE`); SQLAlchemy connects when it is first used.
+
+    Every method raises KeyFileError when the store cannot be read or written. Raises CallError: a URL that is none, or
+    of another database.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        self.path: Path | None = None
+        self._prepared = False
+        if isinstance(place, Path) or "://" not in place:
+            self.path = Path(place)
+        else:
+            url = _parsed(place)
+            if url.get_backend_name() == "sqlite":
+                self.path = Path(url.database or "")
+        self.name = str(self.path) if self.path else url.render_as_string(hide_password=True)
+        self._engine = self._file_engine(self.path) if self.path else self._server_engine(url)
+
+    def _file_engine(self, path: Path) -> Engine:
+        address = f"{path.absolute().as_uri()}?mode=rw"  # SQLite itself makes no file: `add` does, with its mode
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            """A transaction that will write waits for its turn at its begin, where SQLite lets it wait."""
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+        return engine
+
+    def _server_engine(self, url: URL) -> Engine:
+        options = f"-c statement_timeout={1000 * BUSY_SECONDS} -c lock_timeout={1000 * BUSY_SECONDS}"
+        try:
+            return create_engine(
+                url.set(drivername="postgresql+psycopg"),
+                connect_args={
+                    "connect_timeout": BUSY_SECONDS, "tcp_user_timeout": 1000 * BUSY_SECONDS, "options": options,
+                },
+                pool_size=2, max_overflow=0, pool_timeout=BUSY_SECONDS, pool_pre_ping=True, hide_parameters=True,
+            )  # fmt: skip
+        except ModuleNotFoundError:
+            raise CallError(self.name, "PostgreSQL's driver is not here", "install interlinear[postgres]") from None
+
+    def close(self) -> None:
+        """Close connections; the store opens new ones if it is used again."""
+        self._engine.dispose()
+
+    def add(
+        self,
+        name: str,
+        quota: int | None = None,
+        rate: float | None = None,
+        expires: datetime | None = None,
+        scopes: Sequence[Scope] = (Scope.TRANSLATE,),
+    ) -> str:
+        """Make a key, and the store where there is none. The key itself is returned, and kept nowhere.
+
+        Raises CallError: a name that cannot be one, or that another key has or had.
+        """
+        if not NAME.fullmatch(name):
+            raise CallError(repr(name), "cannot be a key's name", "use up to 64 letters, digits, '.', '-' and '_'")
+        key_id, salt = secrets.token_hex(6), secrets.token_bytes(16)
+        key = f"il_{key_id}_{secrets.token_urlsafe(32)}"
+        row = {
+            "id": key_id, "name": name, "salt": salt, "digest": _digest(salt, key), "created": _written(_now()),
+            "expires": expires and _written(expires), "quota": quota, "rate": rate,
+            "scopes": ",".join(scope for scope in Scope if scope in scopes),
+        }  # fmt: skip
+        with self._open(create=True) as connection:
+            try:
+                connection.execute(insert(KEYS), row)
+            except IntegrityError:
+                raise CallError(name, "there is a key of this name, or was one", "give each key its own name") from None
+        return key
+
+    def revoke(self, which: str) -> Key:
+        """Revoke a key by its name or ID; once is for good. Raises CallError: no such key."""
+        with self._open() as connection:
+            chosen = (KEYS.c.name == which) | (KEYS.c.id == which)
+            moment = func.coalesce(KEYS.c.revoked, _written(_now()))
+            connection.execute(update(KEYS).where(chosen).values(revoked=moment))
+            found = [key for key in _keys(connection, _now().date()) if which in (key.name, key.id)]
+        if not found:
+            raise CallError(which, "there is no such key", "see `interlinear keys list`")
+        return found[0]
+
+    def import_from(self, other: "KeyStore") -> list[Key]:
+        """Take over the keys of another store, with their limits and use, and make this one where there is none.
+
+        Keys that are here already, by their ID, stay as they are. Returns those that came. Raises CallError: a name
+        that another key has.
+        """
+        with other._open() as connection:
+            rows = [dict(row._mapping) for row in connection.execute(select(KEYS))]
+        with self._open(create=True) as connection:
+            known = set(connection.scalars(select(KEYS.c.id)))
+            for row in (row for row in rows if row["id"] not in known):
+                try:
+                    connection.execute(insert(KEYS), row)
+                except IntegrityError:
+                    raise CallError(
+                        row["name"],
+                        "another key has this name",
+                        "make a new one in its place, by `interlinear keys add`",
+                    ) from None
+            return [key for key in _keys(connection, _now().date()) if key.id not in known]
+
+    def list_keys(self) -> list[Key]:
+        """All keys, also those that are no longer valid, in the order in which they were made."""
+        with self._open() as connection:
+            return _keys(connection, _now().date())
+
+    def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, Key | None]:
+        """Take `cost` units of a key's quota, and some ahead where much is left: how many, 0 where too few are left.
+
+        `pending`: units that the caller has yet to add. With it the key's record after that, None where it has gone.
+        """
+        with self._open() as connection:
+            granted = _grant(connection, key_id, cost, AHEAD * cost, pending, today)
+            return granted, next((key for key in _keys(connection, today) if key.id == key_id), None)
+
+    def exchange(
+        self,
+        used: Mapping[tuple[date, str], int],
+        today: date,
+        wanted: Mapping[str, int] | None = None,
+        taken: Mapping[str, Taken] | None = None,
+    ) -> Exchanged:
+        """In one transaction add what keys were used for, by day and ID, and what callers took; all that is known then.
+
+        `wanted`: units to reserve ahead, by key; fewer are granted where little is left. Of `taken` the largest
+        SHARED_CALLERS are written.
+        """
+        with self._open() as connection:
+            for (day, key_id), units in sorted(used.items()):
+                _add(connection, key_id, units, day)
+            granted = {
+                key_id: _grant(connection, key_id, 0, n, 0, today) for key_id, n in sorted((wanted or {}).items())
+            }
+            rates = self._exchange_rates(connection, taken or {})
+            return Exchanged(_keys(connection, today), granted, rates)
+
+    def _exchange_rates(self, connection: Connection, taken: Mapping[str, Taken]) -> dict[str, float]:
+        now = self._clock(connection)
+        largest = sorted(taken, key=lambda caller: taken[caller].seconds, reverse=True)[:SHARED_CALLERS]
+        if largest:
+            since, seconds = bindparam("since", type_=Double), bindparam("seconds", type_=Double)
+            row = {"caller": bindparam("who", type_=Text), "full_at": since + seconds}
+            later = case((RATES.c.full_at > since, RATES.c.full_at), else_=since) + seconds
+            upsert = (sqlite.insert if self.path else postgresql.insert)(RATES).values(row)
+            connection.execute(
+                upsert.on_conflict_do_update(index_elements=["caller"], set_={"full_at": later}),
+                [
+                    {"who": caller, "since": now - taken[caller].age, "seconds": taken[caller].seconds}
+                    for caller in sorted(largest)  # in one order, or two services would wait for each other
+                ],
+            )
+        known = select(RATES).where(RATES.c.full_at > now).order_by(RATES.c.full_at.desc()).limit(20 * SHARED_CALLERS)
+        return {caller: full_at - now for caller, full_at in connection.execute(known)}
+
+    def forget_rates(self) -> None:
+        """Delete the buckets that are full again: one that is full is as good as none."""
+        with self._open() as connection:
+            full = select(RATES.c.caller).where(RATES.c.full_at <= self._clock(connection))
+            connection.execute(delete(RATES).where(RATES.c.caller.in_(full.with_for_update(skip_locked=True))))
+
+    def _clock(self, connection: Connection) -> float:
+        """Seconds since 1970 by the one clock that all who share the store have."""
+        if self.path:
+            return time.time()
+        return float(connection.scalar(select(extract("epoch", func.clock_timestamp()))) or 0.0)
+
+    @contextmanager
+    def _open(self, create: bool = False) -> Iterator[Connection]:
+        """A connection with one transaction around what is done with it."""
+        try:
+            if self.path and create:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            elif self.path and not self.path.is_file():
+                raise KeyFileError(self.name, "there is no such file", "make it by `interlinear keys add NAME`")
+            with self._engine.begin() as connection:
+                if not self._prepared:
+                    self._prepare(connection, create)
+                yield connection
+            self._prepared = True
+        except OSError as error:
+            raise KeyFileError(self.name, f"the keys cannot be opened: {error.strerror}") from None
+        except SQLAlchemyError as error:
+            self._prepared = False
+            said = " ".join(str(getattr(error, "orig", None) or error).split())
+            raise KeyFileError(self.name, f"the keys cannot be read or written: {said}") from None
+
+    def _prepare(self, connection: Connection, create: bool) -> None:
+        """Make the tables, and of a file that was made before keys had scopes the column."""
+        if self.path is None:  # services that start at once make them once
+            connection.execute(select(func.pg_advisory_xact_lock(literal_column("7236837541"))))
+        tables = inspect(connection).get_table_names()
+        if KEYS.name not in tables and self.path and not create:
+            raise KeyFileError(self.name, "there are no keys in it", "name the file of `interlinear keys add`")
+        metadata.create_all(connection)
+        if KEYS.name in tables and "scopes" not in {c["name"] for c in inspect(connection).get_columns(KEYS.name)}:
+            connection.exec_driver_sql("ALTER TABLE keys ADD COLUMN scopes TEXT NOT NULL DEFAULT 'translate'")
+
+
+def _parsed(place: str) -> URL:
+    try:
+        url = make_url(place)
+        if url.get_backend_name() in ("postgresql", "sqlite") and url.database:
+            return url
+    except (ArgumentError, ValueError):
+        pass
+    scheme = place.partition("://")[0]
+    raise CallError(f"{scheme}://...", "keys cannot be kept there", "name a file, or postgresql://USER@HOST/DATABASE")
+
+
+def _add(connection: Connection, key_id: str, units: int, day: date) -> None:
+    """Count units (less than none: given back) to a day, unless a later one has begun."""
+    used = case((KEYS.c.day == day.isoformat(), KEYS.c.used), else_=0) + units
+    connection.execute(
+        update(KEYS)
+        .where(KEYS.c.id == key_id, KEYS.c.day <= day.isoformat())
+        .values(used=case((used > 0, used), else_=0), day=day.isoformat())
+    )
+
+
+def _grant(connection: Connection, key_id: str, cost: int, ahead: int, pending: int, today: date) -> int:
+    row = connection.execute(select(KEYS).where(KEYS.c.id == key_id).with_for_update()).one_or_none()
+    if row is None or row.quota is None or row.day > today.isoformat():
+        return 0
+    left = row.quota - (row.used if row.day == today.isoformat() else 0) - pending - cost
+    if left < 0:
+        return 0
+    granted = cost + min(ahead, int(left) // AHEAD_SHARE)
+    if granted:
+        _add(connection, key_id, granted, today)
+    return granted
+
+
+def _keys(connection: Connection, today: date) -> list[Key]:
+    rows: Sequence[Any] = connection.execute(select(KEYS).order_by(KEYS.c.created, KEYS.c.id)).all()
+    return [
+        Key(
+            row.id, row.name, row.salt, row.digest, datetime.fromisoformat(row.created), _read(row.expires),
+            _read(row.revoked), row.quota, row.rate, row.used if row.day == today.isoformat() else 0,
+            frozenset(scope for scope in Scope if scope in row.scopes.split(",")),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _digest(salt: bytes, key: str) -> bytes:
+    return hashlib.sha256(salt + key.encode(errors="surrogatepass")).digest()  # JSON may escape half a pair
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _written(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _read(moment: str | None) -> datetime | None:
+    return datetime.fromisoformat(moment) if moment else None

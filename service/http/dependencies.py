@@ -1,0 +1,111 @@
+"""What a route is given: the service's parts, and its caller, who has a deadline and may go away."""
+
+import asyncio
+import math
+from collections.abc import Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+
+from service.auth.auth import Gate
+from service.engine.engine import Engine
+from service.inference.detection import Detector
+from service.inference.images import Pictures
+from service.metrics import Metrics
+from service.model_manager import Catalogue
+from service.models import Models
+from service.problems import CLIENT_GONE, Problem, shown
+from service.settings import Settings
+
+T = TypeVar("T")
+
+TIMEOUT_HEADER = "X-Request-Timeout"
+
+
+@dataclass(frozen=True)
+class Service:
+    """The parts of a running service."""
+
+    settings: Settings
+    catalogue: Catalogue
+    engine: Engine
+    detector: Detector
+    pictures: Pictures
+    parsing: Executor
+    metrics: Metrics
+    gate: Gate
+
+    @property
+    def models(self) -> Models:
+        """Those that are served now."""
+        return self.catalogue.models
+
+
+async def _service(request: Request) -> Service:  # not in a thread, as FastAPI runs what is not async
+    service: Service = request.app.state.service
+    return service
+
+
+Running = Annotated[Service, Depends(_service)]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asked: until when the answer is wanted, and whether anybody is still there."""
+
+    request: Request
+    seconds: float
+    deadline: float  # on the event loop's clock
+    metrics: Metrics
+
+    @property
+    def name(self) -> str:
+        """Whose share of the slots and of the queue it is: a key's, else an address's."""
+        name: str = self.request.state.caller
+        return name
+
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; it is cancelled at the deadline (Problem 504) or when the caller has gone."""
+        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._gone())
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                self.metrics.rejected.labels("gone").inc()
+                raise Problem(CLIENT_GONE, "the caller has gone")
+            return working.result()
+        except TimeoutError:
+            self.metrics.rejected.labels("deadline").inc()
+            raise Problem(504, f"there was no answer within {self.seconds:g} s") from None
+        finally:
+            working.cancel()
+            gone.cancel()
+
+    async def _gone(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _caller(request: Request, service: Running) -> Caller:
+    seconds = service.settings.seconds
+    if (given := request.headers.get(TIMEOUT_HEADER)) is not None:
+        try:
+            asked = float(given)
+        except ValueError:
+            asked = math.nan
+        if not 0 < asked < math.inf:
+            raise Problem.in_field(TIMEOUT_HEADER, f"must be seconds, more than 0, not {shown(given)!r}")
+        seconds = min(seconds, asked)
+    return Caller(request, seconds, asyncio.get_running_loop().time() + seconds, service.metrics)
+
+
+Asking = Annotated[Caller, Depends(_caller)]
+
+TIMEOUT_PARAMETER = {
+    "name": TIMEOUT_HEADER,
+    "in": "header",
+    "description": "Seconds after which the answer is no longer wanted (504); at most the service's own limit.",
+    "schema": {"type": "number", "exclusiveMinimum": 0},
+}

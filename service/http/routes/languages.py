@@ -1,0 +1,57 @@
+"""What can be translated, and which language a text is in, as LibreTranslate's clients ask for it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from service.http.dependencies import TIMEOUT_PARAMETER, Asking, Running
+from service.http.parsing import body, described
+from service.http.requests import DetectRequest, detect_request
+from service.http.responses import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
+from service.inference import languages
+from service.problems import problems
+from service.settings import Settings
+
+TYPING_MILLISECONDS = 500
+
+
+def router(settings: Settings) -> APIRouter:
+    """The routes, with the limits of these settings."""
+    routes = APIRouter(tags=["languages"])
+    kind = detect_request(settings)
+
+    @routes.get("/languages", response_model=list[Language])
+    async def list_languages(service: Running) -> list[Language]:
+        """The languages served, and what each can be translated into."""
+        served = service.models.languages()
+        return [Language(code=c, name=languages.name(c), targets=targets) for c, targets in served.items()]
+
+    @routes.post(
+        "/detect",
+        response_model=list[Detection],
+        response_model_exclude_none=True,
+        responses=problems(503, 504),
+        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    async def detect(
+        caller: Asking, service: Running, request: Annotated[DetectRequest, Depends(body(kind))]
+    ) -> list[Detection]:
+        """The languages served that a text may be in, the likeliest first."""
+        preparation = service.engine.preparation
+        (guesses,) = await caller.wait_for(preparation.each(caller.name, service.detector.guesses, [request.q], len))
+        return [Detection.of(guess) for guess in guesses]
+
+    @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
+    async def frontend_settings(service: Running) -> FrontendSettings:
+        """What a page needs to know before it translates."""
+        first = next(iter(service.models.doing("translation")), None)
+        pair = [NamedLanguage(code=code, name=languages.name(code)) for code in first.pair] if first else None
+        return FrontendSettings(
+            apiKeys=service.gate.keys is not None,
+            keyRequired=service.settings.require_key,
+            charLimit=service.settings.characters,
+            frontendTimeout=TYPING_MILLISECONDS,
+            language=LanguagePair(source=pair[0], target=pair[1]) if pair else None,
+        )
+
+    return routes

@@ -1,0 +1,127 @@
+"""For those who run the service: which models it has, whether it is well, what Prometheus counts."""
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+
+from registry.credentials import without_credentials
+from seq2seq.config import ImageGrid
+from service.auth.scopes import Scope
+from service.http.dependencies import Running
+from service.http.responses import (
+    AcceptedImage,
+    Accepts,
+    EngineState,
+    Health,
+    ModelDescription,
+    ModelScore,
+    Readiness,
+)
+from service.inference.images import MEDIA
+from service.model_manager import Standing
+from service.problems import Problem, problems
+from service.settings import Settings
+
+routes = APIRouter(tags=["operations"])
+
+
+@routes.get(
+    "/models",
+    response_model=list[ModelDescription],
+    response_model_exclude_none=True,
+    responses=problems(401, 403, 429),
+)
+async def list_models(request: Request, service: Running) -> list[ModelDescription]:
+    """The models served: versions, languages, what each accepts, and the scores on its card.
+
+    Why one is not what its name means is said to a key with the scope `admin`, and in the service's log.
+    """
+    for_operators = service.gate.allows(request, Scope.ADMIN)
+    descriptions = []
+    for model in service.models.served:
+        card, standing, explains = (
+            model.bundle.card,
+            service.catalogue.standing(model),
+            service.engine.explanation(model),
+        )
+        accepts = Accepts(
+            inputs=list(card.model.sources),
+            texts=list(card.model.texts),
+            images={name: accepted(grid, service.settings) for name, grid in card.model.images.items()},
+            max_tokens=card.limits.source_length,
+            max_length=card.limits.target_length,
+            beam_size=model.width,
+            length_penalty=card.search.length_penalty,
+            explain=list(explains.matrices),
+            between=list(explains.between) if explains.between else None,
+        )
+        descriptions.append(
+            ModelDescription(
+                name=model.name,
+                version=model.version,
+                aliases=list(model.aliases),
+                status=standing.status,
+                error=said(standing, for_operators),
+                newer=standing.newer,
+                engines=service.engine.searching(model),
+                task=model.task,
+                languages=card.languages,
+                accepts=accepts,
+                scores={n: ModelScore(score=s.score, signature=s.signature) for n, s in card.metrics.items()},
+                recipe=card.recipe.get("name"),
+                dataset=card.data.get("name"),
+                examples=model.examples,
+                words=model.words,
+            )
+        )
+    return descriptions
+
+
+def said(standing: Standing, for_operators: bool) -> str | None:
+    """What is wrong with a model: its own words, which name hosts and paths, are for those who run the service."""
+    if standing.error is None or for_operators:
+        return standing.error and without_credentials(standing.error)
+    if standing.status == "unchecked":
+        return "The registry could not be asked. The service's log says why."
+    version = f"Version {standing.newer}" if standing.newer else "What its name means now"
+    return f"{version} cannot be served. The service's log says why."
+
+
+def accepted(grid: ImageGrid, settings: Settings) -> AcceptedImage:
+    return AcceptedImage(
+        grid=(grid.rows, grid.columns),
+        pixels=grid.network.size if grid.network else None,
+        media=list(MEDIA) if grid.network else [],
+        max_bytes=settings.image_bytes,
+        max_pixels=settings.image_pixels,
+    )
+
+
+@routes.get("/health/live", response_model=Health, responses=problems(503))
+async def live(service: Running) -> Health:
+    """200 while the process answers, and its search goes on or is started again; 503 where only a restart helps."""
+    if reason := service.engine.stuck:
+        raise Problem.away(reason)
+    return Health()
+
+
+@routes.get("/health/ready", response_model=Readiness, responses=problems(503))
+async def ready(service: Running) -> Readiness:
+    """200 while requests are searched; 503 before, while no engine is up, and once the service is being stopped."""
+    if not service.engine.ready:
+        raise Problem.away("the service is not ready")
+    return Readiness(
+        engines=[EngineState(name=lane.name, up=lane.able, restarts=lane.restarts) for lane in service.engine.lanes]
+    )
+
+
+@routes.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(401, 403)},
+)
+async def metrics(request: Request, service: Running) -> Response:
+    """Counters and histograms in Prometheus's text format; by option only for a key with the scope `metrics`."""
+    if service.settings.metrics_key:
+        service.gate.check(request, Scope.METRICS)
+    return Response(service.metrics.page(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,36 @@
+"""The pages: the playground at `/` and the API's description at `/docs`. Plain files, nothing from elsewhere."""
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.responses import FileResponse
+
+from service.problems import Problem, shown
+
+FOLDER = Path(__file__).parents[2] / "playground"
+MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in MEDIA}
+
+routes = APIRouter(include_in_schema=False)
+
+
+@routes.api_route("/", methods=["GET", "HEAD"])
+async def playground() -> FileResponse:
+    return _file("index.html")
+
+
+@routes.api_route("/docs", methods=["GET", "HEAD"])
+async def docs() -> FileResponse:
+    return _file("docs.html")
+
+
+@routes.api_route("/playground/{name}", methods=["GET", "HEAD"])
+async def part(name: str) -> FileResponse:
+    return _file(name)
+
+
+def _file(name: str) -> FileResponse:
+    path = FILES.get(name)
+    if path is None:
+        raise Problem(404, f"there is nothing at {shown('/playground/' + name)}")
+    return FileResponse(path, media_type=MEDIA[path.suffix], headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,277 @@
+"""Prepared data: a corpus' vocabularies, and its pairs as ids in files that training maps into memory.
+
+prepared/NAME-KEY/
+    prepared.json               what it was made of, what was left out, every file's size and SHA-256, and its own
+    tokenizer.FIELD.json
+    SPLIT.FIELD.ids.npy         all ids, row after row, without begin and end symbols
+    SPLIT.FIELD.ends.npy        where each row ends in them
+    SPLIT.lines.npy             which line of the corpus each row is, counted from 0
+    SPLIT.left_out.npy          why each line was left out by cleaning (training/data/cleaning.py); 0: it was not
+    SPLIT.FIELD.values.npy, SPLIT.FIELD.places.npy      pictures (training/data/images/image_store.py)
+
+A large corpus is cut into shards: SPLIT-00000.FIELD.ids.npy, SPLIT-00001.FIELD.ids.npy, and so on.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from seq2seq.bundle.checksums import OWN, checksum, content_checksum, parse_object
+from seq2seq.config import ImageGrid
+from seq2seq.errors import DataError
+from seq2seq.text import TextConfig, Tokenizer
+from training.data.arrays import mapped
+from training.data.cleaning import Cleaning
+from training.data.images.image_store import Form, StoredPictures, StoredRecord
+
+FORMAT = 2  # 2: there may be shards
+TARGET = "target"
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Skipped(Record):
+    """Pairs that were left out for one reason; lines are counted from 1."""
+
+    count: int = 0
+    first_line: int | None = None
+
+    def also(self, lines: Sequence[int]) -> "Skipped":
+        if not lines:
+            return self
+        return Skipped(count=self.count + len(lines), first_line=self.first_line or lines[0])
+
+    def then(self, other: "Skipped") -> "Skipped":
+        """Together with those of later lines."""
+        return Skipped(count=self.count + other.count, first_line=self.first_line or other.first_line)
+
+
+class ShardRecord(Record):
+    """What became of some rows: so many were kept, with so many `tokens` a text; `present`: how many have a source."""
+
+    rows: int
+    tokens: dict[str, int]
+    empty: Skipped
+    long: Skipped
+    present: dict[str, int]
+
+
+class SplitRecord(Record):
+    """What became of a split: `lines` were read, `rows` kept, with so many `tokens` (without end symbols) a text.
+
+    `present`: how many of the rows have each source. `cleaned`: the pairs left out before, by reason. `shards`: the
+    rows of each, where there are several.
+    """
+
+    lines: int
+    rows: int
+    tokens: dict[str, int]
+    empty: Skipped
+    long: Skipped
+    present: dict[str, int] = {}
+    pictures: dict[str, StoredRecord] = {}
+    cleaned: dict[str, Skipped] = {}
+    shards: tuple[int, ...] = ()
+
+
+class PreparedRecord(Record):
+    """prepared.json: what prepared data was made of and what came of it."""
+
+    format: int = FORMAT
+    key: str
+    dataset: str
+    languages: dict[str, str]
+    sources: dict[str, TextConfig]
+    target: TextConfig
+    joint: bool
+    max_length: int
+    fingerprints: dict[str, str]
+    splits: dict[str, SplitRecord]
+    files: dict[str, int]
+    checksums: dict[str, str] = {}  # SHA-256 of every file; empty in data prepared by earlier versions
+    images: dict[str, Form] = {}
+    cleaning: Cleaning = Cleaning()
+    content_sha256: str = ""  # of the record without this key; empty as above
+
+    def as_json(self) -> bytes:
+        """The content of prepared.json, with its own checksum."""
+        content = json.loads(self.model_dump_json())
+        return json.dumps(content | {OWN: content_checksum(content)}, indent=2).encode()
+
+
+class PreparedShard:
+    """The texts of some rows in the order of the corpus, mapped from their files; no `number`: of all rows."""
+
+    def __init__(self, folder: Path, split: str, number: int | None, fields: Sequence[str]) -> None:
+        self._ids = {field: mapped(folder / ids_file(split, field, number)) for field in fields}
+        self._ends = {field: mapped(folder / ends_file(split, field, number)) for field in fields}
+
+    def lengths(self, field: str) -> np.ndarray:
+        """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
+        return np.diff(self._ends[field], prepend=0).astype(np.int32)
+
+    def ids(self, field: str, row: int) -> np.ndarray:
+        """One row's ids, without begin and end symbols."""
+        ends = self._ends[field]
+        return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
+
+
+class PreparedSplit:
+    """The rows of a split, in the order of the corpus; their shards are mapped when they are first read."""
+
+    def __init__(self, folder: Path, name: str, record: SplitRecord) -> None:
+        self.record = record
+        self._folder, self._name = folder, name
+        self._open = partial(PreparedShard, folder, name, fields=tuple(record.tokens))
+        sizes = record.shards or (record.rows,)
+        self.starts = [0, *accumulate(sizes)]  # the first row of each shard, and where the last ends
+        numbers: Sequence[int | None] = range(len(sizes)) if record.shards else [None]
+        self._shards = dict[int, PreparedShard]()
+        self._widths = dict[tuple[str, int], list[np.ndarray]]()
+        self._numbers = numbers
+        lines = [mapped(folder / lines_file(name, number)) for number in numbers] if record.pictures else [np.empty(0)]
+        self._lines = lines[0] if len(lines) == 1 else np.concatenate(lines)
+        self.pictures = {field: StoredPictures(folder, name, field, of) for field, of in record.pictures.items()}
+
+    def line(self, row: int) -> int:
+        """The line of the corpus that a row is, from 0."""
+        shard = bisect_right(self.starts, row) - 1
+        return int(mapped(self._folder / lines_file(self._name, self._numbers[shard]))[row - self.starts[shard]])
+
+    def picture(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
+        """The picture of a line of the corpus (from 0) as a model with such a grid reads it; None where it has none, or
+        where the line was left out."""
+        row = int(np.searchsorted(self._lines, line))
+        if row == len(self._lines) or self._lines[row] != line:
+            return None
+        return self.pictures[field].as_read_by(row, grid)
+
+    @property
+    def rows(self) -> int:
+        return self.record.rows
+
+    @property
+    def shards(self) -> int:
+        """How many there are; one, where the files are not cut."""
+        return len(self._numbers)
+
+    def widths(self, field: str, unit: int) -> Sequence[np.ndarray]:
+        """For every shard, how many rows of a text have which length, in whole units; looked up once."""
+        if (field, unit) not in self._widths:
+            every = (self.shard(place).lengths(field) // unit for place in range(self.shards))
+            self._widths[field, unit] = [np.bincount(widths, minlength=1) for widths in every]
+        return self._widths[field, unit]
+
+    def shard(self, place: int) -> PreparedShard:
+        """One of the shards, by its place among them."""
+        if place not in self._shards:
+            self._shards[place] = self._open(self._numbers[place])
+        return self._shards[place]
+
+    def lengths(self, field: str) -> np.ndarray:
+        """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
+        parts = [self.shard(place).lengths(field) for place in range(self.shards)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def ids(self, field: str, row: int) -> np.ndarray:
+        """One row's ids, without begin and end symbols."""
+        place = bisect_right(self.starts, row) - 1 if len(self.starts) > 2 else 0
+        return self.shard(place).ids(field, row - self.starts[place])
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A folder of prepared data."""
+
+    folder: Path
+    record: PreparedRecord
+
+    @classmethod
+    def load(cls, folder: Path) -> "Prepared":
+        """Open what `prepare` made. Raises DataError with the name of a file that is missing or not whole."""
+        again = f"remove {folder} and prepare again"
+        path = folder / "prepared.json"
+        try:
+            content = parse_object(path.read_bytes())
+            if content.get("format", 0) > FORMAT:
+                raise DataError(str(path), f"has format {content['format']}, newer than {FORMAT}", "update interlinear")
+            record = PreparedRecord.model_validate(content)
+        except FileNotFoundError:
+            raise DataError(str(path), "is missing, so this is no prepared data", again) from None
+        except ValidationError as error:
+            raise DataError(str(path), f"cannot be read ({error.error_count()} wrong values)", again) from None
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(str(path), f"cannot be read ({error})", again) from None
+        for name, size in record.files.items():
+            if not (folder / name).is_file():
+                raise DataError(str(folder / name), "is missing", again)
+            if (found := (folder / name).stat().st_size) != size:
+                raise DataError(str(folder / name), f"has {found:,} bytes instead of {size:,}", again)
+        return cls(folder, record)
+
+    def check(self) -> Self:
+        """These data, when every file is what was prepared. Reads all of them. Raises DataError for one that is not.
+
+        Data prepared by earlier versions have no checksums to compare with.
+        """
+        for name, expected in self.record.checksums.items():
+            path = self.folder / name
+            try:
+                found = checksum(path)
+            except OSError as error:
+                raise DataError(str(path), f"cannot be read ({error})", self._again) from None
+            if found != expected:
+                raise DataError(str(path), "is damaged (another checksum)", self._again)
+        return self
+
+    @property
+    def _again(self) -> str:
+        return f"remove {self.folder} and prepare again"
+
+    @cached_property
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """The tokenizer of every field."""
+        return {name: Tokenizer.load(self.folder / tokenizer_file(name)) for name in (*self.record.sources, TARGET)}
+
+    @property
+    def grids(self) -> dict[str, ImageGrid]:
+        """The grids of the features that the data set gives, by source."""
+        return {name: form for name, form in self.record.images.items() if isinstance(form, ImageGrid)}
+
+    def split(self, name: str) -> PreparedSplit:
+        """`train` or `dev`."""
+        return PreparedSplit(self.folder, name, self.record.splits[name])
+
+
+def tokenizer_file(field: str) -> str:
+    return f"tokenizer.{field}.json"
+
+
+def left_out_file(split: str) -> str:
+    return f"{split}.left_out.npy"
+
+
+def lines_file(split: str, shard: int | None = None) -> str:
+    return f"{_of(split, shard)}.lines.npy"
+
+
+def ids_file(split: str, field: str, shard: int | None = None) -> str:
+    return f"{_of(split, shard)}.{field}.ids.npy"
+
+
+def ends_file(split: str, field: str, shard: int | None = None) -> str:
+    return f"{_of(split, shard)}.{field}.ends.npy"
+
+
+def _of(split: str, shard: int | None) -> str:
+    return split if shard is None else f"{split}-{shard:05}"

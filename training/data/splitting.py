@@ -1,0 +1,127 @@
+"""Cutting two parallel texts into train, dev and test: at random, and no pair in more than one of them."""
+
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from seq2seq.errors import CallError, DataError
+from training.data.description import Task
+from training.data.formats import read_file
+
+SPLITS = ("train", "dev", "test")
+MOST_OF_SHARE = 2000  # lines of a split given as a share: more make scores hardly surer, and each epoch slower
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of a text: a number of lines, or a fraction of them, of which MOST_OF_SHARE at most are taken."""
+
+    lines: int | None = None
+    fraction: float = 0.0
+
+    @classmethod
+    def parse(cls, option: str, text: str) -> "Share":
+        """From `500` or `5%`. Raises CallError."""
+        number = text.removesuffix("%")
+        try:
+            share = cls(fraction=float(number) / 100) if text.endswith("%") else cls(lines=int(number))
+        except ValueError:
+            share = cls(lines=-1)
+        if (share.lines or 0) < 0 or not 0 <= share.fraction < 1:
+            raise CallError(f"{option} {text}", "is neither a number of lines nor a share", "write 1000, or 5%")
+        return share
+
+    def of(self, rows: int) -> int:
+        """The lines that it is of so many; a share of any is one at least."""
+        if self.lines is not None:
+            return self.lines
+        return min(MOST_OF_SHARE, max(1, round(self.fraction * rows))) if self.fraction else 0
+
+
+def split_pairs(source: Path, target: Path, folder: Path, dev: Share, test: Share, seed: int, task: Task) -> Path:
+    """Write `folder`: the splits of two texts whose lines belong together, and a description of them; its path.
+
+    dev and test get pairs that occur once and have no empty side, drawn by `seed`; train gets the rest, in the order of
+    the texts, so that nothing that is judged on was learned. Two passes; memory is 8 bytes a line and what numpy needs
+    to sort them. Raises CallError where the folder exists, DataError: texts of different lengths, too few such pairs.
+    """
+    if folder.exists():
+        raise CallError(str(folder), "is there already", "name a folder that does not exist")
+    hashes, whole = read_hashes(source, target)
+    rows = len(hashes)
+    _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+    candidates = np.sort(first[counts == 1])
+    candidates = candidates[whole[candidates]]
+    sizes = {"dev": dev.of(rows), "test": test.of(rows)}
+    if sum(sizes.values()) >= len(candidates):
+        asked = f"{sizes['dev']:,} lines of dev and {sizes['test']:,} of test"
+        raise DataError(
+            str(source), f"{asked} are asked for, and {len(candidates):,} pairs occur once", "ask for fewer lines"
+        )
+    chosen = np.random.default_rng(seed).choice(candidates, sum(sizes.values()), replace=False)
+    split_of = np.zeros(rows, np.uint8)
+    split_of[chosen[: sizes["dev"]]] = SPLITS.index("dev")
+    split_of[chosen[sizes["dev"] :]] = SPLITS.index("test")
+    endings = suffixes(source, target)
+    draft = folder.with_name(f".{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    with ExitStack() as files:
+        written = {
+            (split, ending): files.enter_context((draft / f"{split}.{ending}").open("w", encoding="utf-8"))
+            for split in SPLITS
+            for ending in endings
+        }
+        for number, *texts in zip(split_of.tolist(), read_file(source), read_file(target), strict=True):
+            for ending, text in zip(endings, texts, strict=True):
+                written[SPLITS[number], ending].write(f"{text}\n")
+    description = draft / f"{folder.name}.yaml"
+    languages = {field: ending for field, ending in zip(("source", "target"), endings, strict=True) if len(ending) == 2}
+    content = {
+        "task": task,
+        "about": f"{source.name} and {target.name}",
+        "licence": "not stated",
+        "languages": languages,
+        "splits": {
+            split: {"source": f"{split}.{endings[0]}", "target": f"{split}.{endings[1]}"}
+            for split in SPLITS
+            if split == "train" or sizes[split]
+        },
+    }
+    description.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    for split, size in sizes.items():
+        if not size:
+            for ending in endings:
+                (draft / f"{split}.{ending}").unlink()
+    draft.rename(folder)
+    return folder / description.name
+
+
+def read_hashes(source: Path, target: Path) -> tuple[np.ndarray, np.ndarray]:
+    """A hash of each pair (rows, uint64), and whether no side is empty (rows, bool). Raises DataError."""
+    hashes, whole = bytearray(), bytearray()
+    for one, other in zip_longest(read_file(source), read_file(target)):
+        if one is None or other is None:
+            lines = sum(1 for _ in read_file(source)), sum(1 for _ in read_file(target))
+            raise DataError(
+                f"{source} and {target}",
+                f"have {lines[0]:,} and {lines[1]:,} lines",
+                "line i of each must belong together",
+            )
+        hashes += blake2b(f"{one}\n{other}".encode(errors="surrogateescape"), digest_size=8).digest()
+        whole.append(bool(one.strip() and other.strip()))
+    if not whole:
+        raise DataError(f"{source} and {target}", "have no lines")
+    return np.frombuffer(hashes, np.uint64), np.frombuffer(whole, np.bool_)
+
+
+def suffixes(source: Path, target: Path) -> tuple[str, str]:
+    """What the splits' files end in: the texts' own endings, which often are languages, where they differ."""
+    endings = [path.name.removesuffix(".gz").removesuffix(".zst").rpartition(".")[2] for path in (source, target)]
+    return ("source", "target") if endings[0] == endings[1] or not all(endings) else (endings[0], endings[1])

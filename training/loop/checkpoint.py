@@ -1,0 +1,310 @@
+"""What a training needs to go on as if it had never stopped, on disk.
+
+    checkpoints/state-000001234/   tensors.safetensors, progress.json      the newest `keep`, by update
+    checkpoints/epoch-0007.safetensors                                     weights of the best epochs
+
+progress.json has the SHA-256 of the tensors, of the weights of every epoch that it speaks of, and of its own content:
+what was damaged since is noticed before anything goes on from it. A state of before, without the last two, is taken as
+it is, since there is nothing to compare it with.
+
+A state is written under another name, synced, and renamed: what has its name is complete. The random numbers need no
+place in it, since every update seeds its own from the recipe's seed, its number and the worker's rank.
+"""
+
+import errno
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+from pydantic import BaseModel, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from seq2seq.bundle import sync
+from seq2seq.bundle.checksums import OWN, checksum, content_checksum, parse_object
+from seq2seq.errors import DamagedError, TrainingError
+from training.loop.checkpoint_upload import Copies, kept_epochs
+
+
+class KeptEpoch(BaseModel):
+    """An epoch whose weights are kept, and its dev score (higher is better)."""
+
+    epoch: int
+    score: float
+    sha256: str = ""  # of the weights' file; empty in a checkpoint of before
+
+
+class Progress(BaseModel):
+    """How far a training has come: everything that resumes and is not a tensor."""
+
+    recipe: dict[str, Any]
+    data: str
+    fingerprint: str = ""  # of the prepared data; empty in a checkpoint of before
+    epoch: int = 1
+    position: int = 0  # updates done in this epoch
+    updates: int = 0  # updates done in all
+    halvings: int = 0
+    waited: int = 0
+    best: float | None = None
+    stale: int = 0  # epochs since the best
+    kept: list[KeptEpoch] = []
+    objective: float = 0.0  # sums over this epoch so far, for its curve
+    nats: float = 0.0
+    tokens: int = 0
+    sentences: int = 0
+    split_batches: int = 0  # that did not fit into a worker's memory, in all
+    seconds: float = 0.0  # of training, in all
+    began: float = 0.0  # the same when this epoch began
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Progress with the tensors of the model (`model.NAME`) and the optimizer (`optimizer.INDEX.NAME`)."""
+
+    progress: Progress
+    tensors: dict[str, Tensor]
+
+
+class Checkpoints:
+    """The checkpoints of one run. Only one process writes. With `copies`, what is written is put on a storage too."""
+
+    def __init__(self, folder: Path, keep: int, copies: Copies | None = None) -> None:
+        self.folder = folder / "checkpoints"
+        self.keep = keep
+        self.copies = copies
+
+    def save(self, state: TrainingState) -> None:
+        """Write a state, then drop those that are no longer among the newest."""
+        name = f"state-{state.progress.updates:09d}"
+        if state.progress.done:
+            name += "-done"
+        draft, final = self.folder / f".{name}", self.folder / name
+        with saving(draft):
+            self.clear()
+            draft.mkdir(parents=True)
+            save_file(state.tensors, draft / "tensors.safetensors")
+            sha256 = checksum(draft / "tensors.safetensors")
+            content = {"sha256": sha256, "progress": state.progress.model_dump()}
+            content |= {OWN: content_checksum(content)}
+            (draft / "progress.json").write_text(json.dumps(content), encoding="utf-8")
+            for path in draft.iterdir():
+                sync(path)
+            if has_tensors(final, sha256):  # of the same update, before the epoch was judged
+                (draft / "progress.json").replace(final / "progress.json")
+                shutil.rmtree(draft)
+                sync(final)
+            else:
+                shutil.rmtree(final, ignore_errors=True)  # damaged, or made with other rounding
+                draft.rename(final)
+            sync(self.folder)
+        if self.copies:
+            self.copies.put_state(final)
+        for old in self.states()[: -self.keep]:
+            if old != final and not self.is_needed(old):  # it may be older than one that was passed over as damaged
+                shutil.rmtree(old)
+        self.drop_weights({epoch for folder in self.states() for epoch in self.epochs_of(folder)})
+
+    def clear(self) -> None:
+        """Remove what a process that was killed has left half-written."""
+        for draft in self.folder.glob(".state-*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        for draft in self.folder.glob(".epoch-*.safetensors"):
+            draft.unlink(missing_ok=True)
+
+    def newest(self, warn: Callable[[str], object] = lambda message: None) -> TrainingState | None:
+        """The newest state that is whole, with the weights of all epochs that it speaks of; None where there is none
+        at all. `warn` is told of everything that is damaged and passed over.
+
+        Where no state has all of its epochs, the newest goes on without those that are damaged. Raises TrainingError
+        where every state is damaged, or has none of its epochs left.
+        """
+        lacking: list[tuple[Path, Progress]] = []
+        damaged: dict[int, str] = {}  # what is wrong with an epoch's weights
+        for folder in reversed(self.states()):
+            try:
+                progress = self.progress_of(folder)
+                found = {kept.epoch: self.damage(kept, warn) for kept in progress.kept}
+                if not any(found.values()):
+                    return TrainingState(progress, load_file(folder / "tensors.safetensors"))
+            except (OSError, ValueError, SafetensorError) as error:
+                warn(f"{folder}: this checkpoint cannot be read ({error}); trying the one before.")
+                continue
+            for epoch, problem in found.items():
+                if problem and epoch not in damaged:
+                    warn(f"{problem} Looking for a checkpoint that does not need it.")
+                    damaged[epoch] = problem
+            lacking.append((folder, progress))
+        for folder, progress in lacking:
+            if whole := [kept for kept in progress.kept if kept.epoch not in damaged]:
+                without = ", ".join(str(kept.epoch) for kept in progress.kept if kept.epoch in damaged)
+                warn(f"{folder}: going on without the weights of epoch {without}, which the result might have used.")
+                tensors = load_file(folder / "tensors.safetensors")
+                return TrainingState(progress.model_copy(update={"kept": whole}), tensors)
+        if states := len(self.states()):
+            what = ", with an epoch whose weights are whole" if lacking else ""
+            raise TrainingError(
+                str(self.folder),
+                f"none of the {states} checkpoints can be read{what}",
+                "bring back what was there, or train anew, without --resume",
+            )
+        return None
+
+    def newest_whole(self) -> Path | None:
+        """The folder of the newest state that is whole, or None."""
+        for folder in reversed(self.states()):
+            with suppress(OSError, ValueError):
+                self.progress_of(folder)
+                return folder
+        return None
+
+    def progress_of(self, folder: Path) -> Progress:
+        """The progress of a state whose tensors are whole. Raises OSError, ValueError where it is not."""
+        content = parse_object((folder / "progress.json").read_bytes())
+        if checksum(folder / "tensors.safetensors") != content.get("sha256"):
+            raise ValueError("tensors.safetensors is damaged")
+        try:
+            return Progress.model_validate(content.get("progress"))
+        except ValidationError as error:
+            raise ValueError(f"progress.json has {error.error_count()} values that cannot be") from None
+
+    def states(self) -> list[Path]:
+        """The states' folders, oldest first."""
+        return sorted(self.folder.glob("state-*")) if self.folder.is_dir() else []
+
+    def save_weights(self, epoch: int, weights: dict[str, Tensor]) -> str:
+        """Keep an epoch's weights; returns their file's SHA-256."""
+        final = self.weights_path(epoch)
+        draft = final.with_name(f".{final.name}")
+        with saving(draft):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_file(weights, draft)
+            sync(draft)
+            sha256 = checksum(draft)
+            draft.rename(final)
+            sync(self.folder)
+        if self.copies:
+            self.copies.put_weights(final)
+        return sha256
+
+    def load_weights(self, kept: KeptEpoch) -> dict[str, Tensor]:
+        """An epoch's weights, on the CPU. Raises TrainingError where they are not what was saved."""
+        if problem := self.damage(kept):
+            raise TrainingError(
+                str(self.weights_path(kept.epoch)), problem, "go on with --resume, which finds what is whole"
+            )
+        return load_file(self.weights_path(kept.epoch))
+
+    def damage(self, kept: KeptEpoch, warn: Callable[[str], object] | None = None) -> str | None:
+        """What is wrong with an epoch's weights, in a sentence; None where they are what was saved. With `warn` they
+        are made again, where a state of that epoch's end has them still."""
+        problem = self._damage(kept)
+        if problem and warn and (state := self._restore_weights(kept)):
+            warn(f"{problem} They were made again from {state}.")
+            return None
+        return problem
+
+    def _damage(self, kept: KeptEpoch) -> str | None:
+        path = self.weights_path(kept.epoch)
+        try:
+            if self.copies:
+                self.copies.bring_weights(path)
+            if kept.sha256 and checksum(path) != kept.sha256:
+                return f"{path}: the epoch's weights are damaged."
+            with safe_open(path, "pt"):
+                return None
+        except DamagedError as error:
+            return str(error)
+        except (OSError, SafetensorError) as error:
+            return f"{path}: the epoch's weights cannot be read ({error})."
+
+    def _restore_weights(self, kept: KeptEpoch) -> Path | None:
+        """Write an epoch's weights anew; the state that had them, or None."""
+        if self.copies or not kept.sha256:
+            return None
+        for folder in self.states():
+            with suppress(OSError, ValueError, SafetensorError):
+                progress = self.progress_of(folder)
+                if (progress.epoch, progress.position) != (kept.epoch + 1, 0):
+                    continue
+                tensors = load_file(folder / "tensors.safetensors")
+                draft = self.weights_path(kept.epoch).with_name(f".epoch-{uuid4().hex}.safetensors")
+                save_file({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}, draft)
+                sync(draft)
+                if checksum(draft) == kept.sha256:
+                    draft.replace(self.weights_path(kept.epoch))
+                    return folder
+                draft.unlink()
+        return None
+
+    def weights_path(self, epoch: int) -> Path:
+        return self.folder / f"epoch-{epoch:04d}.safetensors"
+
+    def drop_weights(self, wanted: set[int]) -> None:
+        """Remove the weights of epochs that no kept state speaks of."""
+        for path in self.folder.glob("epoch-*.safetensors"):
+            if int(path.stem.removeprefix("epoch-")) not in wanted and not self.is_needed(path):
+                path.unlink()
+
+    def is_needed(self, path: Path) -> bool:
+        """Whether it is still to be put on the storage."""
+        return self.copies is not None and self.copies.needs(path)
+
+    def epochs_of(self, folder: Path) -> list[int]:
+        """The epochs whose weights a state speaks of; none where it is damaged."""
+        with suppress(OSError):
+            return kept_epochs((folder / "progress.json").read_bytes())
+        return []
+
+
+def has_tensors(state: Path, sha256: str) -> bool:
+    """Whether a state is there whose tensors are these."""
+    with suppress(OSError):
+        return checksum(state / "tensors.safetensors") == sha256
+    return False
+
+
+@contextmanager
+def saving(draft: Path) -> Iterator[None]:
+    """A full disk ends in a sentence, and leaves nothing half-written behind."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            draft.unlink(missing_ok=True)
+        full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)
+        reason = "the disk is full" if full else str(error)
+        remedy = "make room, then go on with --resume: nothing that was saved before is lost"
+        raise TrainingError(str(draft.parent), f"a checkpoint cannot be saved ({reason})", remedy) from None
+
+
+def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """A training's tensors by name. Shared parameters have one name."""
+    tensors = {f"model.{name}": tensor.detach() for name, tensor in model.named_parameters()}
+    for index, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value).detach()
+    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def restore(tensors: dict[str, Tensor], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put a state's tensors where `tensors_of` took them from."""
+    for name, parameter in model.named_parameters():
+        parameter.copy_(tensors[f"model.{name}"])
+    entries: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, index, key = name.split(".", 2)
+            entries.setdefault(int(index), {})[key] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})

@@ -1,0 +1,51 @@
+"""What a training minimises: the words' negative log-likelihood, or the risk that is expected of a sentence."""
+
+from dataclasses import dataclass
+
+from seq2seq.batch import Batch
+from seq2seq.losses.cross_entropy import Loss
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk
+from seq2seq.model.model import Model
+from training.loop.checkpoint import Progress
+from training.recipe import TrainingSettings
+
+
+@dataclass
+class Totals:
+    """Sums over some updates."""
+
+    updates: int = 0
+    tokens: int = 0
+    sentences: int = 0
+    objective: float = 0.0
+    nats: float = 0.0
+
+    def add(self, tokens: int, sentences: int, objective: float, nats: float) -> None:
+        self.updates += 1
+        self.tokens += tokens
+        self.sentences += sentences
+        self.objective += objective
+        self.nats += nats
+
+
+class Objective:
+    """The loss of a batch, and what its sum is divided by."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        self.smoothing = settings.label_smoothing
+        self.risk = (settings.risk or RiskOptions()) if settings.objective == "risk" else None
+        self.by_sentences = self.risk is not None or settings.divide_by == "sentences"
+
+    def loss(self, model: Model, batch: Batch) -> Loss:
+        """What is minimised, summed over a batch."""
+        if self.risk is None:
+            return model.loss(batch, self.smoothing)
+        return minimum_risk(model, batch, self.risk, self.smoothing)
+
+    def share(self, tokens: int, sentences: int) -> int:
+        """What an update divides the sum over its batch by."""
+        return sentences if self.by_sentences else tokens
+
+    def mean(self, sums: Progress | Totals) -> float:
+        """What is told of it: the loss of a target word, or the risk of a sentence."""
+        return sums.objective / max(1, sums.tokens if self.risk is None else sums.sentences)

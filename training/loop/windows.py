@@ -1,0 +1,122 @@
+"""Plans of corpora that are too large to be ordered at once: an epoch is a sequence of windows of a few shards each.
+
+What a plan holds in memory does not grow with the corpus: the number of updates of every window, and the plans of the
+two windows that are being read and trained on.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from threading import Lock
+
+import numpy as np
+
+from training.data.prepare.prepared import TARGET, PreparedSplit
+from training.loop.batches import WIDTH, BatchPlan, Plan, Rows, cut
+
+SHARDS = 4  # in a window: a million rows, of which batches of like lengths are made
+
+
+def plan_epoch(
+    split: PreparedSplit,
+    fields: Sequence[str],
+    *,
+    tokens: int | None = None,
+    sentences: int | None = None,
+    seed: int = 0,
+    epoch: int = 0,
+    accumulation: int = 1,
+    most: int | None = None,
+) -> Plan:
+    """An epoch of a split: one plan of all rows, or of windows where there are more shards than one window has.
+
+    The arguments are those of BatchPlan, and so is what it promises: it depends on them alone, not on the workers.
+    """
+    if split.shards <= SHARDS:
+        lengths = {field: split.lengths(field) for field in fields}
+        return BatchPlan(
+            lengths, tokens=tokens, sentences=sentences, seed=seed, epoch=epoch, accumulation=accumulation, most=most
+        )
+    return WindowedPlan(split, fields, tokens, sentences, seed, epoch, accumulation, most)
+
+
+class WindowedPlan:
+    """The updates of an epoch, window after window. The shards come in random order, SHARDS of them make a window, and
+    each window is planned for itself; no batch has rows of two. An update's number is enough to go on from."""
+
+    def __init__(
+        self,
+        split: PreparedSplit,
+        fields: Sequence[str],
+        tokens: int | None,
+        sentences: int | None,
+        seed: int,
+        epoch: int,
+        accumulation: int,
+        most: int | None,
+    ) -> None:
+        self._split, self._fields = split, fields
+        self._tokens, self._sentences = tokens, sentences
+        self._seed, self._epoch, self._accumulation = seed, epoch, accumulation
+        order = np.random.default_rng((seed, epoch)).permutation(split.shards)
+        self._windows = [order[start : start + SHARDS] for start in range(0, len(order), SHARDS)]
+        self._starts = [0, *accumulate(map(self._count, self._windows))]
+        self._most = most
+        self._planned: dict[int, BatchPlan] = {}
+        self._lock = Lock()  # the loader's thread is ahead of the one that trains
+
+    @property
+    def updates(self) -> int:
+        return self._starts[-1] if self._most is None else min(self._starts[-1], self._most)
+
+    def target_tokens(self, update: int) -> int:
+        plan, within, _ = self._find(update)
+        return plan.target_tokens(within)
+
+    def sentences(self, update: int) -> int:
+        plan, within, _ = self._find(update)
+        return plan.sentences(within)
+
+    def rows(self, update: int, rank: int = 0, world: int = 1) -> list[Rows]:
+        plan, within, window = self._find(update)
+        shards = self._windows[window]
+        begins = np.array([self._split.starts[shard] for shard in shards])
+        ends = np.cumsum([self._split.starts[shard + 1] - self._split.starts[shard] for shard in shards])
+        before = np.concatenate([[0], ends[:-1]])
+
+        parts = plan.rows(within, rank, world)
+        of = [np.searchsorted(ends, part, side="right") for part in parts]
+        return [part - before[shard] + begins[shard] for part, shard in zip(parts, of, strict=True)]
+
+    def _find(self, update: int) -> tuple[BatchPlan, int, int]:
+        """The plan that an update belongs to, its number there, and the number of the window."""
+        window = int(np.searchsorted(self._starts, update, side="right")) - 1
+        with self._lock:
+            if window not in self._planned:
+                for old in sorted(self._planned)[:-1]:
+                    del self._planned[old]
+                self._planned[window] = self._plan(window)
+            return self._planned[window], update - self._starts[window], window
+
+    def _plan(self, window: int) -> BatchPlan:
+        shards = [self._split.shard(shard) for shard in self._windows[window]]
+        return BatchPlan(
+            {field: np.concatenate([shard.lengths(field) for shard in shards]) for field in self._fields},
+            tokens=self._tokens,
+            sentences=self._sentences,
+            seed=self._seed,
+            epoch=self._epoch,
+            window=window,
+            accumulation=self._accumulation,
+        )
+
+    def _count(self, shards: np.ndarray) -> int:
+        """The updates of a window: how its batches are cut depends only on how many targets have which width."""
+        if self._sentences is not None:
+            rows: int = sum(self._split.starts[shard + 1] - self._split.starts[shard] for shard in shards)
+            return -(-rows // self._sentences)
+        widths = [self._split.widths(TARGET, WIDTH)[shard] for shard in shards]
+        rows_of = np.zeros(max(map(len, widths)), np.int64)
+        for counts in widths:
+            rows_of[: len(counts)] += counts
+        padded = np.cumsum(np.repeat((np.arange(len(rows_of)) + 1) * WIDTH, rows_of))
+        return len(cut(padded, self._tokens or 1)) - 1

@@ -1,0 +1,354 @@
+"""Folders on a storage that several machines reach: a disk, S3, Google's; by URI, through pyarrow.
+
+    URI/prepared/FINGERPRINT/NAME/    URI/given/CHECKSUM/    URI/runs/NAME/checkpoints/state-000001234/
+
+A folder's .manifest.json, with the size and SHA-256 of every file, is written when all of them are there, and removed
+before the first of them goes: what has a manifest is whole, what has none is not there. What fails is repeated for a
+stated time, with a warning each, before it ends in a sentence: a storage may be away for a while.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, urlsplit
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from seq2seq.bundle import sync
+from seq2seq.bundle.checksums import checksum
+from seq2seq.errors import CallError, DamagedError, StorageError
+
+MANIFEST = ".manifest.json"
+FORMAT = 1
+BLOCK = 8 << 20  # bytes that are copied at once
+PATIENCE = 600.0  # seconds for which what fails is repeated, unless INTERLINEAR_STORAGE_PATIENCE says another number
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts: doubled each time
+CONNECT, SILENCE, ATTEMPTS = 5.0, 10.0, 3  # seconds until S3 has to answer, and to go on; how often a request is made
+SCHEMES = ("file", "s3", "gs", "gcs")
+SECRETS = {"access_key", "secret_key", "session_token"}
+FULL = {errno.ENOSPC, errno.EDQUOT}
+FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
+FORBIDDEN_BY_S3 = re.compile(r"ACCESS_DENIED|AccessDenied|HTTP status (401|403)|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT")
+
+T = TypeVar("T")
+
+
+class Entry(BaseModel):
+    """A file of a folder."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size: int
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """.manifest.json: what a folder consists of."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: int = FORMAT
+    files: dict[str, Entry]
+
+
+class Storage:
+    """A place for folders. A folder's name in it is a relative path: `runs/NAME/bundle`.
+
+    Every method raises StorageError where the storage refuses, or stays away longer than `patience` seconds; `warn` is
+    told of every failure that is waited out.
+    """
+
+    def __init__(
+        self, uri: str, warn: Callable[[str], None] = lambda message: None, patience: float | None = None
+    ) -> None:
+        """`uri`: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER or a folder's path. Raises CallError."""
+        self.uri = check_uri(uri)
+        self.warn = warn
+        given = os.environ.get("INTERLINEAR_STORAGE_PATIENCE", "")
+        try:
+            self.patience = patience if patience is not None else float(given or PATIENCE)
+        except ValueError:
+            raise CallError(
+                "INTERLINEAR_STORAGE_PATIENCE", f"'{given}' is no number of seconds", "give one, or unset it"
+            ) from None
+        self.fs, self.root = _connect(self.uri)
+        self.local = self.fs.type_name == "local"
+
+    def uri_of(self, name: str) -> str:
+        """The URI of a folder in it."""
+        place, mark, options = self.uri.partition("?")
+        return f"{place.rstrip('/')}/{quote(name)}{mark}{options}"
+
+    def check(self) -> None:
+        """See at once, without patience, whether files can be written, read and removed here."""
+        patience, self.patience = self.patience, 0.0
+        name, content = f".check-{uuid4().hex}", b"written by interlinear to see whether it may"
+        try:
+            if self.local:
+                self._lasting("make the folder", lambda: self.fs.create_dir(self.root), rooted=False)
+            self.write(name, content)
+            if self.read(name) != content:
+                raise StorageError(self.uri, "what was written is not what is read", "look at the storage")
+            self._lasting("remove a file", lambda: self.fs.delete_file(self._path(name)))
+        finally:
+            self.patience = patience
+
+    def put(self, name: str, files: Path | Mapping[str, Path]) -> None:
+        """Put a folder, or files by the names that they shall have in it. One that is there already is replaced, unless
+        it is the same."""
+        if isinstance(files, Path):
+            files = {path.relative_to(files).as_posix(): path for path in sorted(files.rglob("*")) if path.is_file()}
+        found = self.manifest(name)
+        if found and _is(found, files):
+            return
+        self.remove(name)
+        entries = {}
+        for file, path in files.items():
+            entries[file] = self._lasting(f"write {name}/{file}", partial(self._send, path, f"{name}/{file}"))
+        self.write(f"{name}/{MANIFEST}", Manifest(files=entries).model_dump_json(indent=1).encode())
+
+    def get(self, name: str, folder: Path) -> None:
+        """Bring a folder here: under a temporary name, and renamed when every file is what the manifest says. A folder
+        that is this already is left as it is. Raises DamagedError for a file that is missing or another, naming it."""
+        manifest = self._expected(name)
+        if folder.is_dir() and _is(manifest, {file: folder / file for file in manifest.files}):
+            return
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
+        try:
+            for file, entry in manifest.files.items():
+                self._fetch(name, file, entry, draft / file)
+            if folder.is_dir():
+                shutil.rmtree(folder)
+            draft.rename(folder)
+            sync(folder.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def get_file(self, name: str, file: str, path: Path) -> None:
+        """Bring one file of a folder here; as `get` does."""
+        entry = self._expected(name).files.get(file)
+        if entry is None:
+            raise DamagedError(self.uri_of(name), f"has no {file}", f"remove {self.uri_of(name)}, and it is put anew")
+        if _is(Manifest(files={file: entry}), {file: path}):
+            return
+        draft = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
+        try:
+            self._fetch(name, file, entry, draft)
+            draft.rename(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a folder, if it is there: its manifest first."""
+        self._lasting(f"remove {name}", lambda: self._remove(name))
+
+    def names(self, above: str) -> list[str]:
+        """The names of the folders in a folder, whole or not, in order."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self._lasting(
+            f"list {above}", lambda: self.fs.get_file_info(FileSelector(self._path(above), allow_not_found=True))
+        )
+        return sorted(info.base_name for info in found if info.type == FileType.Directory)
+
+    def manifest(self, name: str) -> Manifest | None:
+        """What a folder consists of; None where it is not there, or not whole."""
+        content = self.read(f"{name}/{MANIFEST}")
+        try:
+            return Manifest.model_validate_json(content) if content is not None else None
+        except ValidationError:
+            return None
+
+    def read(self, name: str) -> bytes | None:
+        """A small file's content; None where there is none."""
+
+        def read() -> bytes | None:
+            try:
+                with self.fs.open_input_stream(self._path(name)) as stream:
+                    return bytes(stream.read())
+            except FileNotFoundError:
+                return None
+
+        return self._lasting(f"read {name}", read)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file, whole or not at all."""
+        self._lasting(f"write {name}", lambda: self._write(name, content))
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def _expected(self, name: str) -> Manifest:
+        manifest = self.manifest(name)
+        if manifest is None:
+            raise DamagedError(
+                self.uri_of(name), "is not there, or was never whole", f"remove {self.uri_of(name)}, and it is put anew"
+            )
+        for file in manifest.files:  # it was written by somebody: its names become paths here
+            if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+                raise DamagedError(self.uri_of(name), f"its manifest names '{file}'", "do not use this folder")
+        return manifest
+
+    def _send(self, path: Path, name: str) -> Entry:
+        digest, size = hashlib.sha256(), 0
+        with path.open("rb") as file, self._open(name) as stream:
+            while block := file.read(BLOCK):
+                digest.update(block)
+                size += len(block)
+                stream.write(block)
+        return Entry(size=size, sha256=digest.hexdigest())
+
+    def _write(self, name: str, content: bytes) -> None:
+        draft = f"{name}.draft" if self.local else name  # an object appears whole; a file while it is written
+        with self._open(draft) as stream:
+            stream.write(content)
+        if self.local:
+            self.fs.move(self._path(draft), self._path(name))
+
+    def _open(self, name: str) -> Any:
+        """A stream to a file."""
+        try:
+            if self.local:
+                self.fs.create_dir(str(PurePosixPath(self._path(name)).parent))
+            return self.fs.open_output_stream(self._path(name))
+        except FileNotFoundError as error:  # the folder went away since; said so that it is waited for
+            raise OSError(errno.EIO, str(error)) from None
+
+    def _remove(self, name: str) -> None:
+        for remove, path in (
+            (self.fs.delete_file, f"{self._path(name)}/{MANIFEST}"),
+            (self.fs.delete_dir, self._path(name)),
+        ):
+            with suppress(FileNotFoundError):
+                remove(path)
+
+    def _fetch(self, name: str, file: str, entry: Entry, path: Path) -> None:
+        where = self.uri_of(f"{name}/{file}")
+        try:
+            found = self._lasting(f"read {name}/{file}", lambda: self._receive(f"{name}/{file}", path))
+        except FileNotFoundError:
+            raise DamagedError(where, "is missing", f"remove {self.uri_of(name)}, and it is put anew") from None
+        if found != entry:
+            what = f"has {found.size:,} bytes instead of {entry.size:,}" if found.size != entry.size else "is damaged"
+            raise DamagedError(
+                where, f"{what}: it is not what was put there", f"remove {self.uri_of(name)}, and it is put anew"
+            )
+
+    def _receive(self, name: str, path: Path) -> Entry:
+        digest, size = hashlib.sha256(), 0
+        with self.fs.open_input_stream(self._path(name)) as stream:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                while block := stream.read(BLOCK):
+                    digest.update(block)
+                    size += len(block)
+                    file.write(block)
+                file.flush()
+                os.fsync(file.fileno())
+        return Entry(size=size, sha256=digest.hexdigest())
+
+    def _lasting(self, what: str, work: Callable[[], T], rooted: bool = True) -> T:
+        """Do it, again and again for `patience` seconds. A file that is not there is the caller's to speak of."""
+        began, pause = time.monotonic(), FIRST_PAUSE
+        while True:
+            try:
+                if rooted and self.local and not Path(self.root).is_dir():  # a disk that is not mounted
+                    raise OSError(errno.EIO, "the folder is not there")
+                return work()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                failed = f"{what}: {reason(error)}"
+                self._refuse(error, failed)
+            waited = time.monotonic() - began
+            left = self.patience - waited
+            if left <= 0:
+                raise StorageError(
+                    self.uri,
+                    f"the storage failed{f' for {waited:.0f} s' if self.patience else ''} ({failed})",
+                    "see that it can be reached; what it holds already is not lost",
+                )
+            self.warn(
+                f"{self.uri}: the storage failed ({failed}); trying again in {min(pause, left):.0f} s, for at most "
+                f"{left:.0f} s more."
+            )
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _refuse(self, error: OSError, failed: str) -> None:
+        """Raise StorageError for what waiting does not mend."""
+        if error.errno in FULL or "No space left" in str(error):
+            raise StorageError(self.uri, f"the storage is full ({failed})", "make room, then go on with --resume")
+        if error.errno in FORBIDDEN or FORBIDDEN_BY_S3.search(str(error)):
+            raise StorageError(
+                self.uri,
+                f"the storage does not let us in ({failed})",
+                "give this account the right to read, write and remove, its credentials in the environment",
+            )
+        if "NO_SUCH_BUCKET" in str(error):
+            raise StorageError(self.uri, f"there is no such bucket ({failed})", "create it, or correct the name")
+
+
+def check_uri(uri: str) -> str:
+    """The URI, a path made absolute. Raises CallError."""
+    parts = urlsplit(uri)
+    if "://" not in uri:
+        if not uri:
+            raise CallError("--storage", "no storage is named", "give s3://BUCKET/PREFIX, gs://... or a folder")
+        return Path(uri).expanduser().absolute().as_uri()
+    if parts.scheme not in SCHEMES:
+        raise CallError(uri, f"'{parts.scheme}' is no storage that we know", f"use a folder or {', '.join(SCHEMES)}://")
+    if parts.username or parts.password or SECRETS & {key for key, _ in parse_qsl(parts.query)}:
+        shown = f"{parts.scheme}://{parts.hostname}{parts.path}"
+        raise CallError(shown, "a URI is no place for credentials", "put them into the environment (AWS_ACCESS_KEY_ID)")
+    return uri
+
+
+def _connect(uri: str) -> tuple[Any, str]:
+    try:
+        from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem
+    except ImportError:
+        raise CallError("--storage", "this needs pyarrow", "install interlinear[train]") from None
+    try:
+        fs, root = FileSystem.from_uri(uri)
+        if fs.type_name == "s3":  # by default a server that hangs is waited for in silence for 100 s
+            options: dict[str, Any] = dict(parse_qsl(urlsplit(uri).query))
+            options |= {name: value == "true" for name, value in options.items() if value in ("true", "false")}
+            attempts = AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)
+            fs = S3FileSystem(
+                **options | {"region": fs.region},
+                connect_timeout=CONNECT, request_timeout=SILENCE, retry_strategy=attempts,
+            )  # fmt: skip
+    except (ValueError, OSError) as error:
+        raise CallError(uri, f"is not a storage's URI ({reason(error)})", "see docs/storage.md") from None
+    if not root.strip("/"):
+        raise CallError(uri, "names no bucket or folder", "give s3://BUCKET/PREFIX, gs://... or a folder")
+    return fs, root.rstrip("/")
+
+
+def _is(manifest: Manifest, files: Mapping[str, Path]) -> bool:
+    """Whether these files, and no others, are the manifest's."""
+    try:
+        return manifest.files.keys() == files.keys() and all(
+            files[name].stat().st_size == entry.size and checksum(files[name]) == entry.sha256
+            for name, entry in manifest.files.items()
+        )
+    except OSError:
+        return False
+
+
+def reason(error: BaseException) -> str:
+    """What pyarrow says of a failure, on one line, without a request's number and what it repeats."""
+    text = " ".join(str(error).split())
+    noise = r"^When .*?: (?=AWS Error)|; Details: .*$| ?\(Request ID: .*?\)| Detail: \[errno.*$|^\[Errno \d+\] "
+    return re.sub(noise, "", text).rstrip(". ")
