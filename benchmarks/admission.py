@@ -22,9 +22,17 @@ from seq2seq.bundle import Bundle
 from seq2seq.generate import Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
-from service.engine.scheduler import HELD_STEPS, Admitted, Event, SearchThread, Stepped, Table, Text
+from service.engine.scheduler import (
+    MAX_HELD_STEPS,
+    BatchScheduler,
+    EngineOutputs,
+    EngineRequest,
+    Event,
+    Scheduled,
+    SearchThread,
+)
 
-PATIENCE = {"one by one": 0, "together": HELD_STEPS}
+PATIENCE = {"one by one": 0, "together": MAX_HELD_STEPS}
 LOADS = (None, 0.3, 0.8)  # shares of what is answered one by one where all come at once, which is None
 
 NOTES = (
@@ -32,7 +40,7 @@ NOTES = (
     "other programs have the processor: the search alone, without HTTP. *All at once*: the queue is never empty. Else "
     "texts come at random moments (Poisson), at a share of what is answered one by one when all come at once.",
     "*One by one*: whoever waits enters with the next step that has a free slot. *Together*: once somebody waited, "
-    f"when a quarter of the slots is free, or after {HELD_STEPS} steps. In turns; medians over the rounds.",
+    f"when a quarter of the slots is free, or after {MAX_HELD_STEPS} steps. In turns; medians over the rounds.",
 )
 
 
@@ -49,34 +57,34 @@ class Seen:
 class Clocked(SearchThread):
     """A search that is stepped by hand; its clock is the thread's processor time, and skips what it would sleep."""
 
-    def __init__(self, bundle: Bundle[Model], slots: int, patience: int) -> None:
+    def __init__(self, bundle: Bundle[Model], slots: int, max_held_steps: int) -> None:
         super().__init__(self.heard, None)
-        self.table = self.tables[0] = Table(0, bundle, slots, bundle.card.search.beam, patience)
+        self.scheduler = self.schedulers[0] = BatchScheduler(0, bundle, slots, bundle.card.search.beam, max_held_steps)
         self.answered: list[int] = []
         self.entered = 0
 
     def heard(self, event: Event) -> None:
-        if isinstance(event, Admitted):
+        if isinstance(event, Scheduled):
             self.entered += 1
-        if isinstance(event, Stepped):
-            self.answered += [number for number, _ in event.answered]
+        if isinstance(event, EngineOutputs):
+            self.answered += [number for number, _ in event.answers]
 
     def measure(self, texts: list[str], rate: float | None, source: str) -> Seen:
-        options = self.table.bundle.card.search
-        rows = [self.table.generation.encode(Request({source: text}, options)) for text in texts]
+        options = self.scheduler.bundle.card.search
+        rows = [self.scheduler.generation.encode(Request({source: text}, options)) for text in texts]
         draw, skipped = random.Random(1), 0.0
         gaps = [draw.expovariate(rate) if rate else 0.0 for _ in rows]
         due = list(itertools.accumulate(gaps))
         begun, came, latencies = time.thread_time(), 0, []
         while len(latencies) < len(rows):
             now = time.thread_time() - begun + skipped
-            if came < len(rows) and not self.table.busy:
+            if came < len(rows) and not self.scheduler.busy:
                 skipped += max(0.0, due[came] - now)
                 now = max(now, due[came])
             while came < len(rows) and due[came] <= now:
-                self.table.put(Text(came, 0, rows[came], followed=False))
+                self.scheduler.add(EngineRequest(came, 0, rows[came], streamed=False))
                 came += 1
-            self._round()
+            self._run_round()
             now = time.thread_time() - begun + skipped
             latencies += [1000 * (now - due[number]) for number in self.answered]
             self.answered.clear()
@@ -100,14 +108,14 @@ def main() -> None:
     source = next(iter(bundle.card.model.texts))
     texts = random.Random(1).choices(lines, k=asked.requests)
 
-    def measure(patience: int, rate: float | None) -> Seen:
-        return Clocked(bundle, asked.slots, patience).measure(texts, rate, source)
+    def measure(max_held_steps: int, rate: float | None) -> Seen:
+        return Clocked(bundle, asked.slots, max_held_steps).measure(texts, rate, source)
 
     capacity = 1000 / min(measure(0, None).cpu for _ in range(3))
     seen: dict[tuple[float | None, str], list[Seen]] = defaultdict(list)
     for _ in range(asked.rounds):
-        for share, (name, patience) in itertools.product(LOADS, PATIENCE.items()):
-            seen[share, name].append(measure(patience, share and share * capacity))
+        for share, (name, max_held_steps) in itertools.product(LOADS, PATIENCE.items()):
+            seen[share, name].append(measure(max_held_steps, share and share * capacity))
             say(f"{share or 'all at once'}, {name}: {seen[share, name][-1].cpu:.2f} ms a text")
 
     rows = []

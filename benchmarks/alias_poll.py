@@ -19,7 +19,7 @@ from typing import Any
 from werkzeug.serving import make_server
 
 from registry.names import AliasName
-from registry.store import Store
+from registry.store import MlflowStore
 
 
 def main() -> None:
@@ -29,17 +29,17 @@ def main() -> None:
     parser.add_argument("--polls", type=int, default=20)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(f"sqlite:///{folder}/mlflow.db", create=True)
+        store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
         fill(store, options.models, options.versions, folder)
         alias = AliasName(f"model-{options.models // 2}", "champion")
         print(f"{options.models} models of {options.versions} versions; median of {options.polls} looks\n")
         print("| store | way | requests a look | ms a look |\n|---|---|---|---|")
         report("SQLite", store, alias, options.polls, [])
         with served(store, folder) as (address, asked):
-            report("HTTP", Store(address), alias, options.polls, asked)
+            report("HTTP", MlflowStore(address), alias, options.polls, asked)
 
 
-def fill(store: Store, models: int, versions: int, folder: str) -> None:
+def fill(store: MlflowStore, models: int, versions: int, folder: str) -> None:
     for i in range(models):
         name = f"model-{i}"
         store.client.create_registered_model(name)
@@ -48,10 +48,10 @@ def fill(store: Store, models: int, versions: int, folder: str) -> None:
         store.client.set_registered_model_alias(name, "champion", made.version)
 
 
-def report(kind: str, store: Store, alias: AliasName, polls: int, asked: list[str]) -> None:
+def report(kind: str, store: MlflowStore, alias: AliasName, polls: int, asked: list[str]) -> None:
     ways: dict[str, Callable[[], object]] = {
         "listing": lambda: listed(store, alias),
-        "one call": lambda: store.version_of(alias),
+        "one call": lambda: store.alias_version(alias),
     }
     times: dict[str, list[float]] = {way: [] for way in ways}
     requests: dict[str, int] = {}
@@ -67,19 +67,19 @@ def report(kind: str, store: Store, alias: AliasName, polls: int, asked: list[st
         print(f"| {kind} | {way} | {count} | {statistics.median(times[way]):.1f} |")
 
 
-def listed(store: Store, alias: AliasName) -> str:
+def listed(store: MlflowStore, alias: AliasName) -> str:
     """As it was: a store opened for every look, every model listed twice, and every version."""
-    from registry.store import _pages
+    from registry.store import _paginate
 
-    client = Store(store.uri).client
+    client = MlflowStore(store.uri).client
     for _ in range(2):
-        models = {model.name: model for model in _pages(client.search_registered_models)}
-    versions = {(made.name, str(made.version)): made for made in _pages(client.search_model_versions)}
+        models = {model.name: model for model in _paginate(client.search_registered_models)}
+    versions = {(made.name, str(made.version)): made for made in _paginate(client.search_model_versions)}
     return str(versions[alias.name, str(models[alias.name].aliases[alias.alias])].version)
 
 
 @contextmanager
-def served(store: Store, folder: str) -> Iterator[tuple[str, list[str]]]:
+def served(store: MlflowStore, folder: str) -> Iterator[tuple[str, list[str]]]:
     """MLflow's own server over that store, its address, and the requests that it was sent."""
     os.environ["_MLFLOW_SERVER_SERVE_ARTIFACTS"] = "true"
     os.environ["_MLFLOW_SERVER_ARTIFACT_DESTINATION"] = str(Path(folder, "artifacts"))

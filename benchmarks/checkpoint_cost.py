@@ -22,8 +22,8 @@ from benchmarks.ours import reference_job
 from benchmarks.peers import write_data
 from benchmarks.reporting import Report, alone, median, say
 from seq2seq.memory_allocator import keep_freed_memory
-from training.loop.process_group import Alone
-from training.loop.trainer import Training
+from training.loop.process_group import SingleProcess
+from training.loop.trainer import Trainer
 
 WARM_UP = 20  # updates that no figure has in it
 MINUTE = 60.0
@@ -47,7 +47,7 @@ class Measured:
     parameters: int
 
 
-class Often(Alone):
+class Often(SingleProcess):
     """One process that wishes a state after so many updates (0: never), and is asked to stop after all of them."""
 
     def __init__(self, updates: int, every: int) -> None:
@@ -55,15 +55,15 @@ class Often(Alone):
         self.updates, self.every = updates, every
         self.begun: list[float] = []  # when each update did
 
-    def asked_to_stop(self) -> int:
+    def stop_requested(self) -> int:
         self.begun.append(time.perf_counter())
         return signal.SIGTERM if len(self.begun) > WARM_UP + self.updates else 0
 
-    def asked_to_save(self) -> bool:
+    def save_requested(self) -> bool:
         return self.every > 0 and len(self.begun) % self.every == 0
 
 
-class Timed(Training):
+class Timed(Trainer):
     """The loop, with a clock around its saves: when each began, and its seconds."""
 
     saves: list[tuple[float, float]]

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 import seq2seq
 from seq2seq.errors import RequestError
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
 
 
@@ -39,7 +39,7 @@ class Searcher:
 
     def __init__(self, bundle: Path, slots: int) -> None:
         self.bundle = seq2seq.load(bundle)
-        self.generation = Generation(self.bundle, slots=slots, width=self.bundle.card.search.beam)
+        self.generation = SequenceGenerator(self.bundle, slots=slots, width=self.bundle.card.search.beam)
         self.source = next(iter(self.bundle.card.model.sources))
         self.read = self.room = 0
 
@@ -48,15 +48,15 @@ class Searcher:
         requests = [Request({self.source: text}, self.bundle.card.search) for text in texts]
         generation, found = self.generation, {}
         generation.admit([(i, generation.encode(request)) for i, request in enumerate(requests)])
-        while generation.live:
+        while generation.active:
             read, room = generation.positions
             self.read, self.room = self.read + read, self.room + room
-            found.update(generation.advance())
+            found.update(generation.step())
         return [best(found[i]) for i in range(len(texts))]
 
 
-def best(answer: Answer | RequestError) -> str:
-    assert isinstance(answer, Answer)
+def best(answer: GenerationResult | RequestError) -> str:
+    assert isinstance(answer, GenerationResult)
     return answer.candidates[0].text
 
 

@@ -17,13 +17,13 @@ from statistics import mean, stdev
 
 import seq2seq
 from benchmarks.reporting import Report, say
-from seq2seq.alignment import Gold, read_gold
-from seq2seq.generate import Generation
+from seq2seq.alignment import GoldAlignment, read_gold_alignment
+from seq2seq.generate import SequenceGenerator
 from seq2seq.metrics.alignment import Accuracy
-from seq2seq.metrics.metric import Answers, Outputs
+from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
 from training.data.dataset import Dataset, open_dataset, read_rows
 from training.loop.trainer import train
-from training.runs.job import job_for
+from training.runs.job import create_job
 
 WAYS = {"selective_gate": ["attention"], "uam": ["attention", "uam"]}
 
@@ -36,15 +36,19 @@ NOTES = (
 )
 
 
-def gold_of(dataset: Dataset, pairs: Sequence[tuple[str, str]]) -> list[Gold]:
+def gold_of(dataset: Dataset, pairs: Sequence[tuple[str, str]]) -> list[GoldAlignment]:
     """The right links of every pair."""
     if "alignment" not in dataset.splits["test"]:
         return [
-            Gold(frozenset((i, j) for j, word in enumerate(target.split()) for i in places(source.split(), word)))
+            GoldAlignment(
+                frozenset((i, j) for j, word in enumerate(target.split()) for i in places(source.split(), word))
+            )
             for source, target in pairs
         ]
     return [
-        read_gold(row.texts[0], f"{dataset.name}, line {row.number}", len(source.split()), len(target.split()))
+        read_gold_alignment(
+            row.texts[0], f"{dataset.name}, line {row.number}", len(source.split()), len(target.split())
+        )
         for row, (source, target) in zip(read_rows(dataset, "test", ["alignment"]), pairs, strict=True)
     ]
 
@@ -54,12 +58,14 @@ def places(words: Sequence[str], word: str) -> list[int]:
     return [i for i, other in enumerate(words) if other == word]
 
 
-def accuracy(generation: Generation, pairs: Sequence[tuple[str, str]], gold: Sequence[Gold], by: str) -> float:
+def accuracy(
+    generation: SequenceGenerator, pairs: Sequence[tuple[str, str]], gold: Sequence[GoldAlignment], by: str
+) -> float:
     """The share of target words with an answer that are aligned to one of their right source words."""
     explanations = generation.align((({"source": source}, target) for source, target in pairs), raw=False, by=by)
     targets = [target for _, target in pairs]
-    outputs = Outputs.of(targets, [frozenset(explanation.alignment) for explanation in explanations])
-    return Accuracy("accuracy").score(outputs, Answers.of([targets], gold=gold)).score / 100
+    outputs = SystemOutputs.from_lines(targets, [frozenset(explanation.alignment) for explanation in explanations])
+    return Accuracy("accuracy").score(outputs, ReferenceSet.from_lines([targets], gold=gold)).score / 100
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,9 @@ def one_training(
 ) -> Trained:
     """Train a system from a seed, and align the test set with it."""
     prepared, runs = folder / "prepared", folder / f"runs-{seed}"
-    outcome = train(job_for(system, data, [*settings, f"training.seed={seed}"], data_root, prepared, runs))
+    outcome = train(create_job(system, data, [*settings, f"training.seed={seed}"], data_root, prepared, runs))
     assert outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
-    generation = Generation(seq2seq.load(outcome.bundle), slots=64)
+    generation = SequenceGenerator(seq2seq.load(outcome.bundle), slots=64)
     dataset = open_dataset(data, data_root)
     pairs = [(row.texts[0], row.texts[1]) for row in read_rows(dataset, "test", ["source", "target"])]
     gold = gold_of(dataset, pairs)

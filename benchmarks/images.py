@@ -18,11 +18,11 @@ from benchmarks.reporting import Report, alone, median, say
 from benchmarks.systems import interleaved
 from seq2seq.batch import ImageInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.images.decode import decode
-from seq2seq.images.networks import grid_of
+from seq2seq.images.decode import decode_image
+from seq2seq.images.networks import grid_shape
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model, build
-from seq2seq.search import SearchOptions, SlotTable, Waiting
+from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from training.recipe import load_recipe
 
 SIZES = {"500 x 375": (500, 375), "4000 x 3000": (4000, 3000)}
@@ -48,7 +48,7 @@ def photograph(width: int, height: int, form: str) -> bytes:
 
 def model_of(kind: str, size: int) -> Model:
     network = ImageNetwork.model_validate({"kind": kind, "size": size})
-    rows, columns, features = grid_of(network)
+    rows, columns, features = grid_shape(network)
     grid = ImageGrid(rows=rows, columns=columns, features=features, network=network)
     words = TextVocabulary(vocabulary=VOCABULARY)
     chosen = load_recipe("multimodal_hierarchical").model.model_dump(exclude={"dropout"})
@@ -62,12 +62,12 @@ def requester(model: Model, size: int, data: bytes) -> Callable[[], None]:
     sentence = torch.randint(4, VOCABULARY, (WORDS,)).tolist()
 
     def answer() -> None:
-        image = ImageInput(torch.from_numpy(decode(data, size))[None], torch.tensor([regions]))
+        image = ImageInput(torch.from_numpy(decode_image(data, size))[None], torch.tensor([regions]))
         table = SlotTable(model, options.beam)
-        table.admit(collate({"source": [sentence]}, images={"image": image}), [Waiting(0, options, WRITTEN)])
-        while table.live:
+        table.admit(collate({"source": [sentence]}, images={"image": image}), [SearchRequest(0, options, WRITTEN)])
+        while table.active:
             table.step()
-            table.retire()
+            table.pop_finished()
 
     return answer
 
@@ -93,7 +93,7 @@ def main() -> None:
     torch.set_num_threads(1)
     files = {f"{form}, {name}": photograph(*SIZES[name], form) for name, forms in FORMS.items() for form in forms}
     work: dict[str, Callable[[], None]] = {
-        f"decoding {name}": lambda data=data: decode(data, 128)
+        f"decoding {name}": lambda data=data: decode_image(data, 128)
         for name, data in files.items()  # type: ignore[misc]
     }
     photo = files["JPEG, 500 x 375"]

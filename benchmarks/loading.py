@@ -21,8 +21,8 @@ from benchmarks.reporting import Report, alone, median, say
 from seq2seq.batch import Batch
 from seq2seq.memory_allocator import keep_freed_memory
 from training.loop.batches import BatchLoader
-from training.loop.trainer import Training
-from training.runs.job import job_for
+from training.loop.trainer import Trainer
+from training.runs.job import create_job
 
 RECIPE = "multimodal_hierarchical"
 READ = {
@@ -64,11 +64,11 @@ class Waited:
 def measure(what: str, asked: argparse.Namespace, prepared: Path) -> Waited:
     recipe, settings = READ[what]
     with tempfile.TemporaryDirectory() as runs:
-        job = job_for(
+        job = create_job(
             recipe, asked.data, settings, data_root=asked.data_root, prepared=prepared / what, runs=Path(runs)
         )
         worker = SomeUpdates(asked.updates)
-        Training(job, worker, [], torch.device("cpu")).run()
+        Trainer(job, worker, [], torch.device("cpu")).run()
     counted, ended = asked.updates - FIRST, worker.stopwatch.times
     return Waited(1000 * (ended[-1] - ended[FIRST - 1]) / counted, 1000 * sum(Timed.waits[FIRST:]) / counted)
 

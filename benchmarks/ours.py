@@ -4,7 +4,7 @@
     python -m benchmarks.ours FOLDER OUTPUT learn [--updates N] [--set KEY=VALUE ...]     train, and keep the bundle
     python -m benchmarks.ours FOLDER OUTPUT search [--precision bf16]                     search with that bundle
 
-Training is the program's own loop on the comparison's text files, stopped as SIGTERM stops it; search is `Generation`,
+Training is the program's own loop on the comparison's text files, stopped as SIGTERM stops it; search is `SequenceGenerator`,
 from text to text.
 """
 
@@ -23,13 +23,13 @@ import torch
 import seq2seq
 from benchmarks.peers.stopwatch import Stopwatch
 from seq2seq.bundle import write_bundle
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search import SearchOptions
 from training.events import TrainingJob
-from training.loop.process_group import Alone
-from training.loop.trainer import Training
-from training.runs.job import job_for
+from training.loop.process_group import SingleProcess
+from training.loop.trainer import Trainer
+from training.runs.job import create_job
 
 HERE = Path(__file__).parent
 WORDS = 20  # of every output
@@ -46,20 +46,20 @@ class Record:
     threads: int
 
 
-class SomeUpdates(Alone):
+class SomeUpdates(SingleProcess):
     """One process that is asked to stop when the stopwatch has seen so many updates."""
 
     def __init__(self, updates: int) -> None:
         super().__init__()
         self.stopwatch, self.updates = Stopwatch(), updates
 
-    def asked_to_stop(self) -> int:
+    def stop_requested(self) -> int:
         return signal.SIGTERM if len(self.stopwatch.times) >= self.updates else 0
 
 
 def reference_job(folder: Path, runs: Path, settings: Sequence[str]) -> TrainingJob:
     """A training of the reference model on the files in `folder`/data, prepared where they are not yet."""
-    return job_for(
+    return create_job(
         str(HERE / "reference.yaml"),
         str(HERE / "reference-data.yaml"),
         settings,
@@ -73,7 +73,7 @@ def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Re
     """The first updates of a training."""
     with tempfile.TemporaryDirectory() as runs:
         workers = SomeUpdates(updates)
-        training = Training(reference_job(folder, Path(runs), settings), workers, [], torch.device("cpu"))
+        training = Trainer(reference_job(folder, Path(runs), settings), workers, [], torch.device("cpu"))
         training.run()
         if keep:
             bundle = folder / "interlinear" / "bundle"
@@ -90,8 +90,8 @@ def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:
     for _ in range(PASSES + 1):
         begun = time.perf_counter()
         requests = (Request({"source": line}, options, tokenised=frozenset({"source", "target"})) for line in lines)
-        for answer in Generation(bundle, slots=SLOTS, width=options.beam).answers(requests):
-            assert isinstance(answer, Answer)
+        for answer in SequenceGenerator(bundle, slots=SLOTS, width=options.beam).generate(requests):
+            assert isinstance(answer, GenerationResult)
             assert len(answer.candidates[0].ids) == WORDS
         seconds.append((time.perf_counter() - begun) / len(lines) * SLOTS)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())

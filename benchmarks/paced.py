@@ -25,8 +25,8 @@ from torch import Tensor
 
 from benchmarks.ours import reference_job
 from seq2seq.memory_allocator import keep_freed_memory
-from training.events import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
-from training.loop.process_group import Alone, Group
+from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.process_group import SingleProcess, TorchProcessGroup
 from training.loop.trainer import train
 
 WARM_UP = 30  # updates that no figure has in it: the first of a shape compiles its kernels
@@ -44,7 +44,7 @@ class Pace:
     tokens: list[float] = field(default_factory=list)
     enough: bool = False
 
-    def started(self, job: TrainingJob, start: Started) -> None: ...
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
 
     def step(self, report: StepReport) -> None:
         if report.update > WARM_UP and not self.enough:
@@ -86,15 +86,15 @@ def keep_pace(job: TrainingJob, how: str, workers: int, updates: int, tracking: 
 
             observers.append(stack.enter_context(Tracker(tracking)))
         if how == "bare":
-            train(job, Alone().listen(), observers)
+            train(job, SingleProcess().install_signal_handlers(), observers)
         else:
             from training.ray import driver
 
-            driver.train_on_ray(job, driver.Group(workers, workers), observers)
+            driver.train_on_ray(job, driver.WorkerGroupConfig(workers, workers), observers)
     return Kept(pace.seconds, pace.tokens)
 
 
-class TimedGroup(Group):
+class TimedGroup(TorchProcessGroup):
     """A process group that notes how long its sums take, and before that how long it waits for the others."""
 
     def __init__(self, updates: int, shares_memory: bool) -> None:
@@ -106,15 +106,15 @@ class TimedGroup(Group):
     def buffer(self, count: int, device: torch.device) -> Tensor:
         return super().buffer(count, device) if self.shares_memory else torch.empty(count, device=device)
 
-    def sum_(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         begun = time.perf_counter()
         torch.distributed.barrier()
         met = time.perf_counter()
-        super().sum_(tensor)
+        super().all_reduce(tensor)
         self.waiting.append(met - begun)
         self.sums.append(time.perf_counter() - met)
 
-    def asked_to_stop(self) -> int:
+    def stop_requested(self) -> int:
         return signal.SIGTERM if len(self.sums) >= self.updates else 0
 
 

@@ -20,7 +20,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 from benchmarks.growth import write_data_set
 from benchmarks.reporting import Report, say
 from seq2seq.text import Tokenizer
-from seq2seq.text.tokenizer import _framed, _normalised
+from seq2seq.text.tokenizer import _normalize, _pad_with_spaces
 from training.data.dataset import Dataset, Row, open_dataset, read_rows
 from training.data.prepare.encoding import Encoder, write_shard
 from training.data.prepare.prepare import text_config
@@ -70,7 +70,10 @@ def main() -> None:
         for number in range(asked.rounds):
             start = number * share
             columns = [
-                [_framed(config, _normalised(row.texts[column], config).text) for row in rows[start : start + share]]
+                [
+                    _pad_with_spaces(config, _normalize(row.texts[column], config).text)
+                    for row in rows[start : start + share]
+                ]
                 for column, config in enumerate(configs)
             ]
             seconds = library(tokenizers, columns), ours(tokenizers, dataset, start, start + share, folder)

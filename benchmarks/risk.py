@@ -18,7 +18,7 @@ from benchmarks.systems import SENTENCES, SOURCE, TARGET, VOCABULARY, batch_of, 
 from seq2seq.batch import Batch
 from seq2seq.losses.cross_entropy import Loss
 from seq2seq.memory_allocator import keep_freed_memory
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk, propose
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, generate_candidates, minimum_risk_loss
 from seq2seq.minimum_risk.sampling import draw
 from seq2seq.model.model import Model
 from seq2seq.text import END
@@ -48,7 +48,7 @@ def updater(model: Model, precision: str, loss: Callable[[], Loss]) -> Callable[
 def proposer(model: Model, batch: Batch, options: RiskOptions, precision: str) -> Callable[[], None]:
     def run() -> None:
         with context(precision):
-            propose(model, batch, options)
+            generate_candidates(model, batch, options)
 
     return run
 
@@ -82,7 +82,7 @@ def main() -> None:
         for kind in ("samples", "beam"):
             options = RiskOptions(candidates=asked.candidates, draw=kind, max_length=TARGET - 1)
             work[system, kind] = updater(
-                model, asked.precision, lambda model=model, options=options: minimum_risk(model, batch, options)
+                model, asked.precision, lambda model=model, options=options: minimum_risk_loss(model, batch, options)
             )
             work[system, f"proposing {kind}"] = proposer(model, batch, options, asked.precision)
     logits = torch.randn(SENTENCES * asked.candidates, VOCABULARY, dtype=torch.bfloat16)

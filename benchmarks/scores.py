@@ -15,8 +15,8 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from benchmarks.reporting import Report, alone, say
-from seq2seq.metrics.catalogue import chosen
-from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 from seq2seq.metrics.significance import TESTS, compare
 
 WORDS = 20_000  # distinct ones, as frequent as words are
@@ -65,10 +65,10 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
     lines, systems = write(asked.lines)
-    answers = Answers.of([lines], "summarization")
-    outputs = {name: Outputs.of(summaries) for name, summaries in systems.items()}
-    rouge = chosen(["rouge"], Reading())
-    (bleu,) = chosen(["bleu"], Reading())
+    answers = ReferenceSet.from_lines([lines], "summarization")
+    outputs = {name: SystemOutputs.from_lines(summaries) for name, summaries in systems.items()}
+    rouge = select_metrics(["rouge"], Preprocessing())
+    (bleu,) = select_metrics(["bleu"], Preprocessing())
     statistics = {metric: {n: [metric.statistics(o, answers)] for n, o in outputs.items()} for metric in (*rouge, bleu)}
     seconds = {}
     with alone() as disturbance:

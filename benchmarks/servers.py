@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.reporting import ROOT, say
 from interlinear.loadtest.load_generator import Load as OpenLoad
-from interlinear.loadtest.load_generator import send
-from interlinear.loadtest.load_report import AtRate, percentile, summarized
+from interlinear.loadtest.load_generator import run_load
+from interlinear.loadtest.load_report import RateResult, percentile, summarize_rate
 
 START = 180.0  # seconds in which a server is ready, or never
 END = 60.0
@@ -222,10 +222,12 @@ def ask(connection: http.client.HTTPConnection, server: Server, body: bytes) -> 
     return time.perf_counter() - sent, content
 
 
-def open_load(server: Server, bodies: Sequence[bytes], rate: float, seconds: float, limit_ms: float | None) -> AtRate:
+def open_load(
+    server: Server, bodies: Sequence[bytes], rate: float, seconds: float, limit_ms: float | None
+) -> RateResult:
     """Requests as `interlinear bench` sends them, that do not wait for answers; a tenth of the time before warms up."""
     one = open_loop(server, bodies, rate, seconds / 10, seconds)
-    return summarized(one, asyncio.run(send(one, lambda *_: None)), limit_ms)
+    return summarize_rate(one, asyncio.run(run_load(one, lambda *_: None)), limit_ms)
 
 
 def open_loop(server: Server, bodies: Sequence[bytes], rate: float, warm_up: float, seconds: float) -> OpenLoad:

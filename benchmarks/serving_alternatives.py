@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import Contestant, Load, Server, agree, ask, languages_of, load, read_texts, started
-from registry.store import Store
+from registry.store import MlflowStore
 
 OURS = "Interlinear"
 KINDS = {OURS: "interlinear", "MLflow": "mlflow", "a lock": "lock", "Ray Serve": "ray"}
@@ -34,7 +34,7 @@ NOTES = (
 
 def logged(bundle: Path, folder: Path) -> str:
     """The bundle as MLflow keeps it; the address of the logged model."""
-    store = Store(f"sqlite:///{folder}/mlflow.db", create=True)
+    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
     run = store.client.create_run(store.experiment("serving")).info.run_id
     model = store.client.get_logged_model(store.log_model(bundle, run).model_id)
     return str(model.artifact_location)

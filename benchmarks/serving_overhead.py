@@ -23,7 +23,7 @@ import seq2seq
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import Contestant, ask, languages_of, load, read_texts, started
 from seq2seq.bundle import Bundle
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
 from service.settings import Settings
@@ -63,23 +63,23 @@ class Round:
         return statistics.median(s - a for a, s in zip(self.single[ALONE], self.single[SERVICE], strict=True))
 
 
-def searched(generation: Generation, texts: Sequence[str], explain: bool) -> float:
+def searched(generation: SequenceGenerator, texts: Sequence[str], explain: bool) -> float:
     """Seconds to search all texts, in their order, as slots come free."""
     card = generation.bundle.card
     source = next(iter(card.model.sources))
     waiting = deque(enumerate(texts))
     begun = time.perf_counter()
-    while waiting or generation.live:
+    while waiting or generation.active:
         fresh = [waiting.popleft() for _ in range(min(generation.free, len(waiting)))]
         requests = [(i, Request({source: text}, card.search, explain)) for i, text in fresh]
         generation.admit([(i, generation.encode(request)) for i, request in requests])
-        generation.advance()
+        generation.step()
     return time.perf_counter() - begun
 
 
 def one_round(bundle: Bundle[Model], texts: Sequence[str], asked: argparse.Namespace) -> Round:
     width = max(bundle.card.search.beam, Settings().beam)  # the service's table is as wide
-    generation = Generation(bundle, slots=asked.slots, width=width)
+    generation = SequenceGenerator(bundle, slots=asked.slots, width=width)
     contestant = Contestant("service", "interlinear", str(asked.model), asked.threads, asked.slots)
     languages = languages_of(asked.model)
     many = list(islice(cycle(texts), asked.requests))

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import JSON, Contestant, Server, languages_of, load, open_loop, read_texts, started
-from interlinear.loadtest.load_generator import Shot, send
+from interlinear.loadtest.load_generator import RequestRecord, run_load
 from interlinear.loadtest.load_report import percentile
 
 MINUTE = 60.0
@@ -124,13 +124,13 @@ def leave(server: Server, body: bytes) -> None:
         time.sleep(LEAVES)
 
 
-def by_minute(shots: Sequence[Shot], memory: Sequence[tuple[float, float]], seconds: float) -> list[Minute]:
+def by_minute(records: Sequence[RequestRecord], memory: Sequence[tuple[float, float]], seconds: float) -> list[Minute]:
     """The measured time, cut into whole minutes; a shorter time is one."""
     minutes = []
     for i in range(max(1, int(seconds // MINUTE))):
         end = (i + 1) * MINUTE if seconds >= MINUTE else seconds
-        here = [shot for shot in shots if i * MINUTE <= shot.due < end]
-        right = sorted(1000 * shot.latency for shot in here if not shot.problem)
+        here = [record for record in records if i * MINUTE <= record.due < end]
+        right = sorted(1000 * record.latency for record in here if not record.problem)
         held = [size for at, size in memory if i * MINUTE <= at - WARM_UP < end]
         failed = len(here) - len(right)
         p50, p99 = (percentile(right, share) if right else math.nan for share in (0.5, 0.99))
@@ -157,8 +157,8 @@ def main() -> None:
         say(f"{capacity:.1f} requests/s at most; {asked.share:.0%} of that for {asked.seconds:g} s")
         with nuisance(server, texts, languages) as seen:
             one = open_loop(server, bodies, asked.share * capacity, WARM_UP, asked.seconds)
-            shots = asyncio.run(send(one, lambda *_: None))
-    minutes = by_minute(shots, seen.memory, asked.seconds)
+            records = asyncio.run(run_load(one, lambda *_: None))
+    minutes = by_minute(records, seen.memory, asked.seconds)
     half = minutes[len(minutes) // 2 :]
     rows = [
         [

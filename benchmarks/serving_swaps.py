@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.servers import Contestant, Server, languages_of, load, open_load, read_texts, started
-from interlinear.loadtest.load_report import AtRate
-from registry.store import Store
+from interlinear.loadtest.load_report import RateResult
+from registry.store import MlflowStore
 
 MODEL = "swapped"
 POLL_SECONDS = 0.5
@@ -39,13 +39,13 @@ NOTES = (
 class Ran:
     """A time of load, once: what was found, and the swaps in it."""
 
-    found: AtRate
+    found: RateResult
     swaps: int
 
 
-def register(bundle: Path, tracking: str) -> Store:
+def register(bundle: Path, tracking: str) -> MlflowStore:
     """A registry with two versions of one bundle."""
-    store = Store(tracking, create=True)
+    store = MlflowStore(tracking, create=True)
     for _ in range(2):
         run = store.client.create_run(store.experiment("swaps")).info.run_id
         store.register(store.log_model(bundle, run), MODEL)
@@ -54,7 +54,7 @@ def register(bundle: Path, tracking: str) -> Store:
 
 
 @contextmanager
-def swapping(store: Store, every: float) -> Iterator[None]:
+def swapping(store: MlflowStore, every: float) -> Iterator[None]:
     """Meanwhile the alias goes to and fro."""
     over = threading.Event()
 
@@ -81,7 +81,9 @@ def swaps(server: Server) -> int:
     return sum(int(float(line.split()[-1])) for line in done)
 
 
-def measure(server: Server, store: Store, bodies: Sequence[bytes], rate: float, asked: argparse.Namespace) -> list[Ran]:
+def measure(
+    server: Server, store: MlflowStore, bodies: Sequence[bytes], rate: float, asked: argparse.Namespace
+) -> list[Ran]:
     """Still, then swapping."""
     ran = []
     for swap in (False, True):

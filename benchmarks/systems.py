@@ -24,7 +24,7 @@ from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model, build
-from seq2seq.search import SearchOptions, SlotTable, Waiting
+from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from training.recipe import load_recipe
 
 EXTENDS = {
@@ -136,10 +136,10 @@ def searcher(model: Model) -> Callable[[], None]:
 
     def search() -> None:
         table = SlotTable(model, options.beam)
-        table.admit(batch, [Waiting(key, options, TARGET) for key in range(SENTENCES)])
-        while table.live:
+        table.admit(batch, [SearchRequest(key, options, TARGET) for key in range(SENTENCES)])
+        while table.active:
             table.step()
-            table.retire()
+            table.pop_finished()
 
     return search
 

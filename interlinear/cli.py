@@ -41,7 +41,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def front(
+def main_options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import typer
 
-from seq2seq.errors import CallError, InterlinearError, sentence
+from seq2seq.errors import InterlinearError, UsageError, as_sentence
 
 T = TypeVar("T")
 
@@ -39,9 +39,9 @@ EXTRAS = {
 
 def say(message: str) -> None:
     """One line for the person at the terminal, on stderr, which may be somebody's log: without credentials."""
-    from registry.credentials import without_credentials
+    from registry.credentials import mask_credentials
 
-    print(f"interlinear: {without_credentials(message)}", file=sys.stderr, flush=True)
+    print(f"interlinear: {mask_credentials(message)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -69,12 +69,12 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
         return end.exit_code
     except InterlinearError as error:
         say(str(error))
-        return WRONG_CALL if isinstance(error, CallError) else FAILED
+        return WRONG_CALL if isinstance(error, UsageError) else FAILED
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         remedy = f" See `{context.command_path} --help`." if context else ""
         if message := error.format_message():  # a group without a verb has printed its help instead
-            say(f"{sentence(message.replace('Value error, ', ''))}{remedy}")
+            say(f"{as_sentence(message.replace('Value error, ', ''))}{remedy}")
         return error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

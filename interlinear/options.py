@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 ModelName = Annotated[
     str,
@@ -62,7 +62,7 @@ PrecisionChoice = Literal["fp32", "bf16"]  # seq2seq.config's, without pydantic 
 PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
 
 
-def picture_file(path: Path) -> Path:
+def check_figure_file(path: Path) -> Path:
     """Raises CallError, before there is any work, for a suffix by which no picture is written."""
     from seq2seq.figures.style import check_suffix
 
@@ -70,8 +70,8 @@ def picture_file(path: Path) -> Path:
     return path
 
 
-PictureFile = Annotated[
-    Path, typer.Option("--output", callback=picture_file, metavar="FILE", help="A .png, .svg or .pdf file.")
+FigureFile = Annotated[
+    Path, typer.Option("--output", callback=check_figure_file, metavar="FILE", help="A .png, .svg or .pdf file.")
 ]
 FontFile = Annotated[
     Path | None,
@@ -107,5 +107,5 @@ def number_range(option: str, text: str) -> tuple[int, int]:
     fewest, colon, most = text.partition(":")
     numbers = [fewest, most if colon else fewest]
     if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
-        raise CallError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
+        raise UsageError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
     return int(fewest), int(numbers[1])

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+    from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 
 
 class LiveLine:
@@ -45,28 +45,28 @@ class ProgressLine(LiveLine):
         super().__init__()
         self.loss = "loss"
 
-    def started(self, job: "TrainingJob", start: "Started") -> None:
+    def started(self, job: "TrainingJob", start: "StartReport") -> None:
         self.loss = "risk" if job.recipe.training.objective == "risk" else "loss"
-        done = f", going on after update {start.done:,}" if start.done else ""
+        done = f", going on after update {start.updates_done:,}" if start.updates_done else ""
         self.line(
             f"{job.name}: {start.parameters / 1e6:.1f}M parameters, {start.pairs:,} pairs, "
-            f"{start.updates_an_epoch:,} updates an epoch{done}"
+            f"{start.updates_per_epoch:,} updates an epoch{done}"
         )
 
     def step(self, report: "StepReport") -> None:
         self.show(
             f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  {self.loss} {report.loss:.3f}  "
             f"perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
-            f"ETA {clock(report.eta_seconds)}"
+            f"ETA {format_duration(report.eta_seconds)}"
         )
 
     def epoch(self, report: "EpochReport") -> None:
-        star = "  *" if report.better else ""
+        star = "  *" if report.improved else ""
         bleu = f"dev BLEU {report.dev_bleu.score:.2f}"
         scores = f"{bleu}  dev ROUGE-L {report.dev_rouge.score:.2f}" if report.dev_rouge else bleu
         self.line(
             f"epoch {report.epoch}  {self.loss} {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
-            f"{scores}  rate {report.learning_rate:.2g}  {clock(report.seconds)}{star}"
+            f"{scores}  rate {report.learning_rate:.2g}  {format_duration(report.seconds)}{star}"
         )
 
     def warned(self, message: str) -> None:
@@ -78,7 +78,7 @@ class ProgressLine(LiveLine):
         self.line(f"weights of epoch {epochs}: dev BLEU {outcome.dev_bleu.score:.2f}; bundle {outcome.bundle}")
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """m:ss, or h:mm:ss."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import requests
 
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import RegistryError, UsageError
 
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
-_REACH = 5.0  # seconds until a store that does not answer counts as unreachable
+_TIMEOUT = 5.0  # seconds until a store that does not answer counts as unreachable
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
-def address(tracking: str | None) -> str:
+def tracking_uri(tracking: str | None) -> str:
     """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`."""
     return tracking or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
 
@@ -32,38 +32,38 @@ def user() -> str:
     return f"user {os.getuid()}"
 
 
-def without_password(uri: str) -> str:
+def mask_password(uri: str) -> str:
     return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", uri)
 
 
-def database_of(uri: str) -> Path:
+def sqlite_file(uri: str) -> Path:
     """The file of a SQLite address."""
     return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
 
 
-def reach(uri: str, create: bool) -> Path | None:
+def check_reachable(uri: str, create: bool) -> Path | None:
     """See, within seconds, that a store answers; returns the folder for artifacts where the store is a database."""
-    address = urlsplit(uri)
-    scheme = address.scheme.partition("+")[0]
+    parts = urlsplit(uri)
+    scheme = parts.scheme.partition("+")[0]
     if scheme == "sqlite":
-        database = database_of(uri)
+        database = sqlite_file(uri)
         _check_sqlite(database, uri, create)
         return database.resolve().parent / "mlartifacts"
-    if scheme not in ("http", "https", *_PORTS) or not address.hostname:
-        raise CallError(
+    if scheme not in ("http", "https", *_PORTS) or not parts.hostname:
+        raise UsageError(
             uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://..."
         )
     try:
         if scheme in _PORTS:
-            socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
+            socket.create_connection((parts.hostname, parts.port or _PORTS[scheme]), timeout=_TIMEOUT).close()
             _check_database(uri)
             return Path("mlartifacts").resolve()
-        with requests.get(f"{uri.rstrip('/')}/health", timeout=_REACH, stream=True):
+        with requests.get(f"{uri.rstrip('/')}/health", timeout=_TIMEOUT, stream=True):
             pass  # any answer will do: what it means is MLflow's to say
     except (OSError, requests.RequestException) as error:
         if isinstance(error, requests.exceptions.SSLError):
             return None  # it answers; whether its certificate is trusted, MLflow's own settings say
-        where = f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
+        where = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
         raise RegistryError(
             where, "the tracking store does not answer", "start it or name another: --tracking"
         ) from error
@@ -79,13 +79,13 @@ def _check_database(uri: str) -> None:
         create_engine(uri).connect().close()
     except ModuleNotFoundError as error:
         raise RegistryError(
-            without_password(uri),
+            mask_password(uri),
             f"the Python package {error.name} is not installed, by which it is spoken to",
             "install it; for PostgreSQL psycopg[binary], and say postgresql+psycopg://",
         ) from None
     except SQLAlchemyError as error:
         problem = " ".join(str(getattr(error, "orig", None) or error).split())
-        raise RegistryError(without_password(uri), problem[:300], "look at its user, password and database") from None
+        raise RegistryError(mask_password(uri), problem[:300], "look at its user, password and database") from None
 
 
 def _check_sqlite(database: Path, uri: str, create: bool) -> None:
@@ -101,12 +101,12 @@ def _check_sqlite(database: Path, uri: str, create: bool) -> None:
         ) as file:
             file.execute("select count(*) from sqlite_master")
         if not database.stat().st_size:
-            _make_sqlite(database)
+            _create_sqlite(database)
     except (sqlite3.Error, OSError) as error:
         raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
 
 
-def _make_sqlite(database: Path) -> None:
+def _create_sqlite(database: Path) -> None:
     """Have MLflow make its tables in a file that gets its name when they are all there: it makes them one by one, for
     seconds, and can neither use nor mend what a kill has left of them."""
     from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH

@@ -29,7 +29,7 @@ _PATTERNS = (
 )
 
 
-def without_credentials(text: str, address: str = "") -> str:
+def mask_credentials(text: str, address: str = "") -> str:
     """The text with every credential masked: in addresses, parameters and headers, and the values that the environment
     and this `address` hold, wherever they stand."""
     for secret in _secrets(address):

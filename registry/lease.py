@@ -25,15 +25,15 @@ class Lease:
                 raise FileNotFoundError(folder)
             self._mark()
         except OSError:
-            self.end()
+            self.release()
             raise
 
-    def moved(self, folder: Path) -> "Lease":
+    def rename(self, folder: Path) -> "Lease":
         """The folder has another name now."""
         self.folder = folder
         return self
 
-    def end(self) -> None:
+    def release(self) -> None:
         if self._descriptor >= 0:
             self._mark()
             os.close(self._descriptor)
@@ -41,7 +41,7 @@ class Lease:
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
-            self.end()
+            self.release()
 
     def _mark(self) -> None:
         with suppress(OSError):
@@ -66,7 +66,7 @@ def remove_unused(folder: Path) -> bool:
     return True
 
 
-def size_of(folder: Path) -> int:
+def folder_size(folder: Path) -> int:
     """Bytes that a folder takes: files that have another name elsewhere take none."""
     total = 0
     for path in folder.rglob("*"):

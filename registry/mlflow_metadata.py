@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.models import ModelSignature
 
-    from seq2seq.bundle import Card
 
-_GREETINGS = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
+_EXAMPLES = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
 
 
-def tags_of(card: "Card") -> dict[str, str]:
+def model_tags(card: "ModelCard") -> dict[str, str]:
     """What one looks for in a list of models; the whole record lies in the bundle's model.json."""
     tags = {
         "task": card.task,
@@ -30,7 +29,7 @@ def tags_of(card: "Card") -> dict[str, str]:
     return {key: str(value) for key, value in tags.items() if value}
 
 
-def signature(card: "Card") -> "ModelSignature":
+def model_signature(card: "ModelCard") -> "ModelSignature":
     """Texts in, texts out. One source has no name, so that a plain list of texts will do; several are named columns, of
     which any but one may be left out, and pictures are the bytes of their files."""
     from mlflow.models import ModelSignature  # needs pandas, as an example does, which mlflow-skinny does not bring
@@ -48,17 +47,17 @@ def signature(card: "Card") -> "ModelSignature":
     )
 
 
-def example(card: "Card") -> "pd.DataFrame":
+def input_example(card: "ModelCard") -> "pd.DataFrame":
     """One row of texts in the source's language, of the card where it has some, so that it says what goes in."""
     import pandas as pd
 
     own = next(iter(card.examples), {})
     return pd.DataFrame(
-        {name: [own.get(name) or _GREETINGS.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts}
+        {name: [own.get(name) or _EXAMPLES.get(card.languages.get(name, ""), "1 2 3")] for name in card.model.texts}
     )
 
 
-def requirements() -> list[str]:
+def pip_requirements() -> list[str]:
     """This project, where it is installed, and what a bundle is read with, each at the version that made it."""
     found = []
     for package in ("interlinear", "mlflow", "torch", "tokenizers", "safetensors", "pydantic", "numpy", "pillow"):

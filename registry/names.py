@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from registry.lease import Lease
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import RegistryError, UsageError
 
 CHAMPION = "champion"  # the alias of the version to use
 FORMS = "a model is a bundle folder, models:/NAME/3, models:/NAME@champion or runs:/ID/model"
@@ -58,7 +58,7 @@ ModelName = FolderName | VersionName | AliasName | RunName
 
 
 @dataclass(frozen=True)
-class Located:
+class LocalBundle:
     """A bundle's folder on this machine, and for a registered model its name and version.
 
     `lease`: while somebody has it, the cache keeps the folder.
@@ -78,7 +78,7 @@ _CHAMPION = re.compile(rf"models:/(?P<name>{_WORD})")
 _RUN = re.compile(rf"runs:/(?P<run>\w[\w-]*)/(?P<model>{_WORD}(?:/{_WORD})*)")
 
 
-def parse(text: str) -> ModelName:
+def parse_model_name(text: str) -> ModelName:
     """What a model's name says, without looking whether it exists.
 
     Raises CallError for a name of none of the four forms.
@@ -92,19 +92,19 @@ def parse(text: str) -> ModelName:
     if match := _RUN.fullmatch(text):
         return RunName(match["run"], match["model"])
     if re.match(r"(models|runs):", text):
-        raise CallError(repr(text), "is not a model's name", FORMS)
+        raise UsageError(repr(text), "is not a model's name", FORMS)
     if not text.strip() or "\0" in text or re.match(r"\w[\w+.-]*://", text):
-        raise CallError(repr(text), "is neither a folder nor a model's name", FORMS)
+        raise UsageError(repr(text), "is neither a folder nor a model's name", FORMS)
     return FolderName(Path(text))
 
 
 def check_name(name: str) -> None:
     """Raises CallError unless models can be registered under this name."""
     if not re.fullmatch(_WORD, name):
-        raise CallError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")
+        raise UsageError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")
 
 
-def fetch(name: str, tracking: str | None = None) -> Located:
+def fetch_bundle(name: str, tracking: str | None = None) -> LocalBundle:
     """The bundle that a name points to, on this machine.
 
     A bundle kept in files that this machine sees is used where it lies; any other is downloaded once into the cache
@@ -113,49 +113,49 @@ def fetch(name: str, tracking: str | None = None) -> Located:
     Raises CallError (malformed name, no such folder) and RegistryError (store unreachable; unknown name, version,
     alias or run; nothing in it that is a bundle).
     """
-    match parse(name):
+    match parse_model_name(name):
         case FolderName(path):
             if path.exists() and not path.is_dir():
-                raise CallError(str(path), "is not a folder", FORMS)
+                raise UsageError(str(path), "is not a folder", FORMS)
             if not path.exists():
-                raise CallError(str(path), "there is no such folder", meant(name, tracking) or FORMS)
-            return Located(bundle_of(path, name))
+                raise UsageError(str(path), "there is no such folder", suggest_registered_name(name, tracking) or FORMS)
+            return LocalBundle(require_bundle(path, name))
         case parsed:
-            from registry.cache import Cache
-            from registry.store import Store  # a folder's bundle needs no MLflow
+            from registry.cache import ModelCache
+            from registry.store import MlflowStore  # a folder's bundle needs no MLflow
 
-            store = Store(tracking)
-            kept = store.find(parsed)
-            lease = None if kept.folder else Cache().keep(kept, store)
-            folder = lease.folder if lease else kept.folder
+            store = MlflowStore(tracking)
+            stored = store.find(parsed)
+            lease = None if stored.folder else ModelCache().download(stored, store)
+            folder = lease.folder if lease else stored.folder
             assert folder
-            return Located(bundle_of(folder, name), kept.name, kept.version, lease)
+            return LocalBundle(require_bundle(folder, name), stored.name, stored.version, lease)
 
 
-def meant(name: str, tracking: str | None) -> str | None:
+def suggest_registered_name(name: str, tracking: str | None) -> str | None:
     """What to say instead of a name that is no folder's, where the registry has a model of that name."""
-    from registry.address import address, database_of
+    from registry.address import sqlite_file, tracking_uri
 
-    uri = address(tracking)
-    if not re.fullmatch(_WORD, name) or (uri.startswith("sqlite") and not database_of(uri).exists()):
+    uri = tracking_uri(tracking)
+    if not re.fullmatch(_WORD, name) or (uri.startswith("sqlite") and not sqlite_file(uri).exists()):
         return None
     try:
-        from registry.store import Store
+        from registry.store import MlflowStore
 
-        Store(tracking).find(registered := AliasName(name, CHAMPION))
+        MlflowStore(tracking).find(registered := AliasName(name, CHAMPION))
         return f"did you mean {registered}?"
     except (RegistryError, ModuleNotFoundError):  # a bare install has no MLflow
         return None
 
 
-def bundle_in(folder: Path) -> Path | None:
+def find_bundle(folder: Path) -> Path | None:
     """The bundle in a folder: the folder itself, a run's `bundle/`, or what MLflow's model carries as its artifact."""
     places = (folder, folder / "bundle", folder / "artifacts" / "bundle")
     return next((place for place in places if (place / "model.json").is_file()), None)
 
 
-def bundle_of(folder: Path, name: str) -> Path:
+def require_bundle(folder: Path, name: str) -> Path:
     """The bundle in a folder that a name led to. Raises RegistryError where there is none."""
-    if found := bundle_in(folder):
+    if found := find_bundle(folder):
         return found
     raise RegistryError(name, f"no model bundle in {folder}", "a bundle holds model.json and model.safetensors")

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 import seq2seq
 from seq2seq.errors import RequestError
-from seq2seq.generate import Answer, Generation, Request, picture
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator, read_image
 from seq2seq.search import SearchOptions
 
 
-class Texts(PythonModel):
+class BundleModel(PythonModel):
     """A column for each source in, the best text of each row out."""
 
     def load_context(self, context: PythonModelContext) -> None:
@@ -33,9 +33,9 @@ class Texts(PythonModel):
         rows = model_input[list(columns)].itertuples(index=False)
         try:
             options = SearchOptions.model_validate(card.search.model_dump() | wanted)
-            generation = Generation(self.bundle, width=options.beam)
+            generation = SequenceGenerator(self.bundle, width=options.beam)
             requests = [self._request(dict(zip(columns.values(), row, strict=True)), options) for row in rows]
-            return [_best(answer) for answer in generation.answers(requests)]
+            return [_best(answer) for answer in generation.generate(requests)]
         except (RequestError, ValidationError) as error:
             raise MlflowException.invalid_parameter_value(str(error)) from None
 
@@ -44,7 +44,7 @@ class Texts(PythonModel):
         model = self.bundle.card.model
         there = {name: value for name, value in given.items() if not pd.isna(value)}
         images = {
-            name: picture(model.images[name], value, name)
+            name: read_image(model.images[name], value, name)
             for name, value in there.items()
             if name in model.images and isinstance(value, bytes)
         }
@@ -63,10 +63,10 @@ class Texts(PythonModel):
         )
 
 
-def _best(answer: Answer | RequestError) -> str:
+def _best(answer: GenerationResult | RequestError) -> str:
     if isinstance(answer, RequestError):
         raise answer
     return answer.candidates[0].text
 
 
-mlflow.models.set_model(Texts())
+mlflow.models.set_model(BundleModel())

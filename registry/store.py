@@ -24,22 +24,33 @@ from mlflow.models import Model
 from mlflow.store.entities import PagedList
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from registry.address import address, database_of, reach, user, without_password
-from registry.credentials import without_credentials
-from registry.mlflow_metadata import example, requirements, signature, tags_of
-from registry.names import CHAMPION, AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
-from seq2seq.bundle.model_card import of_version
-from seq2seq.errors import CallError, RegistryAwayError, RegistryError, UnknownModelError
+from registry.address import check_reachable, mask_password, sqlite_file, tracking_uri, user
+from registry.credentials import mask_credentials
+from registry.mlflow_metadata import input_example, model_signature, model_tags, pip_requirements
+from registry.names import (
+    CHAMPION,
+    AliasName,
+    FolderName,
+    ModelName,
+    RunName,
+    VersionName,
+    check_name,
+    parse_model_name,
+)
+from seq2seq.bundle.model_card import readme_of_version
+from seq2seq.errors import RegistryError, RegistryUnavailableError, UnknownModelError, UsageError
 
 if TYPE_CHECKING:
     pass
 
 _T = TypeVar("_T")
 
-TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # so that MLflow's page shows runs and curves at once
-LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development"
+}  # so that MLflow's page shows runs and curves at once
+LOGGED_MODEL_NAME = "model"  # a run's bundle is `runs:/ID/model`
 
-_MOST_DIGITS = 9  # of a version's number; a database's integers end
+_MAX_DIGITS = 9  # of a version's number; a database's integers end
 
 # What an artifact's address may be besides a folder and the tracking server's own store.
 _OBJECT_STORES = ("s3", "gs", "abfss", "wasbs", "hdfs")
@@ -52,7 +63,7 @@ _CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of o
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredModel:
     """Where the store keeps a model: MLflow's folder around a bundle."""
 
     name: str | None
@@ -65,7 +76,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedBundle:
     """A bundle that was logged as a run's model."""
 
     model_id: str
@@ -105,7 +116,7 @@ class Promotion:
         return {"by": user(), "at": datetime.now(UTC).isoformat(timespec="seconds"), "instead_of": before, **said}
 
 
-class Store:
+class MlflowStore:
     """One MLflow store, by its address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
 
     Artifacts of a database on this machine lie in `mlartifacts` beside it; those of a server where the server says.
@@ -117,11 +128,11 @@ class Store:
 
         Raises CallError for an address of no known kind, RegistryError when nothing answers there.
         """
-        self.uri = address(tracking)
+        self.uri = tracking_uri(tracking)
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
         with self.errors():
-            self.artifacts = reach(self.uri, create)
+            self.artifacts = check_reachable(self.uri, create)
         # MLflow's own patience is four minutes; the user's settings stay.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -129,17 +140,17 @@ class Store:
             self.client = mlflow.MlflowClient(self.uri, self.uri)
 
     @property
-    def shown(self) -> str:
+    def display_uri(self) -> str:
         """The address without its password."""
-        return without_password(self.uri)
+        return mask_password(self.uri)
 
-    def page(self, experiment_id: str, run_id: str) -> str:
+    def run_url(self, experiment_id: str, run_id: str) -> str:
         """Where a person finds a run: its page at a server, else its id and its store."""
         if self.uri.startswith(("http://", "https://")):
-            return f"{self.shown.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+            return f"{self.display_uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
         if self.uri.startswith("sqlite"):
-            return f"sqlite:///{database_of(self.uri).resolve()}, run {run_id}"
-        return f"{self.shown}, run {run_id}"
+            return f"sqlite:///{sqlite_file(self.uri).resolve()}, run {run_id}"
+        return f"{self.display_uri}, run {run_id}"
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -147,11 +158,11 @@ class Store:
         try:
             yield
         except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
-            problem = without_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
+            problem = mask_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
             if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
-                raise RegistryError(self.shown, f"it does not let us in ({problem})", _CREDENTIALS) from error
-            kind = RegistryAwayError if _away(error) else RegistryError
-            raise kind(self.shown, problem, "look whether it may be written") from error
+                raise RegistryError(self.display_uri, f"it does not let us in ({problem})", _CREDENTIALS) from error
+            kind = RegistryUnavailableError if _is_temporary(error) else RegistryError
+            raise kind(self.display_uri, problem, "look whether it may be written") from error
 
     def experiment(self, name: str) -> str:
         """The id of an experiment, which is made where it does not exist."""
@@ -159,15 +170,15 @@ class Store:
             if found := self.client.get_experiment_by_name(name):
                 if found.lifecycle_stage != "active":
                     raise RegistryError(
-                        self.shown,
+                        self.display_uri,
                         f"experiment {name!r} was deleted",
                         "restore it in MLflow or name another",
                     )
                 return str(found.experiment_id)
             place = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
-            return str(self.client.create_experiment(name, artifact_location=place, tags=TRAINING))
+            return str(self.client.create_experiment(name, artifact_location=place, tags=EXPERIMENT_TAGS))
 
-    def log_model(self, bundle: Path, run_id: str, tags: Mapping[str, str] | None = None) -> Logged:
+    def log_model(self, bundle: Path, run_id: str, tags: Mapping[str, str] | None = None) -> LoggedBundle:
         """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle.
 
         `tags`: more of them than the bundle's card has; a version that is registered of it has them too.
@@ -185,19 +196,19 @@ class Store:
             for earlier in self.logged(run):
                 if earlier.tags.get("weights_sha256") == card.weights_sha256:
                     if earlier.status == LoggedModelStatus.READY:
-                        return Logged(earlier.model_id, run_id, read_readme(bundle))
+                        return LoggedBundle(earlier.model_id, run_id, read_readme(bundle))
                     made = earlier
                 elif earlier.status != LoggedModelStatus.READY:
                     self.client.delete_logged_model(earlier.model_id)
             made = made or self.client.create_logged_model(
                 run.info.experiment_id,
-                LOGGED_AS,
+                LOGGED_MODEL_NAME,
                 source_run_id=run_id,
-                tags=tags_of(card) | dict(tags or {}),
+                tags=model_tags(card) | dict(tags or {}),
                 params=run.data.params,
             )
             files = Path(temporary, "model")
-            with _current(self.uri):
+            with _as_current_store(self.uri):
                 mlflow.pyfunc.save_model(
                     files,
                     mlflow_model=Model(
@@ -205,9 +216,9 @@ class Store:
                     ),
                     python_model=str(Path(__file__).with_name("pyfunc.py")),
                     artifacts={"bundle": str(named)},
-                    signature=signature(card),
-                    input_example=example(card),
-                    pip_requirements=requirements(),
+                    signature=model_signature(card),
+                    input_example=input_example(card),
+                    pip_requirements=pip_requirements(),
                 )
             for compiled in list(files.rglob("__pycache__")):
                 shutil.rmtree(compiled)
@@ -217,20 +228,20 @@ class Store:
             if made.model_id not in {output.model_id for output in (run.outputs and run.outputs.model_outputs) or []}:
                 self.client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
             self.client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
-        return Logged(made.model_id, run_id, read_readme(bundle))
+        return LoggedBundle(made.model_id, run_id, read_readme(bundle))
 
-    def register(self, logged: Logged, name: str, champion: bool = True) -> str:
+    def register(self, logged: LoggedBundle, name: str, champion: bool = True) -> str:
         """Register a logged model as the next version of `name`; returns the version.
 
         Where a name has no champion yet, the version becomes it, unless `champion` is False; others are promoted.
         Raises CallError for a name that cannot be one.
         """
         check_name(name)
-        with self.errors(), _current(self.uri):
-            if all(known.name != name for known in self._registered()):
+        with self.errors(), _as_current_store(self.uri):
+            if all(known.name != name for known in self._list_models()):
                 self.client.create_registered_model(name)
             source = f"models:/{logged.model_id}"
-            made = next((v for v in self._versions(name) if v.source == source), None)  # of a try that was cut off
+            made = next((v for v in self._list_versions(name) if v.source == source), None)  # of a try that was cut off
             if made is None:
                 model = self.client.get_logged_model(logged.model_id)
                 made = self.client.create_model_version(
@@ -240,36 +251,38 @@ class Store:
                     model_id=logged.model_id,
                     tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
                 )
-                card = of_version(logged.description, name, str(made.version))
+                card = readme_of_version(logged.description, name, str(made.version))
                 self.client.update_model_version(name, made.version, card)
             if champion and CHAMPION not in self.client.get_registered_model(name).aliases:
                 self.client.set_registered_model_alias(name, CHAMPION, made.version)
             return str(made.version)
 
-    def version_of_weights(self, name: str, weights_sha256: str, besides: str) -> str | None:
+    def find_version_by_weights(self, name: str, weights_sha256: str, besides: str) -> str | None:
         """The first version of a registered model, `besides` one, that has these weights."""
         with self.errors():
-            found = [v for v in self._versions(name) if v.tags.get("weights_sha256") == weights_sha256]
+            found = [v for v in self._list_versions(name) if v.tags.get("weights_sha256") == weights_sha256]
             return min((str(v.version) for v in found if str(v.version) != besides), key=int, default=None)
 
-    def pointed_to(self, name: str, version: str, alias: str = CHAMPION) -> str | None:
+    def alias_target(self, name: str, version: str, alias: str = CHAMPION) -> str | None:
         """The version that an alias points to, where another may take its place; None where the alias is new.
 
         Raises RegistryError for a name or version that is not registered, CallError for what cannot be one.
         """
-        parsed = parse(f"models:/{name}/{version}")
-        if not isinstance(parsed, VersionName) or not isinstance(parse(f"models:/{name}@{alias}"), AliasName):
-            raise CallError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
-        self._version(parsed)
-        present = self._model(name).aliases.get(alias)
+        parsed = parse_model_name(f"models:/{name}/{version}")
+        if not isinstance(parsed, VersionName) or not isinstance(
+            parse_model_name(f"models:/{name}@{alias}"), AliasName
+        ):
+            raise UsageError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
+        self._get_version(parsed)
+        present = self._get_model(name).aliases.get(alias)
         return None if present is None else str(present)
 
     def promote(self, name: str, version: str, alias: str = CHAMPION, promotion: "Promotion | None" = None) -> None:
         """Let an alias point to a version, which then says in its tags who did it, when and why.
 
-        Raises as `pointed_to`, and RegistryError where the alias points no more to what was to be replaced.
+        Raises as `alias_target`, and RegistryError where the alias points no more to what was to be replaced.
         """
-        present = self.pointed_to(name, version, alias)
+        present = self.alias_target(name, version, alias)
         promotion = promotion or Promotion(present)
         if promotion.instead_of != present:
             raise RegistryError(
@@ -287,34 +300,36 @@ class Store:
         with self.errors():
             aliases = {
                 (model.name, str(version)): tuple(sorted(a for a, v in model.aliases.items() if str(v) == str(version)))
-                for model in self._registered()
+                for model in self._list_models()
                 for version in model.aliases.values()
             }
-            versions = list(_pages(self.client.search_model_versions))
-        records = [_record(made, aliases.get((made.name, str(made.version)), ())) for made in versions]
+            versions = list(_paginate(self.client.search_model_versions))
+        records = [_to_model_record(made, aliases.get((made.name, str(made.version)), ())) for made in versions]
         return sorted(records, key=lambda record: (record.name, -int(record.version)))
 
-    def version_of(self, name: AliasName) -> str:
+    def alias_version(self, name: AliasName) -> str:
         """The version that an alias points to, by one request. Raises as `find`."""
         if self.uri.startswith("sqlite"):
             with self.errors():
-                reach(self.uri, create=False)  # SQLite would make a file that has been taken away, and find it empty
-        return str(self._aliased(name).version)
+                check_reachable(
+                    self.uri, create=False
+                )  # SQLite would make a file that has been taken away, and find it empty
+        return str(self._get_by_alias(name).version)
 
-    def find(self, name: ModelName) -> Kept:
+    def find(self, name: ModelName) -> StoredModel:
         """Where the store keeps what a name points to, without fetching it.
 
         Raises RegistryError for an unknown name (with those that are like it), version, alias or run.
         """
         match name:
             case FolderName(path):
-                return Kept(None, None, str(path), path)
+                return StoredModel(None, None, str(path), path)
             case RunName():
-                return self._of_run(name)
+                return self._model_of_run(name)
             case VersionName():
-                made = self._version(name)
+                made = self._get_version(name)
             case AliasName():
-                made = self._aliased(name)
+                made = self._get_by_alias(name)
         with self.errors():
             model_id = re.fullmatch(r"models:/(m-\w+)", made.source or "")
             location = (
@@ -322,66 +337,68 @@ class Store:
                 if model_id
                 else self.client.get_model_version_download_uri(made.name, made.version)
             )
-        return self._kept(made.name, str(made.version), location)
+        return self._stored_model(made.name, str(made.version), location)
 
-    def download(self, kept: Kept, folder: Path) -> Path:
+    def download(self, stored: StoredModel, folder: Path) -> Path:
         """Copy a kept model's files into `folder`; returns where they lie in it."""
         with self.errors():
             return Path(
                 mlflow.artifacts.download_artifacts(
-                    artifact_uri=kept.location, dst_path=str(folder), tracking_uri=self.uri, registry_uri=self.uri
+                    artifact_uri=stored.location, dst_path=str(folder), tracking_uri=self.uri, registry_uri=self.uri
                 )
             )
 
-    def size(self, kept: Kept) -> int:
+    def size(self, stored: StoredModel) -> int:
         """Bytes of a kept model's files."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         total, folders = 0, [""]
         with self.errors():
-            files = get_artifact_repository(kept.location, tracking_uri=self.uri, registry_uri=self.uri)
+            files = get_artifact_repository(stored.location, tracking_uri=self.uri, registry_uri=self.uri)
             while folders:
                 for info in files.list_artifacts(folders.pop()):
                     total += 0 if info.is_dir else int(info.file_size or 0)
                     folders += [info.path] if info.is_dir else []
         return total
 
-    def _registered(self) -> Iterator[RegisteredModel]:
-        return _pages(self.client.search_registered_models)
+    def _list_models(self) -> Iterator[RegisteredModel]:
+        return _paginate(self.client.search_registered_models)
 
-    def _model(self, name: str) -> RegisteredModel:
+    def _get_model(self, name: str) -> RegisteredModel:
         with self.errors():
-            models = {model.name: model for model in self._registered()}
+            models = {model.name: model for model in self._list_models()}
         if name not in models:
             near = difflib.get_close_matches(name, models, n=5, cutoff=0.5) or sorted(models)[:5]
-            raise UnknownModelError(self.shown, f"no model is registered as {name!r}", _choices("there are", near))
+            raise UnknownModelError(
+                self.display_uri, f"no model is registered as {name!r}", _choices("there are", near)
+            )
         return models[name]
 
-    def _aliased(self, name: AliasName) -> ModelVersion:
+    def _get_by_alias(self, name: AliasName) -> ModelVersion:
         """Asked for by its name; everything is listed only to say what there is instead. `latest` is an alias of
         MLflow's own, which nobody has let point to anything."""
         made = None
         if name.alias.lower() != "latest":
-            made = self._found(lambda: self.client.get_model_version_by_alias(name.name, name.alias))
+            made = self._get_or_none(lambda: self.client.get_model_version_by_alias(name.name, name.alias))
         if made is not None:
             return made
-        aliases = sorted(self._model(name.name).aliases)
+        aliases = sorted(self._get_model(name.name).aliases)
         known = _choices("its aliases are", aliases)
         way_out = known if aliases else f"let it point to a version: interlinear promote {name.name} VERSION"
         raise UnknownModelError(str(name), f"{name.name!r} has no alias {name.alias!r}", way_out)
 
-    def _version(self, name: VersionName) -> ModelVersion:
+    def _get_version(self, name: VersionName) -> ModelVersion:
         made = None
-        if len(name.version) <= _MOST_DIGITS:
-            made = self._found(lambda: self.client.get_model_version(name.name, name.version))
+        if len(name.version) <= _MAX_DIGITS:
+            made = self._get_or_none(lambda: self.client.get_model_version(name.name, name.version))
         if made is not None:
             return made
-        self._model(name.name)
+        self._get_model(name.name)
         with self.errors():
-            known = sorted((str(version.version) for version in self._versions(name.name)), key=int)
+            known = sorted((str(version.version) for version in self._list_versions(name.name)), key=int)
         raise UnknownModelError(str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known))
 
-    def _found(self, ask: Callable[[], ModelVersion]) -> ModelVersion | None:
+    def _get_or_none(self, ask: Callable[[], ModelVersion]) -> ModelVersion | None:
         """What MLflow answers; None where it knows nothing of that name. Raises RegistryError."""
         with self.errors():
             try:
@@ -391,48 +408,48 @@ class Store:
                     raise
                 return None
 
-    def _versions(self, name: str) -> Iterator[ModelVersion]:
-        return (version for version in _pages(self.client.search_model_versions) if version.name == name)
+    def _list_versions(self, name: str) -> Iterator[ModelVersion]:
+        return (version for version in _paginate(self.client.search_model_versions) if version.name == name)
 
-    def logged(self, run: Run, name: str = LOGGED_AS) -> list[LoggedModel]:
+    def logged(self, run: Run, name: str = LOGGED_MODEL_NAME) -> list[LoggedModel]:
         """What a run has logged under a name, oldest first; an interrupted try is among it."""
         found = self.client.search_logged_models(
             [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'", max_results=50
         )
         return sorted((one for one in found if one.name == name), key=lambda one: int(one.creation_timestamp))
 
-    def _of_run(self, name: RunName) -> Kept:
+    def _model_of_run(self, name: RunName) -> StoredModel:
         with self.errors():
             try:
                 run = self.client.get_run(name.run_id)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-                raise UnknownModelError(self.shown, f"there is no run {name.run_id!r}") from None
+                raise UnknownModelError(self.display_uri, f"there is no run {name.run_id!r}") from None
             ready = [model for model in self.logged(run, name.model) if model.status == LoggedModelStatus.READY]
             if ready:
-                return self._kept(None, None, ready[-1].artifact_location)
-            return self._kept(None, None, f"{run.info.artifact_uri}/{name.model}")
+                return self._stored_model(None, None, ready[-1].artifact_location)
+            return self._stored_model(None, None, f"{run.info.artifact_uri}/{name.model}")
 
-    def _kept(self, name: str | None, version: str | None, location: str) -> Kept:
+    def _stored_model(self, name: str | None, version: str | None, location: str) -> StoredModel:
         """Raises RegistryError for files that are gone, and for an address that is not an artifact store's."""
-        address = urlsplit(location)
-        if address.scheme in ("", "file"):
-            folder = Path(url2pathname(address.path))
+        parts = urlsplit(location)
+        if parts.scheme in ("", "file"):
+            folder = Path(url2pathname(parts.path))
             if not folder.is_dir():
                 raise RegistryError(
                     f"models:/{name}/{version}" if name else location,
                     f"its files are not at {folder}",
                     "they were moved or deleted, or lie on another machine",
                 )
-            return Kept(name, version, location, folder)
-        proxied = address.scheme == "mlflow-artifacts" and address.netloc in ("", urlsplit(self.uri).netloc)
-        if not proxied and address.scheme not in _OBJECT_STORES:
-            raise RegistryError(self.shown, f"a model lies at {location}", "only artifact stores are read")
-        return Kept(name, version, location, None)
+            return StoredModel(name, version, location, folder)
+        proxied = parts.scheme == "mlflow-artifacts" and parts.netloc in ("", urlsplit(self.uri).netloc)
+        if not proxied and parts.scheme not in _OBJECT_STORES:
+            raise RegistryError(self.display_uri, f"a model lies at {location}", "only artifact stores are read")
+        return StoredModel(name, version, location, None)
 
 
-def _away(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     """Whether the same may succeed later: nothing answered, or an answer that says so."""
     if isinstance(error, MlflowException):
         return int(error.get_http_status_code()) >= 500  # type: ignore[no-untyped-call]
@@ -442,7 +459,7 @@ def _away(error: Exception) -> bool:
 
 
 @contextmanager
-def _current(uri: str) -> Iterator[None]:
+def _as_current_store(uri: str) -> Iterator[None]:
     """Let a store be the one that MLflow's global functions use; then what was, is again."""
     before = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(uri)
@@ -452,7 +469,7 @@ def _current(uri: str) -> Iterator[None]:
         mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None unsets it
 
 
-def _pages(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
+def _paginate(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
     page = search()
     yield from page
     while page.token:
@@ -464,7 +481,7 @@ def _choices(lead: str, choices: Sequence[str]) -> str:
     return f"{lead} {', '.join(choices)}" if choices else "there are none yet"
 
 
-def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
+def _to_model_record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
     bleu = made.tags.get("dev_bleu")
     return ModelRecord(
         name=made.name,

@@ -30,7 +30,7 @@ class TextInput:
     def to(self, device: torch.device | str) -> "TextInput":
         return TextInput(self.ids_BT.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
 
-    def pin(self) -> "TextInput":
+    def pin_memory(self) -> "TextInput":
         return TextInput(self.ids_BT.pin_memory(), self.lengths_B.pin_memory())
 
 
@@ -47,18 +47,18 @@ class ImageInput:
     def to(self, device: torch.device | str) -> "ImageInput":
         return ImageInput(self.values.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
 
-    def pin(self) -> "ImageInput":
+    def pin_memory(self) -> "ImageInput":
         return ImageInput(self.values.pin_memory(), self.lengths_B.pin_memory())
 
 
-Input = TextInput | ImageInput
+SourceInput = TextInput | ImageInput
 
 
 @dataclass(frozen=True)
 class Batch:
     """What a model reads, by the name of the source, and what it is to write (ends with END; the model shifts it)."""
 
-    sources: dict[str, Input]
+    sources: dict[str, SourceInput]
     target_BL: Tensor | None = None
 
     @property
@@ -81,10 +81,10 @@ class Batch:
         target = None if self.target_BL is None else self.target_BL.to(device, non_blocking=True)
         return replace(self, sources={name: s.to(device) for name, s in self.sources.items()}, target_BL=target)
 
-    def pin(self) -> "Batch":
+    def pin_memory(self) -> "Batch":
         """The same batch in page-locked memory, from which a GPU copies without waiting."""
         target = None if self.target_BL is None else self.target_BL.pin_memory()
-        return replace(self, sources={name: s.pin() for name, s in self.sources.items()}, target_BL=target)
+        return replace(self, sources={name: s.pin_memory() for name, s in self.sources.items()}, target_BL=target)
 
 
 def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:
@@ -119,6 +119,6 @@ def collate(
     images: Mapping[str, ImageInput] | None = None,
 ) -> Batch:
     """A batch of rows of ids without begin and end symbols, beside images; no rows make an empty batch."""
-    inputs: dict[str, Input] = {name: TextInput(*pad(rows, multiple)) for name, rows in sources.items()}
+    inputs: dict[str, SourceInput] = {name: TextInput(*pad(rows, multiple)) for name, rows in sources.items()}
     inputs |= images or {}
     return Batch(inputs, None if targets is None else pad(targets, multiple)[0])

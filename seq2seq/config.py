@@ -109,15 +109,15 @@ class Architecture(BaseModel):
     )
 
     @property
-    def layers_up(self) -> int:
+    def encoder_depth(self) -> int:
         return self.encoder_layers or self.layers
 
     @property
-    def layers_down(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
     @property
-    def looks(self) -> list[str]:
+    def attention_kinds(self) -> list[str]:
         """The kinds of looks that a model of this kind explains itself by."""
         kinds = {
             "attention": True,
@@ -136,7 +136,7 @@ class Architecture(BaseModel):
     def summary_size(self) -> int:
         """Numbers from which the decoder's first state is made."""
         if self.first_state == "sum":
-            return self.layers_up * (2 if self.cell == "lstm" else 1) * self.hidden
+            return self.encoder_depth * (2 if self.cell == "lstm" else 1) * self.hidden
         return {"mean": self.annotation, "ends": 2 * self.hidden}.get(self.first_state, self.hidden)
 
     @property
@@ -152,7 +152,7 @@ class Architecture(BaseModel):
         return self.word_attention_size or self.energy_size
 
     @property
-    def shared(self) -> int:
+    def combined_size(self) -> int:
         """Numbers in the space that flat and hierarchical combination bring contexts to."""
         return self.combination_size or self.hidden
 
@@ -162,10 +162,10 @@ class Architecture(BaseModel):
         return self.hidden if self.decoder == "luong" else self.embedding
 
     @model_validator(mode="after")
-    def _pointless(self) -> Self:
+    def _check_effects(self) -> Self:
         needs: dict[str, tuple[bool, str]] = {
             "gru": (self.cell == "gru" or self.coverage == "neural", f"cell: {self.cell}"),
-            "encoder_stacks": (self.layers_up > 1, "one encoder layer"),
+            "encoder_stacks": (self.encoder_depth > 1, "one encoder layer"),
             "initialization_scale": (self.initialization != "xavier", "initialization: xavier"),
             "attention_size": (self.attention == "additive", f"attention: {self.attention}"),
             "word_attention_size": (
@@ -189,7 +189,7 @@ class Architecture(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _meaningless(self) -> Self:
+    def _check_parts(self) -> Self:
         """Parts that cannot stand together, each with its reason."""
         if self.contextual_gates and not self.word_attention:
             raise ValueError("contextual_gates: weighs two contexts against each other, and needs word_attention: true")
@@ -205,8 +205,8 @@ class Architecture(BaseModel):
                 f"{self.combination} does not have"
             )
         if self.combination != "none":
-            self._together()
-        if self.first_state == "sum" and self.layers_up != self.layers_down:
+            self._check_several_sources()
+        if self.first_state == "sum" and self.encoder_depth != self.decoder_depth:
             raise ValueError("first_state: sum goes layer by layer, and needs as many layers up as down")
         if self.tie_embeddings != "none" and self.readout_size != self.embedding:
             raise ValueError(
@@ -215,7 +215,7 @@ class Architecture(BaseModel):
             )
         return self
 
-    def _together(self) -> None:
+    def _check_several_sources(self) -> None:
         """Parts that know of one source only."""
         if self.attention == "bilinear":
             raise ValueError("attention: bilinear has no energy that sources could share, and combination needs one")
@@ -223,11 +223,11 @@ class Architecture(BaseModel):
             raise ValueError("writing: of several sources it is not defined whose annotations are written")
         if self.first_state == "sum":
             raise ValueError("first_state: sum goes layer by layer, and the layers of several sources differ")
-        if self.share_projections and self.energy_size != self.shared:
+        if self.share_projections and self.energy_size != self.combined_size:
             shared = "U_a = U_c" if self.combination == "flat" else "U_b = U_c"
             raise ValueError(
                 f"share_projections: one matrix makes keys and values ({shared}), and the keys have {self.energy_size} "
-                f"numbers (attention_size), the values {self.shared} (combination_size): both must be equal, or unset"
+                f"numbers (attention_size), the values {self.combined_size} (combination_size): both must be equal, or unset"
             )
 
 
@@ -307,13 +307,13 @@ class ModelConfig(Architecture):
         return {name: source for name, source in self.sources.items() if isinstance(source, ImageGrid)}
 
     @model_validator(mode="after")
-    def _shared(self) -> Self:
+    def _check_joint_vocabulary(self) -> Self:
         if self.tie_embeddings == "all" and {s.vocabulary for s in self.texts.values()} != {self.target.vocabulary}:
             raise ValueError("tie_embeddings: all needs one joint vocabulary for source and target")
         return self
 
     @model_validator(mode="after")
-    def _plural(self) -> Self:
+    def _check_sources(self) -> Self:
         if not self.texts:
             raise ValueError("sources: one of them at least must be text")
         if len(self.sources) > 1 and self.combination == "none":

@@ -2,7 +2,7 @@
 
 import torch
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 
 def check_device(device: str) -> None:
@@ -14,7 +14,7 @@ def check_device(device: str) -> None:
         torch.zeros(1, device=named)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise CallError(
+        raise UsageError(
             f"--device {device}", f"it cannot be used ({reason})", "leave --device out for the CPU"
         ) from None
 

@@ -15,29 +15,31 @@ class InterlinearError(Exception):
         super().__init__(where, problem, remedy)  # all three, so that the error survives pickling between processes
 
     def __str__(self) -> str:
-        return " ".join(filter(None, [sentence(f"{self.where}: {self.problem}"), sentence(capital(self.remedy))]))
+        return " ".join(
+            filter(None, [as_sentence(f"{self.where}: {self.problem}"), as_sentence(capitalized(self.remedy))])
+        )
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """The text with one full stop, or its question mark, at the end."""
     text = text.strip().rstrip(".")
     return text if not text or text.endswith("?") else f"{text}."
 
 
-def capital(text: str) -> str:
+def capitalized(text: str) -> str:
     """The text with a capital first letter, the rest as it is."""
     return text[:1].upper() + text[1:]
 
 
-class CallError(InterlinearError):
+class UsageError(InterlinearError):
     """The command was called wrongly."""
 
 
-class RecipeError(CallError):
+class RecipeError(UsageError):
     """A recipe has an unknown key, a bad value, or parts that do not go together."""
 
 
-class UnknownDataError(CallError):
+class UnknownDataError(UsageError):
     """A data set of that name does not exist."""
 
 
@@ -53,7 +55,7 @@ class RegistryError(InterlinearError):
     """The registry cannot be reached, or has no such model."""
 
 
-class RegistryAwayError(RegistryError):
+class RegistryUnavailableError(RegistryError):
     """The registry does not answer now, and may do so later."""
 
 
@@ -73,7 +75,7 @@ class StorageError(InterlinearError):
     """A storage refuses, or stays away."""
 
 
-class DamagedError(StorageError):
+class CorruptedError(StorageError):
     """A folder on a storage is missing, or not what was put there."""
 
 

@@ -7,11 +7,11 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from seq2seq.layers.state import fit
+from seq2seq.layers.state import pad_or_trim
 
 
 @dataclass(frozen=True)
-class Looks:
+class AttentionWeights:
     """What was looked at in a step, (B, K, ...), or in L steps, (B, K, L, ...). Never kept on a module.
 
     weights: by (source, kind) over source positions, (..., T); a row sums to 1 (with a flat combination those of all
@@ -26,59 +26,61 @@ class Looks:
     weights: dict[tuple[str, str], Tensor]
     gates: tuple[Tensor, ...] = ()
     fertility: dict[str, Tensor] = field(default_factory=dict)
-    between: dict[str, Tensor] = field(default_factory=dict)
-    members: tuple["Looks", ...] = ()
+    source_weights: dict[str, Tensor] = field(default_factory=dict)
+    members: tuple["AttentionWeights", ...] = ()
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> "Looks":
+    def map(self, change: Callable[[Tensor], Tensor]) -> "AttentionWeights":
         """The same change to every tensor that has an axis of hypotheses."""
-        return self.zipped([self], lambda tensors: change(tensors[0]))
+        return self.combine([self], lambda tensors: change(tensors[0]))
 
     @staticmethod
-    def zipped(several: Sequence["Looks"], join: Callable[[list[Tensor]], Tensor]) -> "Looks":
+    def combine(several: Sequence["AttentionWeights"], join: Callable[[list[Tensor]], Tensor]) -> "AttentionWeights":
         """Looks of the same kinds as one: every tensor that has an axis of hypotheses is joined with its like."""
         first = several[0]
-        return Looks(
-            {name: join([look.weights[name] for look in several]) for name in first.weights},
-            tuple(join(list(layer)) for layer in zip(*(look.gates for look in several), strict=True)),
+        return AttentionWeights(
+            {name: join([each.weights[name] for each in several]) for name in first.weights},
+            tuple(join(list(layer)) for layer in zip(*(each.gates for each in several), strict=True)),
             first.fertility,
-            {name: join([look.between[name] for look in several]) for name in first.between},
-            tuple(Looks.zipped(one, join) for one in zip(*(look.members for look in several), strict=True)),
+            {name: join([each.source_weights[name] for each in several]) for name in first.source_weights},
+            tuple(AttentionWeights.combine(one, join) for one in zip(*(each.members for each in several), strict=True)),
         )
 
     @staticmethod
-    def stack(steps: Sequence["Looks"]) -> "Looks":
+    def stack(steps: Sequence["AttentionWeights"]) -> "AttentionWeights":
         """The looks of successive steps, with an axis for the steps after (B, K)."""
-        return Looks.zipped(steps, lambda tensors: torch.stack(tensors, 2))
+        return AttentionWeights.combine(steps, lambda tensors: torch.stack(tensors, 2))
 
-    def resize(self, capacity: Mapping[str, int]) -> "Looks":
+    def resize(self, capacity: Mapping[str, int]) -> "AttentionWeights":
         """Weights over so many positions of each source: padding is added or cut at the end."""
         return replace(
             self,
-            weights={(s, kind): fit(w, w.dim() - 1, capacity[s], 0.0) for (s, kind), w in self.weights.items()},
+            weights={(s, kind): pad_or_trim(w, w.dim() - 1, capacity[s], 0.0) for (s, kind), w in self.weights.items()},
             members=tuple(member.resize(capacity) for member in self.members),
         )
 
-    def at(self, row: int, hypothesis: int) -> "Looks":
+    def of_hypothesis(self, row: int, hypothesis: int) -> "AttentionWeights":
         """The looks of one hypothesis, without its two axes."""
         return self.map(lambda tensor: tensor[row, hypothesis])
 
-    def pick(self, row: int, hypotheses: int) -> "Looks":
+    def of_sentence(self, row: int, hypotheses: int) -> "AttentionWeights":
         """The looks of one sentence's first hypotheses, (1, n, ...)."""
         picked = self.map(lambda tensor: tensor[row : row + 1, :hypotheses])
         return replace(picked, fertility={source: f[row : row + 1] for source, f in self.fertility.items()})
 
     @staticmethod
-    def mean(several: Sequence["Looks"]) -> "Looks":
+    def mean(several: Sequence["AttentionWeights"]) -> "AttentionWeights":
         """The mean of what several models looked at, of every kind that all have, the gated included.
 
         A gate and a fertility say what one model did inside: they have no mean, and are left out.
         """
-        tables = [look.weights | look.gated for look in several]
+        tables = [each.weights | each.gated for each in several]
         common = [name for name in tables[0] if all(name in table for table in tables)]
-        shared = [name for name in several[0].between if all(name in look.between for look in several)]
-        return Looks(
+        shared = [name for name in several[0].source_weights if all(name in each.source_weights for each in several)]
+        return AttentionWeights(
             {name: torch.stack([table[name] for table in tables]).mean(0) for name in common},
-            between={name: torch.stack([look.between[name] for look in several]).mean(0) for name in shared},
+            source_weights={
+                name: torch.stack([each.source_weights[name] for each in several]).mean(0) for name in shared
+            },
         )
 
     @property
@@ -117,7 +119,7 @@ class Span(BaseModel):
     end: int
 
 
-class SourceLooks(BaseModel):
+class SourceExplanation(BaseModel):
     """What an output's words looked at in one of several sources.
 
     Rows of a matrix are target words, columns the source's words, or an image's regions, row by row.
@@ -147,7 +149,7 @@ class Explanation(BaseModel):
     sentences: list[tuple[int, int]] | None = Field(
         None, description="of a text of several sentences: the numbers of source and target words of each"
     )
-    sources: dict[str, SourceLooks] | None = Field(
+    sources: dict[str, SourceExplanation] | None = Field(
         None, description="of a model of several sources: each that it was given, by name"
     )
     between: dict[str, list[float]] | None = Field(
@@ -155,12 +157,12 @@ class Explanation(BaseModel):
     )
 
 
-ALIGNING = ("uam", "gated", "attention")  # kinds of looks that alignments are read from, the best first
+ALIGNMENT_KINDS = ("uam", "gated", "attention")  # kinds of looks that alignments are read from, the best first
 
 
-def best_of(kinds: Collection[str]) -> str:
+def best_kind(kinds: Collection[str]) -> str:
     """The kind of looks that alignments are best read from."""
-    return next(kind for kind in ALIGNING if kind in kinds)
+    return next(kind for kind in ALIGNMENT_KINDS if kind in kinds)
 
 
 def explain(
@@ -170,19 +172,19 @@ def explain(
     gate: Sequence[float] | None = None,
     fertility: Sequence[float] | None = None,
     by: str | None = None,
-    sources: dict[str, SourceLooks] | None = None,
+    sources: dict[str, SourceExplanation] | None = None,
     between: dict[str, list[float]] | None = None,
 ) -> Explanation:
     """An explanation from matrices (target words, source words); none where no text was read.
 
     A target word is aligned to the source word with the largest weight in `by`, or in the best matrix there is.
     """
-    chosen = matrices[by or best_of(matrices)].tolist() if matrices else ()
+    chosen = matrices[by or best_kind(matrices)].tolist() if matrices else ()
     links = [(row.index(max(row)), j) for j, row in enumerate(chosen) if row and max(row) > 0]
     return Explanation(
         source=list(source),
         target=list(target),
-        matrices=rounded(matrices),
+        matrices=round_matrices(matrices),
         gate=None if gate is None else [round(float(g), 4) for g in gate],
         fertility=None if fertility is None else [round(float(f), 4) for f in fertility],
         alignment=sorted(links),
@@ -191,12 +193,12 @@ def explain(
     )
 
 
-def rounded(matrices: dict[str, Tensor]) -> dict[str, list[list[float]]]:
+def round_matrices(matrices: dict[str, Tensor]) -> dict[str, list[list[float]]]:
     """Matrices as they are written."""
     return {name: [[round(w, 4) for w in row] for row in matrix.tolist()] for name, matrix in matrices.items()}
 
 
-def by_words(
+def pool_to_words(
     weights_LT: Tensor,
     source: Sequence[tuple[int, int]],
     target: Sequence[tuple[int, int]],
@@ -208,34 +210,36 @@ def by_words(
     `source` and `target` are the subwords' spans in characters, a row or column each; what lies in no word (the end
     symbol) is left out, so that a row may sum to less than 1.
     """
-    columns_TS = membership(source, source_words, weights_LT)
-    return by_target_words(weights_LT[:, : len(source)], target, target_words) @ columns_TS
+    columns_TS = membership_matrix(source, source_words, weights_LT)
+    return pool_to_target_words(weights_LT[:, : len(source)], target, target_words) @ columns_TS
 
 
-def by_target_words(weights_LT: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> Tensor:
+def pool_to_target_words(
+    weights_LT: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]
+) -> Tensor:
     """Weights (target words, T) from weights (target subwords, T): averaged over a word."""
-    return shares(target, words, weights_LT).T @ weights_LT[: len(target)]
+    return averaging_matrix(target, words, weights_LT).T @ weights_LT[: len(target)]
 
 
-def means(values_L: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
+def mean_by_word(values_L: Tensor, target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
     """A number for every target word from one for every subword: their mean."""
-    result: list[float] = (shares(target, words, values_L).T @ values_L[: len(target)]).tolist()
+    result: list[float] = (averaging_matrix(target, words, values_L).T @ values_L[: len(target)]).tolist()
     return result
 
 
-def sums(values_T: Tensor, source: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
+def sum_by_word(values_T: Tensor, source: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[float]:
     """A number for every source word from one for every subword: their sum."""
-    result: list[float] = (membership(source, words, values_T).T @ values_T[: len(source)]).tolist()
+    result: list[float] = (membership_matrix(source, words, values_T).T @ values_T[: len(source)]).tolist()
     return result
 
 
-def shares(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
+def averaging_matrix(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
     """(pieces, words): what each piece counts in a word's mean; a column sums to 1, or to 0 for a word of no piece."""
-    member = membership(pieces, words, like)
+    member = membership_matrix(pieces, words, like)
     return member / member.sum(0).clamp(min=torch.finfo(member.dtype).tiny)
 
 
-def membership(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
+def membership_matrix(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
     """(pieces, words): the share that a word has of the characters of a piece that lie in words.
 
     That is 1 for the one word that a piece is in, but a piece of Chinese may go over several that are shown apart.

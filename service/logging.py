@@ -10,48 +10,48 @@ from datetime import UTC, datetime
 from types import FrameType, TracebackType
 from typing import Literal
 
-from registry.credentials import without_credentials
+from registry.credentials import mask_credentials
 
-FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # what `extra` may bring
+EXTRA_FIELDS = ("request_id", "method", "route", "status", "seconds", "key")  # what `extra` may bring
 
-Style = Literal["text", "json"]
+LogFormat = Literal["text", "json"]
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-class Reticent(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """One line of text a record."""
 
     def formatException(self, ei: ExceptionInfo) -> str:
-        return place_of(ei[1]) if ei[1] else ""
+        return exception_location(ei[1]) if ei[1] else ""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = [record.getMessage(), *(f"{name}={value}" for name, value in _fields(record).items())]
+        parts = [record.getMessage(), *(f"{name}={value}" for name, value in _extra_fields(record).items())]
         if record.exc_info:
-            said.append(self.formatException(record.exc_info))
-        words = without_credentials(" ".join(said).replace("\n", " "))
-        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {words}"
+            parts.append(self.formatException(record.exc_info))
+        words = mask_credentials(" ".join(parts).replace("\n", " "))
+        return f"{_timestamp(record)} {record.levelname.lower()} {record.name}: {words}"
 
 
-class Json(Reticent):
+class JsonFormatter(TextFormatter):
     """One JSON object a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": _moment(record),
+            "time": _timestamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": without_credentials(record.getMessage()),
-            **_fields(record),
+            "message": mask_credentials(record.getMessage()),
+            **_extra_fields(record),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(style: Style, access: bool) -> None:
+def configure(style: LogFormat, access: bool) -> None:
     """Let the whole process log to stderr in one style, warnings and worse; and every request, if `access`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if style == "json" else Reticent())
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
     logging.raiseExceptions = False  # a line that cannot be written would be printed with what it was to mask
@@ -61,7 +61,7 @@ def configure(style: Style, access: bool) -> None:
     logging.getLogger("interlinear.access").setLevel(logging.INFO if access else logging.WARNING)
 
 
-def place_of(error: BaseException) -> str:
+def exception_location(error: BaseException) -> str:
     """Where an exception came from, without its message: that may hold a user's text."""
     frames, trace = [], error.__traceback__
     while trace:
@@ -70,8 +70,8 @@ def place_of(error: BaseException) -> str:
     return f"{type(error).__name__} at {' > '.join(frames[-4:])}"
 
 
-def place_of_frame(frame: FrameType | None) -> str:
-    """Where a thread is, as `place_of` says it of an exception."""
+def frame_location(frame: FrameType | None) -> str:
+    """Where a thread is, as `exception_location` says it of an exception."""
     frames: list[str] = []
     while frame and len(frames) < 4:
         frames.insert(0, f"{frame.f_code.co_filename}:{frame.f_lineno}")
@@ -79,10 +79,10 @@ def place_of_frame(frame: FrameType | None) -> str:
     return " > ".join(frames)
 
 
-def _moment(record: logging.LogRecord) -> str:
+def _timestamp(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _fields(record: logging.LogRecord) -> dict[str, str | int | float]:
-    given = {name: getattr(record, name, None) for name in FIELDS}
-    return {name: value for name, value in given.items() if value is not None}
+def _extra_fields(record: logging.LogRecord) -> dict[str, str | int | float]:
+    values = {name: getattr(record, name, None) for name in EXTRA_FIELDS}
+    return {name: value for name, value in values.items() if value is not None}

@@ -14,7 +14,7 @@ REASONS = (  # why a request was not answered
     "stopping", "deadline", "gone",  # the service ends, its time was over, its caller has gone
     "engine",  # what searched it has ended, or none is up
 )  # fmt: skip
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
@@ -27,7 +27,11 @@ class Metrics:
             "interlinear_requests", "HTTP requests answered", ["route", "method", "status"], registry=self.registry
         )
         self.request_seconds = Histogram(
-            "interlinear_request_seconds", "From request to answer", ["route"], buckets=SECONDS, registry=self.registry
+            "interlinear_request_seconds",
+            "From request to answer",
+            ["route"],
+            buckets=LATENCY_BUCKETS,
+            registry=self.registry,
         )
         self.rejected = Counter(
             "interlinear_rejected", "Requests refused or given up, by reason", ["reason"], registry=self.registry
@@ -45,22 +49,24 @@ class Metrics:
             "interlinear_queue_seconds",
             "From a text's arrival to its slot",
             ["model"],
-            buckets=SECONDS,
+            buckets=LATENCY_BUCKETS,
             registry=self.registry,
         )
         self.search_seconds = Histogram(
             "interlinear_search_seconds",
             "From a text's slot to its answer",
             ["model"],
-            buckets=SECONDS,
+            buckets=LATENCY_BUCKETS,
             registry=self.registry,
         )
         self.image_seconds = Histogram(
-            "interlinear_image_seconds", "To decode a picture", buckets=SECONDS, registry=self.registry
+            "interlinear_image_seconds", "To decode a picture", buckets=LATENCY_BUCKETS, registry=self.registry
         )
-        self.held = Gauge("interlinear_held_bytes", "Bytes of request bodies that are held", registry=self.registry)
+        self.held_bytes = Gauge(
+            "interlinear_held_bytes", "Bytes of request bodies that are held", registry=self.registry
+        )
         self.steps = Counter("interlinear_steps", "Decoding steps", ["engine", "model"], registry=self.registry)
-        self.stepped = Counter(
+        self.stepped_texts = Counter(
             "interlinear_stepped_texts",
             "Texts stepped, summed over steps: by steps, the batch",
             ["engine", "model"],
@@ -119,5 +125,5 @@ class Metrics:
         )
         self.ready = Gauge("interlinear_ready", "1 while requests are searched", registry=self.registry)
 
-    def page(self) -> bytes:
+    def render(self) -> bytes:
         return generate_latest(self.registry)

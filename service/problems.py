@@ -12,14 +12,14 @@ from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from registry.credentials import without_credentials
+from registry.credentials import mask_credentials
 
 log = logging.getLogger("interlinear.service")
 
 MEDIA_TYPE = "application/problem+json"
 SCHEMA = "#/components/schemas/ProblemDetails"  # app.py puts it there
-SHOWN = 60  # characters of a caller's own words that an answer repeats
-CLIENT_GONE = 499  # nobody reads it; the metrics count it
+MAX_ECHOED_CHARACTERS = 60  # characters of a caller's own words that an answer repeats
+CLIENT_CLOSED_REQUEST = 499  # nobody reads it; the metrics count it
 
 
 class FieldProblem(BaseModel):
@@ -59,67 +59,67 @@ class Problem(Exception):  # noqa: N818 - what it is called in RFC 9457
         return cls(400, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)])
 
     @classmethod
-    def busy(cls, detail: str, seconds: int) -> "Problem":
+    def too_many_requests(cls, detail: str, seconds: int) -> "Problem":
         """A 429 that says when to come again."""
         return cls(429, detail, headers={"Retry-After": str(seconds)})
 
     @classmethod
-    def away(cls, detail: str, seconds: int = 5) -> "Problem":
+    def unavailable(cls, detail: str, seconds: int = 5) -> "Problem":
         """A 503 that says when to come again."""
         return cls(503, detail, headers={"Retry-After": str(seconds)})
 
 
-def shown(text: object) -> str:
+def excerpt(text: object) -> str:
     """A caller's own words as an answer may repeat them: short, and valid Unicode whatever they were."""
     words = str(text).encode("utf-8", "backslashreplace").decode()
-    return words if len(words) <= SHOWN else words[:SHOWN] + "…"
+    return words if len(words) <= MAX_ECHOED_CHARACTERS else words[:MAX_ECHOED_CHARACTERS] + "…"
 
 
-def details(problem: Problem, request_id: str) -> str:
+def problem_json(problem: Problem, request_id: str) -> str:
     """The problem as JSON on one line."""
-    detail = without_credentials(problem.detail)
-    said = ProblemDetails(
-        title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_GONE else "Client Closed Request",
+    detail = mask_credentials(problem.detail)
+    body = ProblemDetails(
+        title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_CLOSED_REQUEST else "Client Closed Request",
         status=problem.status,
         detail=detail,
         error=detail,
-        errors=[FieldProblem(field=one.field, problem=without_credentials(one.problem)) for one in problem.fields],
+        errors=[FieldProblem(field=one.field, problem=mask_credentials(one.problem)) for one in problem.fields],
         request_id=request_id,
     )
-    return json.dumps(said.model_dump(), ensure_ascii=False)
+    return json.dumps(body.model_dump(), ensure_ascii=False)
 
 
-def response(problem: Problem, request_id: str) -> Response:
+def problem_response(problem: Problem, request_id: str) -> Response:
     """The problem as an answer."""
-    body = details(problem, request_id).encode("utf-8", "backslashreplace")
+    body = problem_json(problem, request_id).encode("utf-8", "backslashreplace")
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
-def invalid(error: ValidationError, known: Sequence[str]) -> Problem:
-    """A 400 for a request of the wrong shape, naming every field at fault; `known` are the fields that there are."""
+def validation_problem(error: ValidationError, known_fields: Sequence[str]) -> Problem:
+    """A 400 for a request of the wrong shape, naming every field at fault; `known_fields` are the fields that there are."""
     sentences: dict[str, list[str]] = {}
     for one in error.errors(include_url=False, include_context=True, include_input=False):
-        sentences.setdefault(_place(one), []).append(_sentence(one, known))
+        sentences.setdefault(_field_path(one), []).append(_message(one, known_fields))
     fields = [FieldProblem(field=f, problem=" or ".join(dict.fromkeys(s))) for f, s in list(sentences.items())[:10]]
     return Problem(400, "; ".join(f"{f.field} {f.problem}" for f in fields), fields=fields)
 
 
-_TAGS = {"text", "texts", "word", "number"}  # which branch of a union was taken: nothing to a reader
+_UNION_TAGS = {"text", "texts", "word", "number"}  # which branch of a union was taken: nothing to a reader
 
 
-def _place(details: ErrorDetails) -> str:
-    first, *rest = details["loc"] or ("the request",)
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest if step not in _TAGS]
-    return shown(first) + shown("".join(steps))
+def _field_path(problem_json: ErrorDetails) -> str:
+    first, *rest = problem_json["loc"] or ("the request",)
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest if step not in _UNION_TAGS]
+    return excerpt(first) + excerpt("".join(steps))
 
 
-def _sentence(details: ErrorDetails, known: Sequence[str]) -> str:
-    context = details.get("ctx", {})
-    match details["type"]:
+def _message(problem_json: ErrorDetails, known_fields: Sequence[str]) -> str:
+    context = problem_json.get("ctx", {})
+    match problem_json["type"]:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return f"is not a field; the fields are {', '.join(known)}"
+            return f"is not a field; the fields are {', '.join(known_fields)}"
         case "string_unicode":
             return "must be valid Unicode, and a lone surrogate is not"
         case "string_too_short" | "too_short":
@@ -133,19 +133,19 @@ def _sentence(details: ErrorDetails, known: Sequence[str]) -> str:
         case "finite_number":
             return "must be a finite number"
         case _:
-            message = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            message = problem_json["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
             return message if message.startswith(("must", "is ")) else f"must be {message}"
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What FastAPI's `responses` wants, so that OpenAPI says what can go wrong."""
     return {
-        status: {"description": _MEANINGS[status], "content": {MEDIA_TYPE: {"schema": {"$ref": SCHEMA}}}}
+        status: {"description": _DESCRIPTIONS[status], "content": {MEDIA_TYPE: {"schema": {"$ref": SCHEMA}}}}
         for status in statuses
     }
 
 
-_MEANINGS = {
+_DESCRIPTIONS = {
     400: "The request is not one that can be answered; the field at fault is named",
     401: "A key is needed, or the key given is malformed, unknown or expired",
     403: "The key has been revoked, or is not for this",
@@ -159,20 +159,20 @@ _MEANINGS = {
 }
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Answer every error of the app with problem details."""
 
-    async def known(request: Request, error: Exception) -> Response:
+    async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
-        return response(error, request.state.request_id)
+        return problem_response(error, request.state.request_id)
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def on_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         detail = {
-            404: f"there is nothing at {shown(request.url.path)}",
-            405: f"{shown(request.url.path)} does not take {shown(request.method)}",
+            404: f"there is nothing at {excerpt(request.url.path)}",
+            405: f"{excerpt(request.url.path)} does not take {excerpt(request.method)}",
         }.get(error.status_code, str(error.detail))
-        return response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
+        return problem_response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
 
-    app.add_exception_handler(Problem, known)
-    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(Problem, on_problem)
+    app.add_exception_handler(HTTPException, on_http_exception)

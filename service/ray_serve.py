@@ -1,7 +1,7 @@
 """The service as replicas on a Ray cluster: the same app and engine, behind Ray Serve's proxies.
 
 `interlinear serve --ray` deploys it; a KubeRay RayService names it, `import_path: service.on_ray:build`, with the
-fields of `Deployment` as arguments.
+fields of `ServeDeployment` as arguments.
 """
 
 import logging
@@ -20,14 +20,14 @@ from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
 
-NAME = "interlinear"  # of the application on the cluster
-ENDING = 5  # seconds beyond the grace time until a replica that does not end is ended
-UPSCALE = 5  # seconds that requests have to wait before another replica is started
-LONGEST_PAUSE = 30.0  # seconds between two attempts of a replica to load its models
-ATTEMPTS = 20  # of Ray to start replicas that wait for their registry; 3 of each, whatever is said here
+APPLICATION_NAME = "interlinear"  # of the application on the cluster
+SHUTDOWN_MARGIN = 5  # seconds beyond the grace time until a replica that does not end is ended
+UPSCALE_DELAY = 5  # seconds that requests have to wait before another replica is started
+MAX_RETRY_DELAY = 30.0  # seconds between two attempts of a replica to load its models
+MAX_CONSTRUCTOR_RETRIES = 20  # of Ray to start replicas that wait for their registry; 3 of each, whatever is said here
 
 
-class Deployment(BaseModel):
+class ServeDeployment(BaseModel):
     """What runs on the cluster: the service's settings, and how many replicas."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,7 +45,7 @@ class Deployment(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _possible(self) -> "Deployment":
+    def _possible(self) -> "ServeDeployment":
         if self.most < self.fewest:
             raise ValueError(f"at least {self.fewest} replicas and at most {self.most} is none")
         return self
@@ -57,20 +57,20 @@ class Replica:
 
     def __init__(self, settings: dict[str, Any], retry_seconds: float = 0) -> None:
         """`settings`: those that were set. Raises InterlinearError when a model cannot be loaded."""
-        self.made = create_app_when_possible(Settings(**settings), retry_seconds)
+        self.asgi_app = create_app_with_retries(Settings(**settings), retry_seconds)
 
     def __serve_build_asgi_app__(self) -> Any:
-        proxies = self.made.state.service.settings.trusted_proxies
-        app: Any = self.made
+        proxies = self.asgi_app.state.service.settings.trusted_proxies
+        app: Any = self.asgi_app
         return ProxyHeadersMiddleware(app, list(proxies)) if proxies else app
 
     def check_health(self) -> None:
         """Asked by the cluster every few seconds; a replica that raises is replaced."""
-        if not self.made.state.service.engine.ready:
+        if not self.asgi_app.state.service.engine.ready:
             raise RuntimeError("the engine has ended")
 
 
-def create_app_when_possible(settings: Settings, seconds: float) -> FastAPI:
+def create_app_with_retries(settings: Settings, seconds: float) -> FastAPI:
     """The app; for so many seconds it is tried again where the registry does not answer or has no such model yet, or
     the keys cannot be read. Raises what `create_app` raises.
 
@@ -85,28 +85,30 @@ def create_app_when_possible(settings: Settings, seconds: float) -> FastAPI:
                 raise
             log.warning("%s Trying again in %g s.", error, pause)
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, MAX_RETRY_DELAY)
 
 
-def build(asked: Deployment) -> serve.Application:
+def build(config: ServeDeployment) -> serve.Application:
     """The application that `serve.run`, `serve deploy` and KubeRay start."""
-    settings = asked.settings
+    settings = config.settings
     gpus = len({device for device in settings.devices if device.startswith("cuda")})
     options: dict[str, Any] = {
         "name": "service",
-        "ray_actor_options": {"num_cpus": asked.cpus or settings.threads or 1, "num_gpus": gpus},
+        "ray_actor_options": {"num_cpus": config.cpus or settings.threads or 1, "num_gpus": gpus},
         "max_ongoing_requests": settings.connections,  # the engine itself refuses what is too much, with 429
         "autoscaling_config": AutoscalingConfig(
-            min_replicas=asked.fewest,
-            max_replicas=asked.most,
-            target_ongoing_requests=asked.waiting or settings.slots,
-            upscale_delay_s=UPSCALE,
+            min_replicas=config.fewest,
+            max_replicas=config.most,
+            target_ongoing_requests=config.waiting or settings.slots,
+            upscale_delay_s=UPSCALE_DELAY,
         ),
-        "graceful_shutdown_timeout_s": settings.grace_seconds + ENDING,
-        "max_constructor_retry_count": ATTEMPTS if asked.retry_seconds else 1,  # a command says at once what is wrong
+        "graceful_shutdown_timeout_s": settings.grace_seconds + SHUTDOWN_MARGIN,
+        "max_constructor_retry_count": MAX_CONSTRUCTOR_RETRIES
+        if config.retry_seconds
+        else 1,  # a command says at once what is wrong
     }
     deployment = serve.deployment(**options)(Replica)
     application: serve.Application = deployment.bind(
-        settings.model_dump(mode="json", exclude_unset=True), asked.retry_seconds
+        settings.model_dump(mode="json", exclude_unset=True), config.retry_seconds
     )
     return application

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seq2seq.config import Precision
-from seq2seq.images.decode import MOST_BYTES, MOST_PIXELS
+from seq2seq.images.decode import MAX_BYTES, MAX_PIXELS
 
 MIB = 2**20
-ORIGIN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
+ORIGIN_PATTERN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
 
 
-class ModelPlace(BaseModel):
+class ServedModelConfig(BaseModel):
     """A model to serve: under which name, and where it is (a bundle folder, `models:/...` or `runs:/...`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +33,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="INTERLINEAR_SERVE_", frozen=True, extra="forbid")
 
-    models: tuple[ModelPlace, ...] = ()
+    models: tuple[ServedModelConfig, ...] = ()
     tracking: str | None = Field(None, description="MLflow's address, for models by registered name")
     cache: Path | None = Field(
         None, description="where fetched bundles are kept; default: under the user's cache folder"
@@ -59,8 +59,8 @@ class Settings(BaseSettings):
     beam: int = Field(5, ge=1, le=64, description="the widest beam that a request may ask for")
 
     body_bytes: int = Field(MIB, ge=1024, description="longest request body, without a picture")
-    image_bytes: int = Field(MOST_BYTES, ge=1024, description="longest picture")
-    image_pixels: int = Field(MOST_PIXELS, ge=1024, description="largest picture, width x height")
+    image_bytes: int = Field(MAX_BYTES, ge=1024, description="longest picture")
+    image_pixels: int = Field(MAX_PIXELS, ge=1024, description="largest picture, width x height")
     body_room: int = Field(64 * MIB, ge=1024, description="bytes of request bodies that are held; over it 429")
     image_room: int | None = Field(None, ge=1024, description="the former name of body_room, which it goes before")
     image_threads: int = Field(2, ge=1, le=64, description="pictures that are decoded at a time")
@@ -104,7 +104,7 @@ class Settings(BaseSettings):
         return tuple(named)
 
     @property
-    def apart(self) -> bool:
+    def uses_processes(self) -> bool:
         """Whether processes of their own search, one for each device; on one CPU it is a thread of the service's."""
         return self.devices != ("cpu",)
 
@@ -132,7 +132,7 @@ class Settings(BaseSettings):
     @classmethod
     def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
-            if not ORIGIN.fullmatch(origin):
+            if not ORIGIN_PATTERN.fullmatch(origin):
                 raise ValueError(f"must be like https://example.org, without a path, not {origin!r}")
         return origins
 

@@ -81,7 +81,7 @@ def test_every_system_goes_the_whole_road(system: str, tmp_path: Path, interline
         assert len(texts) == 2
         assert answer["model"]["version"] == "1"
         for explanation in answer["explanations"]:
-            assert set(explanation["matrices"]) == set(load_recipe(system).model.looks)
+            assert set(explanation["matrices"]) == set(load_recipe(system).model.attention_kinds)
             assert explanation["alignment"]
 
 

@@ -37,7 +37,7 @@ class DevSet:
         """What a model is to read of a row: its texts and pictures, but for those of several sources that it lacks."""
         first, *_ = self.sources
         texts = {name: lines[row] for name, lines in self.sources.items() if name == first or lines[row].strip()}
-        pictures = {name: split.picture(name, self.lines[row], grid) for name, grid in config.images.items()}
+        pictures = {name: split.image(name, self.lines[row], grid) for name, grid in config.images.items()}
         images = {name: picture for name, picture in pictures.items() if picture is not None}
         return Request(texts, options, explain, self.tokenised, images)
 
@@ -61,7 +61,7 @@ class DevSet:
 
 
 @dataclass(frozen=True)
-class RunOnStorage:
+class RunStorage:
     """Where a run's checkpoints are put besides, and the command that may: see training/loop/checkpoint_upload.py."""
 
     uri: str
@@ -81,7 +81,7 @@ class TrainingPlan:
     run: Path
     resume: bool = False
     git_commit: str | None = None
-    networks: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
+    network_weights: Mapping[str, Path] = field(default_factory=dict)  # weights that image sources' networks begin with
     stated: frozenset[str] = (
         frozenset()
     )  # keys of the recipe that were set for this training (training/runs/small_data.py)
@@ -103,17 +103,17 @@ class TrainingJob(TrainingPlan):
     prepared: Path
     dev: DevSet
     init_from: Path | None = None  # the bundle whose weights it starts from
-    stored: RunOnStorage | None = None
+    run_storage: RunStorage | None = None
 
 
 @dataclass(frozen=True)
-class Started:
+class StartReport:
     """A training begins, or goes on."""
 
     parameters: int
     pairs: int
-    updates_an_epoch: int
-    done: int  # updates of an earlier process
+    updates_per_epoch: int
+    updates_done: int  # updates of an earlier process
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class EpochReport:
     learning_rate: float
     seconds: float  # of training in all, over all processes
     epoch_seconds: float  # of training in this epoch
-    better: bool
+    improved: bool
     dev_rouge: Score | None = None  # ROUGE-L, where it decides
 
 
@@ -171,7 +171,7 @@ class Outcome:
 class Observer(Protocol):
     """Hears of a training as it goes, from the worker that it was given to."""
 
-    def started(self, job: TrainingJob, start: Started) -> None: ...
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
 
     def step(self, report: StepReport) -> None: ...
 

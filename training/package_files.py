@@ -6,7 +6,7 @@ from typing import Literal
 PACKAGE = Path(__file__).parent
 
 
-def shipped(folder: Literal["recipes", "corpora", "tables"]) -> Path:
+def resource_folder(folder: Literal["recipes", "corpora", "tables"]) -> Path:
     """The folder of that name: inside this package in an installed wheel, beside the packages in a checkout."""
     installed = PACKAGE / folder
     return installed if installed.is_dir() else PACKAGE.parent / folder

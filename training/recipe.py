@@ -12,15 +12,15 @@ from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, P
 from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
-from training.package_files import shipped
-from training.yaml_files import message_of, read_mapping
+from training.package_files import resource_folder
+from training.yaml_files import error_message, read_mapping
 
 
-class Section(BaseModel):
+class RecipeSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TextSettings(Section):
+class TextSettings(RecipeSection):
     """How a text becomes ids."""
 
     kind: Literal["text"] = "text"
@@ -37,7 +37,7 @@ class TargetSettings(TextSettings):
     )
 
 
-class ImageSettings(Section):
+class ImageSettings(RecipeSection):
     """How a picture becomes regions: by a network from its pixels, or from a grid of features that the data has."""
 
     kind: Literal["image"]
@@ -50,7 +50,7 @@ class ImageSettings(Section):
     frozen: bool = Field(False, description="encoder: network; the network is not trained")
 
     @model_validator(mode="after")
-    def _pointless(self) -> Self:
+    def _check_unused_keys(self) -> Self:
         for key in ("network", "size", "weights", "frozen"):
             if self.encoder == "grid" and getattr(self, key):
                 raise ValueError(f"{key}: has no effect with encoder: grid")
@@ -66,10 +66,10 @@ class ImageSettings(Section):
         """The regions that its network makes; None where they are given, and only the data knows."""
         if self.pixels is None:
             return None
-        from seq2seq.images.networks import grid_of
+        from seq2seq.images.networks import grid_shape
 
         network = ImageNetwork(kind=self.network or "small", size=self.pixels, frozen=self.frozen)
-        rows, columns, features = grid_of(network)
+        rows, columns, features = grid_shape(network)
         return ImageGrid(rows=rows, columns=columns, features=features, network=network)
 
 
@@ -85,7 +85,7 @@ SourceSettings = Annotated[
 ]
 
 
-class TrainingSettings(Section):
+class TrainingSettings(RecipeSection):
     """How the weights come to be."""
 
     objective: Literal["likelihood", "risk"] = Field(
@@ -132,7 +132,7 @@ class TrainingSettings(Section):
     seed: int = 1
 
     @model_validator(mode="after")
-    def _pointless(self) -> Self:
+    def _check_unused_keys(self) -> Self:
         needs = {
             "weight_decay": ("optimizer", "adamw"),
             "rho": ("optimizer", "adadelta"),
@@ -149,7 +149,7 @@ class TrainingSettings(Section):
         return self
 
     @model_validator(mode="after")
-    def _risk(self) -> Self:
+    def _check_risk(self) -> Self:
         if self.objective == "likelihood":
             if self.risk is not None:
                 raise ValueError("risk: has no effect with objective: likelihood")
@@ -167,7 +167,7 @@ class TrainingSettings(Section):
         return self
 
 
-class Recipe(Section):
+class Recipe(RecipeSection):
     """One system: its sources and target, its model, its training and its search."""
 
     about: str = ""
@@ -189,7 +189,7 @@ class Recipe(Section):
         return {name: source for name, source in self.sources.items() if isinstance(source, ImageSettings)}
 
     @model_validator(mode="after")
-    def _sources(self) -> Self:
+    def _check_sources(self) -> Self:
         if not self.texts:
             raise ValueError("sources: one of them must be text")
         if "target" in self.sources:
@@ -203,7 +203,7 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
-    def _together(self) -> Self:
+    def _check_joint_settings(self) -> Self:
         text = TextSettings.model_validate(self.target.model_dump(exclude={"operations_on"}))
         if self.joint_vocabulary and any(source != text for source in self.texts.values()):
             raise ValueError("joint_vocabulary: source and target must have the same units and vocabulary size")
@@ -214,7 +214,7 @@ class Recipe(Section):
         return self
 
     @model_validator(mode="after")
-    def _operations(self) -> Self:
+    def _check_operations(self) -> Self:
         source = self.target.operations_on
         if source is None:
             return self
@@ -254,19 +254,19 @@ def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     and one for a source is for recipes that have the source.
     Raises RecipeError that names the file or the key.
     """
-    content = read(name, ())
+    content = read_recipe_file(name, ())
     for key, value in (defaults or {}).items():
-        if not unset(content, key) and not of_no_source(content, key):
-            put(content, key, value, name)
+        if not is_unset(content, key) and not is_for_missing_source(content, key):
+            set_key(content, key, value, name)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise RecipeError(override, "this is no setting", "write --set key=value, for example model.layers=2")
         try:
-            put(content, key.strip(), yaml.safe_load(value), name)
+            set_key(content, key.strip(), yaml.safe_load(value), name)
         except yaml.YAMLError:
             raise RecipeError(key, f"the value {value!r} is no YAML") from None
-    return validated(name, content)
+    return validate_recipe(name, content)
 
 
 def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> frozenset[str]:
@@ -279,7 +279,7 @@ def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     for override in overrides:
         key, _, value = override.partition("=")
         stated |= leaves({key.strip(): yaml.safe_load(value)})
-    shipped_recipes = shipped("recipes").resolve()
+    shipped_recipes = resource_folder("recipes").resolve()
     own: str | None = name
     while own and own.endswith((".yaml", ".yml")) and not Path(own).resolve().is_relative_to(shipped_recipes):
         content = read_mapping(Path(own), RecipeError, own, "docs/recipes.md")
@@ -288,52 +288,52 @@ def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
     return frozenset(stated)
 
 
-def leaves(content: Mapping[str, Any], above: str = "") -> set[str]:
+def leaves(content: Mapping[str, Any], chain: str = "") -> set[str]:
     """The dotted keys of nested settings, without those of sections."""
     keys = set[str]()
     for key, value in content.items():
-        keys |= leaves(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}"}
+        keys |= leaves(value, f"{chain}{key}.") if isinstance(value, Mapping) else {f"{chain}{key}"}
     return keys
 
 
-def validated(name: str, content: Mapping[str, Any]) -> Recipe:
+def validate_recipe(name: str, content: Mapping[str, Any]) -> Recipe:
     """The recipe of a file's content, without `extends`. Raises RecipeError that names the recipe and the key."""
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        raise explained(name, error) from None
+        raise recipe_error(name, error) from None
 
 
 def recipe_names() -> list[str]:
     """The recipes that ship with Interlinear."""
-    folder = shipped("recipes")
+    folder = resource_folder("recipes")
     return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
 
 
-def read(name: str, above: tuple[str, ...]) -> dict[str, Any]:
+def read_recipe_file(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
     """A recipe file's content laid over what it extends."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else shipped("recipes") / f"{name}.yaml"
+    path = Path(name) if name.endswith((".yaml", ".yml")) else resource_folder("recipes") / f"{name}.yaml"
     if not path.is_file():
         near = difflib.get_close_matches(name, recipe_names(), 1)
         guess = f"did you mean {near[0]}?" if near else f"there are {', '.join(recipe_names())}, or give a YAML file"
         raise RecipeError(name, "there is no such recipe", guess)
-    if name in above:
-        raise RecipeError(name, f"the recipe extends itself (by {' -> '.join([*above, name])})")
+    if name in chain:
+        raise RecipeError(name, f"the recipe extends itself (by {' -> '.join([*chain, name])})")
     content = read_mapping(path, RecipeError, name, "docs/recipes.md")
     base = content.pop("extends", None)
-    return content if base is None else laid_over(read(str(base), (*above, name)), content)
+    return content if base is None else deep_merge(read_recipe_file(str(base), (*chain, name)), content)
 
 
-def laid_over(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+def deep_merge(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
     """The base with the content's keys in their place, section by section."""
     merged = dict(base)
     for key, value in content.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
-        merged[key] = laid_over(base[key], value) if both else value
+        merged[key] = deep_merge(base[key], value) if both else value
     return merged
 
 
-def put(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
+def set_key(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
     """Set one dotted key."""
     *sections, last = key.split(".")
     for section in sections:
@@ -343,7 +343,7 @@ def put(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
     content[last] = value
 
 
-def unset(content: Mapping[str, Any], key: str) -> bool:
+def is_unset(content: Mapping[str, Any], key: str) -> bool:
     """Whether a recipe says `null` at a dotted key."""
     *sections, last = key.split(".")
     for section in sections:
@@ -353,21 +353,21 @@ def unset(content: Mapping[str, Any], key: str) -> bool:
     return last in content and content[last] is None
 
 
-def of_no_source(content: Mapping[str, Any], key: str) -> bool:
+def is_for_missing_source(content: Mapping[str, Any], key: str) -> bool:
     """Whether a dotted key is of a source that a recipe does not have."""
     section, _, rest = key.partition(".")
     sources = content.get("sources")
     return section == "sources" and isinstance(sources, Mapping) and rest.partition(".")[0] not in sources
 
 
-def explained(name: str, error: ValidationError) -> RecipeError:
+def recipe_error(name: str, error: ValidationError) -> RecipeError:
     """The first thing that is wrong, with the key and the nearest right one."""
     first = error.errors()[0]
     place = list(first["loc"])
     section: type[BaseModel] = TextSettings
     if place[:1] == ["sources"] and len(place) > 2 and place.pop(2) == "image":  # the kind, which is no key
         section = ImageSettings
-    key = ".".join(str(part) for part in place if not is_choice(part))
+    key = ".".join(str(part) for part in place if not is_union_branch(part))
     if first["type"] == "extra_forbidden":
         models: dict[str, type[BaseModel]] = {
             "": Recipe,
@@ -381,8 +381,8 @@ def explained(name: str, error: ValidationError) -> RecipeError:
         near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
         known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
         return RecipeError(f"{name}: {key}", "unknown key", known)
-    message = message_of(first)
-    if place and is_choice(place[-1]):  # a value may be of several types, and is of none of them
+    message = error_message(first)
+    if place and is_union_branch(place[-1]):  # a value may be of several types, and is of none of them
         told = (other["msg"] for other in error.errors() if other["loc"][:-1] == first["loc"][:-1])
         message = ", or ".join(one.removeprefix("Input should be ") if i else one for i, one in enumerate(told))
     if first["type"] == "value_error" and ": " in message:  # a rule between keys names its key itself
@@ -391,6 +391,6 @@ def explained(name: str, error: ValidationError) -> RecipeError:
     return RecipeError(f"{name}: {key}", message[:1].lower() + message[1:])
 
 
-def is_choice(part: object) -> bool:
+def is_union_branch(part: object) -> bool:
     """Whether a part of an error's place is no key, but one of the types that a value may have."""
     return part in ("float", "constrained-int") or str(part).startswith("literal[")

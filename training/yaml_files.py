@@ -30,7 +30,7 @@ def read_mapping(path: Path, error: type[InterlinearError], name: str, shown_in:
     return content
 
 
-def message_of(problem: ErrorDetails) -> str:
+def error_message(problem: ErrorDetails) -> str:
     """What pydantic says of a value, as this project says it: a word that is none of some gets the nearest of them."""
     if problem["type"] != "literal_error":
         return problem["msg"].removeprefix("Value error, ")
@@ -39,20 +39,20 @@ def message_of(problem: ErrorDetails) -> str:
     return f"{given!r} is none of {', '.join(choices)}{did_you_mean(str(given), choices, '; ')}"
 
 
-def first_problem(error: ValidationError, names_no_key: int | None = None) -> str:
-    """The first thing that is wrong, as `key: what`. `names_no_key`: a place in the key's path that the file lacks."""
+def first_problem(error: ValidationError, omitted_index: int | None = None) -> str:
+    """The first thing that is wrong, as `key: what`. `omitted_index`: a place in the key's path that the file lacks."""
     first = error.errors()[0]
-    place = [part for number, part in enumerate(first["loc"]) if number != names_no_key]
+    place = [part for number, part in enumerate(first["loc"]) if number != omitted_index]
     key = ".".join(str(part) for part in place)
     if first["type"] == "extra_forbidden":
         return f"unknown key '{key}'"
     if first["type"] == "missing":
         return f"the key '{key}' is missing"
-    what = message_of(first)
+    what = error_message(first)
     return f"{key}: {what}" if key else what
 
 
-def did_you_mean(word: str, choices: Iterable[str], lead: str = "") -> str:
+def did_you_mean(word: str, choices: Iterable[str], prefix: str = "") -> str:
     """The nearest of some words, as a question; nothing where none is near."""
     near = difflib.get_close_matches(word, list(choices), 1)
-    return f"{lead}did you mean {near[0]}?" if near else ""
+    return f"{prefix}did you mean {near[0]}?" if near else ""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?:(?P<kind>:?-)(?P<default>[^}]*))?\})")
 _SECONDS = {"s": 1, "m": 60}
@@ -178,7 +178,7 @@ class Stack(BaseModel):
         wanted = [name for name, one in self.services.items() if not one.profiles or profile in one.profiles]
         for name in only or wanted:
             if name not in self.services:
-                raise CallError(name, "there is no such service", f"there are {', '.join(self.services)}")
+                raise UsageError(name, "there is no such service", f"there are {', '.join(self.services)}")
             yield from visit(name)
 
 
@@ -194,7 +194,7 @@ def read(path: Path, environment: dict[str, str] | None = None) -> Stack:
         if value is None or (not value and kind == ":-"):
             value = default
         if value is None:
-            raise CallError(str(path), f"the variable {name} is not set", f"say {name}=... before the command")
+            raise UsageError(str(path), f"the variable {name} is not set", f"say {name}=... before the command")
         return value
 
     def filled(node: Any) -> Any:
@@ -209,7 +209,7 @@ def read(path: Path, environment: dict[str, str] | None = None) -> Stack:
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         where = ".".join(map(str, wrong["loc"]))
-        raise CallError(
+        raise UsageError(
             str(path),
             f"{where}: {wrong['msg'].lower()}",
             "the local stack cannot follow it: see deploy/local/compose.py",

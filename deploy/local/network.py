@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 BRIDGE = "interlinear0"
 _SUBNET = IPv4Network("10.213.77.0/24")
@@ -39,7 +39,7 @@ def planned(instances: list[str]) -> list[Host]:
 def lay(hosts: list[Host], hosts_file: Path) -> None:
     """Make the bridge, the namespaces and the file that says who is where. Raises CallError where they exist."""
     if (Path("/sys/class/net") / BRIDGE).exists():
-        raise CallError("stack-up", f"the network {BRIDGE} exists: a stack is up", "say make stack-down first")
+        raise UsageError("stack-up", f"the network {BRIDGE} exists: a stack is up", "say make stack-down first")
     gateway = f"{_SUBNET[1]}/{_SUBNET.prefixlen}"
     _ip("link", "add", BRIDGE, "type", "bridge")
     _ip("address", "add", gateway, "dev", BRIDGE)

@@ -14,7 +14,7 @@ from deploy.local.compose import Service, Stack, read
 from deploy.local.network import Host
 from deploy.local.processes import Process, started
 from deploy.local.sandbox import ROOT, Places
-from seq2seq.errors import CallError, ServiceError
+from seq2seq.errors import ServiceError, UsageError
 
 PLACES = Places(ROOT / ".stack")
 _TOOLS = {"ip": "iproute2", "bwrap": "bubblewrap", "nsenter": "util-linux", "setpriv": "util-linux", "socat": "socat"}
@@ -59,7 +59,7 @@ def up(profile: str | None, only: tuple[str, ...] = ()) -> None:
             _say(f"{name} is left out: {how}")
             continue
         if without := left_out.intersection(service.depends_on):
-            raise CallError(
+            raise UsageError(
                 "stack-up", f"{name} needs {', '.join(without)}, which is left out", "install what is named"
             )
         begun = time.monotonic()
@@ -170,7 +170,7 @@ def _end(service: Service, running: Running) -> None:
 def _wait_until_healthy(service: Service, running: Running) -> None:
     kind, *test = service.healthcheck.test
     if kind != "CMD":
-        raise CallError(running.host.service, f"a health check of kind {kind}", "write it as [CMD, program, ...]")
+        raise UsageError(running.host.service, f"a health check of kind {kind}", "write it as [CMD, program, ...]")
     end = time.monotonic() + service.healthcheck.patience
     log = PLACES.log(running.host)
     while time.monotonic() < end:
@@ -198,10 +198,10 @@ def _missing(service: Service) -> str | None:
 
 def _check_machine() -> None:
     if os.geteuid() != 0:
-        raise CallError("stack-up", "namespaces and other users' processes need root", "say it as root")
+        raise UsageError("stack-up", "namespaces and other users' processes need root", "say it as root")
     wanted = {package for tool, package in _TOOLS.items() if not shutil.which(tool)}
     if wanted:
-        raise CallError(
+        raise UsageError(
             "stack-up", "programs are missing here", f"install them: apt-get install {' '.join(sorted(wanted))}"
         )
 

@@ -11,24 +11,24 @@ import typer
 
 from interlinear.console import FAILED, say
 from interlinear.options import Device, Json, ModelName, Tracking
-from seq2seq.errors import CallError, DataError
+from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from seq2seq.alignment import Alignment, Symmetrization
-    from seq2seq.bundle import Card
     from seq2seq.explain import Explanation
-    from seq2seq.generate import Generation
+    from seq2seq.generate import SequenceGenerator
 
-GROUP = 512  # pairs read at a time
+PAIRS_AT_A_TIME = 512  # pairs read at a time
 
-By = Literal["attention", "words", "gated", "uam", "uam-vocabulary"]
-BY: dict[str, str] = {
+AlignmentKind = Literal["attention", "words", "gated", "uam", "uam-vocabulary"]
+KIND_NAMES: dict[str, str] = {
     "attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam", "uam-vocabulary": "uam",
 }  # fmt: skip
 
 TextFile = Annotated[Path, typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)]
 AlignedBy = Annotated[
-    By | None, typer.Option("--by", show_default=False, help="What words are aligned by; else the best the model has.")
+    AlignmentKind | None,
+    typer.Option("--by", show_default=False, help="What words are aligned by; else the best the model has."),
 ]
 Reverse = Annotated[
     str | None,
@@ -42,7 +42,7 @@ Spaced = Annotated[bool, typer.Option("--tokenised", help="Words stand between s
 
 
 @dataclass(frozen=True)
-class Pair:
+class SentencePair:
     """Line `number` of both files."""
 
     number: int
@@ -51,7 +51,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AlignmentOutcome:
     """What became of a pair: its alignment, empty where a side is or where it had a problem."""
 
     number: int
@@ -60,7 +60,7 @@ class Outcome:
 
 
 @dataclass
-class Unknown:
+class UnknownWords:
     """Target words that the model's vocabulary does not have, and the first line with one."""
 
     words: int = 0
@@ -78,17 +78,17 @@ class Unknown:
 class Aligner:
     """The models that align, and how: in one direction, or in both."""
 
-    forward: "Generation"
-    backward: "Generation | None" = None
-    how: "Symmetrization | None" = None
-    by: By | None = None
+    forward: "SequenceGenerator"
+    backward: "SequenceGenerator | None" = None
+    symmetrization: "Symmetrization | None" = None
+    by: AlignmentKind | None = None
     raw: bool = True
-    unknown: Unknown = field(default_factory=Unknown)
+    unknown: UnknownWords = field(default_factory=UnknownWords)
 
     @property
     def kind(self) -> str | None:
         """The kind of looks that is read; None: the best."""
-        return None if self.by is None else BY[self.by]
+        return None if self.by is None else KIND_NAMES[self.by]
 
 
 def align(
@@ -114,7 +114,7 @@ def align(
     """
     aligner = load_aligner(model, by, reverse, symmetrize, tokenised, device, tracking)
     failed = unlinked = 0
-    for outcome in outcomes(aligner, read_pairs(source, target)):
+    for outcome in align_pairs(aligner, read_pairs(source, target)):
         if outcome.problem:
             failed += 1
             say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
@@ -134,7 +134,7 @@ def align(
 
 def load_aligner(
     model: str,
-    by: By | None,
+    by: AlignmentKind | None,
     reverse: str | None,
     symmetrize: "Symmetrization | None",
     tokenised: bool,
@@ -149,23 +149,23 @@ def load_aligner(
     backward = load_reverse(reverse, forward.bundle.card, device, tracking) if reverse else None
     for name, generation in ((model, forward), (reverse, backward)):
         if generation and by:
-            check_kind(str(name), by, generation.kinds)
+            check_kind(str(name), by, generation.attention_kinds)
     return Aligner(forward, backward, symmetrize, by, not tokenised)
 
 
 def check_symmetrized(reverse: str | None, symmetrize: "Symmetrization | None") -> None:
     """Raises CallError where one of --reverse and --symmetrize is given, and not the other."""
     if symmetrize and not reverse:
-        raise CallError(
+        raise UsageError(
             "--symmetrize", "one model has one direction", "name a model of the opposite direction with --reverse"
         )
     if reverse and not symmetrize:
-        raise CallError(
+        raise UsageError(
             "--reverse", "it is not said how two alignments become one", "say it, as --symmetrize grow-diag-final-and"
         )
 
 
-def load_reverse(reverse: str, card: "Card", device: str, tracking: str | None) -> "Generation":
+def load_reverse(reverse: str, card: "ModelCard", device: str, tracking: str | None) -> "SequenceGenerator":
     """The model of the direction opposite to the card's. Raises CallError where it is not."""
     from interlinear.decoding.model_loading import load_generation
 
@@ -174,43 +174,43 @@ def load_reverse(reverse: str, card: "Card", device: str, tracking: str | None) 
     return backward
 
 
-def check_kind(model: str, by: By, kinds: Sequence[str]) -> str:
+def check_kind(model: str, by: AlignmentKind, kinds: Sequence[str]) -> str:
     """The kind of looks that is meant. Raises CallError where a model does not look in that way."""
-    if BY[by] not in kinds:
-        have = ", ".join(name for name, known in BY.items() if known in kinds)
-        raise CallError(model, f"the model has no way of looking called {by}", f"it has {have}")
-    return BY[by]
+    if KIND_NAMES[by] not in kinds:
+        have = ", ".join(name for name, known in KIND_NAMES.items() if known in kinds)
+        raise UsageError(model, f"the model has no way of looking called {by}", f"it has {have}")
+    return KIND_NAMES[by]
 
 
-def check_opposite(card: "Card", reverse: "Card") -> None:
+def check_opposite(card: "ModelCard", reverse: "ModelCard") -> None:
     """Raises CallError unless the second model translates back what the first translates."""
     there, back = card.model.first_text, reverse.model.first_text
     said = (card.languages.get(there), card.languages.get("target"))
     found = (reverse.languages.get(back), reverse.languages.get("target"))
     if None not in (*said, *found) and found != said[::-1]:
-        raise CallError(
+        raise UsageError(
             "--reverse",
             f"it goes from {found[0]} to {found[1]}, and MODEL from {said[0]} to {said[1]}",
             f"name a model from {said[1]} to {said[0]}",
         )
 
 
-def outcomes(aligner: Aligner, pairs: Iterator[Pair]) -> Iterator[Outcome]:
+def align_pairs(aligner: Aligner, pairs: Iterator[SentencePair]) -> Iterator[AlignmentOutcome]:
     """What becomes of every pair, in order. Raises DataError where the two models do not see the same words."""
-    from seq2seq.alignment import Alignment, aligned, aligned_both_ways
+    from seq2seq.alignment import Alignment, alignment_from, bidirectional_alignment
 
     vocabulary = aligner.by == "uam-vocabulary"
 
-    def explained(model: "Generation", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
+    def explained(model: "SequenceGenerator", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
         name = model.bundle.card.model.first_text
         return model.align((({name: read}, written) for read, written in texts), aligner.raw, aligner.kind, vocabulary)
 
-    while group := list(islice(pairs, GROUP)):
-        problems = {pair.number: problem for pair in group if (problem := problem_of(aligner, pair))}
+    while group := list(islice(pairs, PAIRS_AT_A_TIME)):
+        problems = {pair.number: problem for pair in group if (problem := length_problem(aligner, pair))}
         good = [p for p in group if p.number not in problems and p.source.strip() and p.target.strip()]
         forward = explained(aligner.forward, [(pair.source, pair.target) for pair in good])
         found: dict[int, Alignment] = {}
-        if aligner.backward and aligner.how:
+        if aligner.backward and aligner.symmetrization:
             backward = explained(aligner.backward, [(pair.target, pair.source) for pair in good])
             for pair, there, back in zip(good, forward, backward, strict=True):
                 if (there.source, there.target) != (back.target, back.source):
@@ -219,29 +219,33 @@ def outcomes(aligner: Aligner, pairs: Iterator[Pair]) -> Iterator[Outcome]:
                         "the two models cut it into different words",
                         "align tokenised text with --tokenised, or use models of the same kind of text",
                     )
-                found[pair.number] = aligned_both_ways(there, back, aligner.how, aligner.kind)
+                found[pair.number] = bidirectional_alignment(there, back, aligner.symmetrization, aligner.kind)
         else:
-            found = {pair.number: aligned(there, aligner.kind) for pair, there in zip(good, forward, strict=True)}
+            found = {
+                pair.number: alignment_from(there, aligner.kind) for pair, there in zip(good, forward, strict=True)
+            }
         for pair in group:
-            yield Outcome(pair.number, found.get(pair.number, Alignment()), problems.get(pair.number, ""))
+            yield AlignmentOutcome(pair.number, found.get(pair.number, Alignment()), problems.get(pair.number, ""))
 
 
-def problem_of(aligner: Aligner, pair: Pair) -> str:
+def length_problem(aligner: Aligner, pair: SentencePair) -> str:
     """What is too long about a pair for a model, as a sentence; or nothing."""
     problem = too_long(aligner.forward, pair, aligner.raw, aligner.unknown)
     if problem or aligner.backward is None:
         return problem
-    problem = too_long(aligner.backward, Pair(pair.number, pair.target, pair.source), aligner.raw, Unknown())
+    problem = too_long(
+        aligner.backward, SentencePair(pair.number, pair.target, pair.source), aligner.raw, UnknownWords()
+    )
     return problem and f"read by the reverse model, {problem}"
 
 
-def too_long(generation: "Generation", pair: Pair, raw: bool, unknown: Unknown) -> str:
+def too_long(generation: "SequenceGenerator", pair: SentencePair, raw: bool, unknown: UnknownWords) -> str:
     """What is too long about a pair, as a sentence; or nothing. Counts the target's unknown words."""
     name = generation.bundle.card.model.first_text
     limits = generation.bundle.card.limits
     ids: list[int] = []
     for side, text, limit in ((name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)):
-        (whole,) = generation.read(side, [text], raw)
+        (whole,) = generation.read_texts(side, [text], raw)
         ids = list(whole.encoded.ids)
         if len(ids) > limit:
             return f"the {side} has {len(ids)} tokens, and the model takes at most {limit}."
@@ -249,7 +253,7 @@ def too_long(generation: "Generation", pair: Pair, raw: bool, unknown: Unknown) 
     return ""
 
 
-def as_record(outcome: Outcome) -> str:
+def as_record(outcome: AlignmentOutcome) -> str:
     """The outcome as one line of JSON."""
     record: dict[str, object] = {"line": outcome.number, **outcome.alignment.model_dump(exclude_none=True)}
     if outcome.problem:
@@ -257,7 +261,7 @@ def as_record(outcome: Outcome) -> str:
     return json.dumps(record, ensure_ascii=False)
 
 
-def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
+def read_pairs(source: Path, target: Path) -> Iterator[SentencePair]:
     """The lines of two files in step. Raises DataError where one has more."""
     from training.data.formats import read_file
 
@@ -269,4 +273,4 @@ def read_pairs(source: Path, target: Path) -> Iterator[Pair]:
                 f"{source if left is None else target} ends after line {number - 1}, and the other goes on",
                 "line i of each must belong together",
             )
-        yield Pair(number, left, right)
+        yield SentencePair(number, left, right)

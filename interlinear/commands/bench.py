@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.progress import LiveLine, clock
-from seq2seq.errors import CallError, DataError, ServiceError
+from interlinear.progress import LiveLine, format_duration
+from seq2seq.errors import DataError, ServiceError, UsageError
 
 if TYPE_CHECKING:
-    from interlinear.loadtest.http_client import Route, Wanted
-    from interlinear.loadtest.load_generator import Load, Shot
-    from interlinear.loadtest.load_report import AtRate, LoadReport
+    from interlinear.loadtest.http_client import RequestSpec, Route
+    from interlinear.loadtest.load_generator import Load, RequestRecord
+    from interlinear.loadtest.load_report import LoadReport, RateResult
 
-FASTEST = 5000.0  # requests a second, more than one core can send
+MAX_RATE = 5000.0  # requests a second, more than one core can send
 LATE_MS = 10.0  # milliseconds by which this generator may be late without being worth a word
-RECENT = 200  # answers that the progress line looks back on
+PROGRESS_WINDOW = 200  # answers that the progress line looks back on
 
 Rates = Annotated[
     str,
@@ -104,81 +104,85 @@ def bench(
     from interlinear.loadtest.http_client import (
         ANSWERS,
         TASKS,
-        Wanted,
-        built_in,
-        check_address,
+        RequestSpec,
+        check_url,
         headers,
-        served_models,
+        list_models,
+        sample_requests,
     )
     from interlinear.loadtest.load_generator import Load
-    from interlinear.loadtest.load_report import reported
+    from interlinear.loadtest.load_report import build_report
     from seq2seq.figures.style import check_suffix
 
-    rates, address = asked_rates(rate), check_address(url)
+    rates, address = parse_rates(rate), check_url(url)
     check_times(duration, warm_up, slo_p99_ms)
-    check_room(concurrency_limit)
+    check_open_files(concurrency_limit)
     if figure:
         check_suffix(figure)
     lines = read_texts(texts) if texts else None
-    pictures, translations = read_pictures(image_dir) if image_dir else (), tuple(read_texts(mt)) if mt else ()
-    wanted = Wanted(checked_route(route), model, source, target, pictures, translations)
-    check_given(wanted)
-    chosen = wanted.choose(asyncio.run(served_models(address, api_key)))
+    pictures, translations = read_images(image_dir) if image_dir else (), tuple(read_texts(mt)) if mt else ()
+    spec = RequestSpec(parse_route(route), model, source, target, pictures, translations)
+    check_inputs(spec)
+    chosen = spec.choose(asyncio.run(list_models(address, api_key)))
     path = TASKS[chosen.task]
     if lines or translations:
-        bodies = wanted.bodies(chosen, lines or [])
+        bodies = spec.request_bodies(chosen, lines or [])
     else:
-        bodies = asyncio.run(built_in(address + path, api_key, wanted, chosen))
+        bodies = asyncio.run(sample_requests(address + path, api_key, spec, chosen))
     loads = [
         Load(
             address + path, bodies, headers(api_key), ANSWERS[path], one, warm_up, duration, concurrency_limit, seed + i
         )
         for i, one in enumerate(rates)
     ]
-    measured = asyncio.run(sweep(loads, slo_p99_ms))
-    report = reported(address + path, loads, [found for _, found in measured], slo_p99_ms)
-    print(table(report))
+    measured = asyncio.run(run_rates(loads, slo_p99_ms))
+    report = build_report(address + path, loads, [found for _, found in measured], slo_p99_ms)
+    print(format_table(report))
     if json_file:
         json_file.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
     if figure:
-        draw(measured, slo_p99_ms, figure)
-    judge(report)
+        draw_figure(measured, slo_p99_ms, figure)
+    check_report(report)
 
 
-async def sweep(loads: "Sequence[Load]", limit_ms: float | None) -> "list[tuple[list[Shot], AtRate]]":
+async def run_rates(loads: "Sequence[Load]", limit_ms: float | None) -> "list[tuple[list[RequestRecord], RateResult]]":
     """Every rate in turn. Raises CallError where no request fell into the measured time."""
-    from interlinear.loadtest.load_generator import send
-    from interlinear.loadtest.load_report import summarized
+    from interlinear.loadtest.load_generator import run_load
+    from interlinear.loadtest.load_report import summarize_rate
 
     line, measured = LiveLine(), []
 
-    def watch(load: "Load", shots: "Sequence[Shot]", in_flight: int) -> None:
-        line.show(progress(load, shots, in_flight))
+    def watch(load: "Load", records: "Sequence[RequestRecord]", in_flight: int) -> None:
+        line.show(progress_line(load, records, in_flight))
 
     for load in loads:
-        shots = await send(load, watch)
+        records = await run_load(load, watch)
         line.clear()
-        found = summarized(load, shots, limit_ms)
+        found = summarize_rate(load, records, limit_ms)
         if not found.requests:
-            raise CallError(
+            raise UsageError(
                 f"--rate {load.rate:g}", f"no request was due within {load.seconds:g} s", "give a longer --duration"
             )
-        measured.append((shots, found))
+        measured.append((records, found))
     return measured
 
 
-def progress(load: "Load", shots: "Sequence[Shot]", in_flight: int) -> str:
+def progress_line(load: "Load", records: "Sequence[RequestRecord]", in_flight: int) -> str:
     """How it goes, from the last answers."""
-    recent = shots[-RECENT:]
-    now = max((shot.due + shot.latency for shot in recent), default=-load.warm_up)
-    slow = sorted(1000 * shot.latency for shot in recent if not shot.problem)
+    recent = records[-PROGRESS_WINDOW:]
+    now = max((record.due + record.latency for record in recent), default=-load.warm_up)
+    slow = sorted(1000 * record.latency for record in recent if not record.problem)
     middle = f"p50 {slow[len(slow) // 2]:.0f} ms  " if slow else ""
     failed = f"  failing: {recent[-1].problem}" if recent and recent[-1].problem else ""
-    when = f"warming up {clock(load.warm_up + now)}" if now < 0 else f"{clock(now)} of {clock(load.seconds)}"
-    return f"{load.rate:g} requests/s  {when}  {len(shots):,} answered  {middle}{in_flight} in flight{failed}"
+    when = (
+        f"warming up {format_duration(load.warm_up + now)}"
+        if now < 0
+        else f"{format_duration(now)} of {format_duration(load.seconds)}"
+    )
+    return f"{load.rate:g} requests/s  {when}  {len(records):,} answered  {middle}{in_flight} in flight{failed}"
 
 
-def table(report: "LoadReport") -> str:
+def format_table(report: "LoadReport") -> str:
     """A line for every rate, then what failed and who answered."""
     columns = ("RATE", "REQUESTS", "FAILED", "ANSWERS/S", "GOODPUT", "P50 MS", "P90 MS", "P99 MS", "MAX MS", "HELD")
     rows = [columns]
@@ -211,7 +215,7 @@ def table(report: "LoadReport") -> str:
     return "\n".join(lines)
 
 
-def judge(report: "LoadReport") -> None:
+def check_report(report: "LoadReport") -> None:
     """Raises ServiceError where a request failed or the p99 was missed, at any rate."""
     said = []
     for one in report.rates:
@@ -226,24 +230,26 @@ def judge(report: "LoadReport") -> None:
         raise ServiceError(report.url, "; ".join(said))
 
 
-def draw(measured: "Sequence[tuple[list[Shot], AtRate]]", limit_ms: float | None, path: Path) -> None:
+def draw_figure(
+    measured: "Sequence[tuple[list[RequestRecord], RateResult]]", limit_ms: float | None, path: Path
+) -> None:
     """Latency over time and its distribution, every rate a series."""
     from seq2seq.figures.latencies import LatencySeries, latency_chart
 
     series = []
-    for shots, found in measured:
-        shown = [shot for shot in shots if shot.due >= 0]
+    for records, found in measured:
+        shown = [record for record in records if record.due >= 0]
         series.append(
             LatencySeries(
                 f"{found.rate:g} requests/s",
-                tuple((shot.due, 1000 * shot.latency) for shot in shown if not shot.problem),
-                tuple(shot.due for shot in shown if shot.problem),
+                tuple((record.due, 1000 * record.latency) for record in shown if not record.problem),
+                tuple(record.due for record in shown if record.problem),
             )
         )
     latency_chart(series, limit_ms, path)
 
 
-def asked_rates(text: str) -> list[float]:
+def parse_rates(text: str) -> list[float]:
     """The numbers of --rate. Raises CallError."""
     rates = []
     for word in text.split(","):
@@ -251,42 +257,42 @@ def asked_rates(text: str) -> list[float]:
             value = float(word)
         except ValueError:
             value = math.nan
-        if not 0 < value <= FASTEST:
-            raise CallError(
+        if not 0 < value <= MAX_RATE:
+            raise UsageError(
                 f"--rate {text}",
                 f"'{word}' is not a number of requests a second",
-                f"say more than 0, at most {FASTEST:g}",
+                f"say more than 0, at most {MAX_RATE:g}",
             )
         rates.append(value)
     if len(set(rates)) < len(rates):
-        raise CallError(f"--rate {text}", "a rate is there twice", "name each once")
+        raise UsageError(f"--rate {text}", "a rate is there twice", "name each once")
     return rates
 
 
 def check_times(duration: float, warm_up: float, slo_p99_ms: float | None) -> None:
     """Raises CallError."""
     if not 0 < duration < math.inf:
-        raise CallError(f"--duration {duration:g}", "nothing can be measured in that time", "say seconds, more than 0")
+        raise UsageError(f"--duration {duration:g}", "nothing can be measured in that time", "say seconds, more than 0")
     if not 0 <= warm_up < math.inf:
-        raise CallError(f"--warm-up {warm_up:g}", "is not a time", "say seconds, 0 for none")
+        raise UsageError(f"--warm-up {warm_up:g}", "is not a time", "say seconds, 0 for none")
     if slo_p99_ms is not None and not 0 < slo_p99_ms < math.inf:
-        raise CallError(f"--slo-p99-ms {slo_p99_ms:g}", "is not a limit", "say milliseconds, more than 0")
+        raise UsageError(f"--slo-p99-ms {slo_p99_ms:g}", "is not a limit", "say milliseconds, more than 0")
 
 
-def check_room(connections: int) -> None:
+def check_open_files(connections: int) -> None:
     """Raises CallError where this process may not have so many connections."""
     import resource
 
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 50  # this process has files open, too
     if connections > allowed:
-        raise CallError(
+        raise UsageError(
             f"--concurrency-limit {connections}",
             f"this shell allows about {allowed} connections",
             "raise that by ulimit -n, or lower the limit",
         )
 
 
-def checked_route(route: str | None) -> "Route | None":
+def parse_route(route: str | None) -> "Route | None":
     """The route's name, with its slash or without. Raises CallError."""
     from interlinear.loadtest.http_client import ANSWERS
 
@@ -295,20 +301,20 @@ def checked_route(route: str | None) -> "Route | None":
     for known in ANSWERS:
         if route in (known, known[1:]):
             return known
-    raise CallError(f"--route {route}", "is not a route that takes load", f"say {' or '.join(ANSWERS)}")
+    raise UsageError(f"--route {route}", "is not a route that takes load", f"say {' or '.join(ANSWERS)}")
 
 
-def check_given(wanted: "Wanted") -> None:
+def check_inputs(spec: "RequestSpec") -> None:
     """Raises CallError where a route is to take what it does not, or lacks what it needs."""
-    (route, *_) = wanted.routes
-    if wanted.pictures and route != "/translate/multimodal":
-        raise CallError("--image-dir", f"{route} takes no pictures", "they go to /translate/multimodal")
-    if bool(wanted.translations) != (route == "/post-edit"):
-        what = f"{route} takes no translations" if wanted.translations else "/post-edit needs translations to edit"
-        raise CallError("--mt", what, "it goes with --route /post-edit")
+    (route, *_) = spec.routes
+    if spec.pictures and route != "/translate/multimodal":
+        raise UsageError("--image-dir", f"{route} takes no pictures", "they go to /translate/multimodal")
+    if bool(spec.translations) != (route == "/post-edit"):
+        what = f"{route} takes no translations" if spec.translations else "/post-edit needs translations to edit"
+        raise UsageError("--mt", what, "it goes with --route /post-edit")
 
 
-def read_pictures(folder: Path) -> tuple[bytes, ...]:
+def read_images(folder: Path) -> tuple[bytes, ...]:
     """The files of a folder that are pictures by their names, in their order. Raises DataError."""
     from seq2seq.images.decode import SUFFIXES
 

@@ -14,7 +14,7 @@ from interlinear.options import DataRoot, Json
 
 if TYPE_CHECKING:
     from training.data.dataset import Dataset
-    from training.data.fetch import Progress
+    from training.data.fetch import DownloadProgress
 
 app = typer.Typer(help="See which data sets there are, fetch and describe them, make one.", no_args_is_help=True)
 
@@ -26,9 +26,9 @@ Name = Annotated[
 @app.command("list")
 def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
     """List the data sets that are known by name, and whether their files are here."""
-    from training.data.dataset import known_datasets, locate
+    from training.data.dataset import dataset_names, locate
 
-    known = [locate(name, data_root) for name in known_datasets()]
+    known = [locate(name, data_root) for name in dataset_names()]
     if as_json:
         rows = [
             {
@@ -37,7 +37,7 @@ def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
                 "languages": dataset.languages,
                 "licence": dataset.licence,
                 "about": dataset.about,
-                "here": presence(dataset),
+                "here": availability(dataset),
             }
             for dataset in known
         ]
@@ -46,7 +46,7 @@ def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
     width = max(len(dataset.name) for dataset in known)
     for dataset in known:
         languages = " ".join(dataset.languages.values())
-        print(f"{dataset.name:<{width}}  {presence(dataset):<9}  {dataset.task}  {languages}  {dataset.licence}")
+        print(f"{dataset.name:<{width}}  {availability(dataset):<9}  {dataset.task}  {languages}  {dataset.licence}")
 
 
 @app.command()
@@ -69,10 +69,10 @@ def get(
         print(open_dataset(name).roots[0])
         return
     root = root_of(data_root)
-    with transfers() as progress:
+    with download_progress() as progress:
         received = fetch(dataset.name, dataset, root, progress, source, again)
-    for path, came in received.items():
-        print(f"{root / path}  {came.bytes:,} bytes  sha256 {came.sha256}")
+    for path, file in received.items():
+        print(f"{root / path}  {file.bytes:,} bytes  sha256 {file.sha256}")
     if not received:
         say(f"every file of '{dataset.name}' is here already.")
 
@@ -132,28 +132,30 @@ def split(
     A pair that occurs more than once stays in train, so that nothing that is judged on was learned.
     """
     from training.data.dataset import open_dataset, read_lines
-    from training.data.splitting import Share, split_pairs
+    from training.data.splitting import SplitSize, split_pairs
 
-    described = split_pairs(source, target, output, Share.parse("--dev", dev), Share.parse("--test", test), seed, task)
+    described = split_pairs(
+        source, target, output, SplitSize.parse("--dev", dev), SplitSize.parse("--test", test), seed, task
+    )
     dataset = open_dataset(str(described))
     sizes = {name: sum(1 for _ in read_lines(dataset.field(name, "source"))) for name in dataset.splits}
     say(", ".join(f"{name} {size:,} lines" for name, size in sizes.items()))
     print(described)
 
 
-def presence(dataset: "Dataset") -> str:
+def availability(dataset: "Dataset") -> str:
     """Whether a data set's files are here: `here`, `partly`, `no`; a generated one is made when it is needed."""
     if dataset.generate is not None:
         return "generated"
-    from training.data.uris import is_uri, matching
+    from training.data.uris import expand_path, is_uri
 
     # What lies in a store is not looked for: `data list` needs no network.
-    found = [is_uri(path) or any(matching(str(root / path)) for root in dataset.roots) for path in dataset.paths]
+    found = [is_uri(path) or any(expand_path(str(root / path)) for root in dataset.roots) for path in dataset.paths]
     return "here" if all(found) else "partly" if any(found) else "no"
 
 
 @contextmanager
-def transfers() -> "Iterator[Progress]":
+def download_progress() -> "Iterator[DownloadProgress]":
     """Progress bars on stderr, one for each file; without a terminal, a line for each."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn

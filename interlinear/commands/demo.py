@@ -30,7 +30,7 @@ MODEL_PACKAGES = ("seq2seq", "registry", "training")  # with the recipes, what a
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingRecord:
     """What the demo remembers of its last training: the code that trained, and the version that came of it."""
 
     code: str
@@ -58,23 +58,23 @@ def demo(
     from rich.console import Console
 
     folder.mkdir(parents=True, exist_ok=True)
-    road = Road(folder.resolve(), Console(highlight=False, soft_wrap=True))
-    begun = time.monotonic()
-    road.step("A small world of German and English, written by its grammar and made ready for training")
-    road.run("prepare", RECIPE, "--data", DATA)
-    road.train(fresh)
-    road.step("What is it worth, on sentences that it has not seen?")
-    road.say(road.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA, "--output", OUTPUT))
-    road.step("The registry's champion, behind a REST service")
+    demo_run = DemoRun(folder.resolve(), Console(highlight=False, soft_wrap=True))
+    started = time.monotonic()
+    demo_run.step("A small world of German and English, written by its grammar and made ready for training")
+    demo_run.run("prepare", RECIPE, "--data", DATA)
+    demo_run.train(fresh)
+    demo_run.step("What is it worth, on sentences that it has not seen?")
+    demo_run.say(demo_run.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA, "--output", OUTPUT))
+    demo_run.step("The registry's champion, behind a REST service")
     outputs = (folder / OUTPUT).read_text(encoding="utf-8").splitlines()
-    with road.service() as address:
-        answer = road.ask(address, hardest_right(rows_of_test_set(folder), outputs))
-    road.show(answer)
-    road.step(f"Done in {time.monotonic() - begun:.0f} seconds, and nothing is left running. What next?")
-    road.what_next()
+    with demo_run.service() as address:
+        answer = demo_run.translate(address, pick_example(read_test_set(folder), outputs))
+    demo_run.show(answer)
+    demo_run.step(f"Done in {time.monotonic() - started:.0f} seconds, and nothing is left running. What next?")
+    demo_run.print_next_steps()
 
 
-class Road:
+class DemoRun:
     """The steps of the demo, all in one folder."""
 
     def __init__(self, folder: Path, console: "Console") -> None:
@@ -129,7 +129,7 @@ class Road:
         """Train, register and promote a model, unless there is one of this very code."""
         record, code = self.folder / "trained.json", code_hash()
         if not fresh and record.is_file():
-            trained = Trained(**json.loads(record.read_text(encoding="utf-8")))
+            trained = TrainingRecord(**json.loads(record.read_text(encoding="utf-8")))
             if trained.code == code and trained.version in self.versions():
                 self.step("Trained already, by this very code: `--fresh` trains anew")
                 return
@@ -140,7 +140,7 @@ class Road:
         (version,) = set(self.versions()).difference(before)
         if before:  # the first version is the champion by itself
             self.run("promote", MODEL, version)
-        record.write_text(json.dumps(asdict(Trained(code, version))), encoding="utf-8")
+        record.write_text(json.dumps(asdict(TrainingRecord(code, version))), encoding="utf-8")
 
     def versions(self) -> list[str]:
         """The versions that the demo's registry has of its model."""
@@ -162,7 +162,7 @@ class Road:
             wait_until_ready(address, child, log)
             yield address
 
-    def ask(self, address: str, sentence: str) -> Any:
+    def translate(self, address: str, sentence: str) -> Any:
         """A real request over HTTP; the service's answer."""
         import urllib.request
 
@@ -190,12 +190,12 @@ class Road:
         links = " ".join(f"{i}-{j}" for i, j in explanation.alignment)
         self.console.print(f"   [dim]alignment {links}[/]")
         picture = attention_matrix(explanation, self.folder / "attention.png")
-        self.console.print(f"   [dim]the weights behind it: {from_here(picture)}[/]")
+        self.console.print(f"   [dim]the weights behind it: {relative_path(picture)}[/]")
 
-    def what_next(self) -> None:
+    def print_next_steps(self) -> None:
         """Three lines: the playground, the registry's page, one's own text."""
-        store = f"sqlite:///{from_here(self.folder / 'mlflow.db')}"
-        ours, theirs = program("interlinear"), program("mlflow")
+        store = f"sqlite:///{relative_path(self.folder / 'mlflow.db')}"
+        ours, theirs = program_path("interlinear"), program_path("mlflow")
         for label, command, where in (
             ("playground", f"{ours} serve --tracking {store}", "http://127.0.0.1:8000"),
             ("registry", f"{theirs} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
@@ -220,21 +220,21 @@ def wait_until_ready(address: str, child: "subprocess.Popen[Any]", log: Path) ->
     raise ServiceError("demo", f"the service did not come up ({said[-1] if said else 'it said nothing'})", f"see {log}")
 
 
-def hardest_right(rows: Iterable[DemoSentence], outputs: Iterable[str], most_words: int = 11) -> str:
+def pick_example(rows: Iterable[DemoSentence], outputs: Iterable[str], most_words: int = 11) -> str:
     """The short sentence to show: of those whose output scores best against the reference - where any is right, of
     those that are equal to it - the one whose links cross most."""
     from sacrebleu.metrics import CHRF
 
     chrf = CHRF()
     scored = [
-        (chrf.sentence_score(output, [row.reference]).score, crossings(row.alignment), row.source)
+        (chrf.sentence_score(output, [row.reference]).score, count_crossings(row.alignment), row.source)
         for row, output in zip(rows, outputs, strict=True)
         if len(row.source.split()) <= most_words
     ]
     return max(scored)[-1]
 
 
-def rows_of_test_set(folder: Path) -> Iterator[DemoSentence]:
+def read_test_set(folder: Path) -> Iterator[DemoSentence]:
     """The demo's test set."""
     from training.data.dataset import open_dataset, read_rows
 
@@ -243,7 +243,7 @@ def rows_of_test_set(folder: Path) -> Iterator[DemoSentence]:
         yield DemoSentence(*row.texts)
 
 
-def crossings(pharaoh: str) -> int:
+def count_crossings(pharaoh: str) -> int:
     """Pairs of links that cross."""
     links = [tuple(map(int, link.split("-"))) for link in pharaoh.split()]
     return sum((i - other_i) * (j - other_j) < 0 for (i, j), (other_i, other_j) in combinations(links, 2))
@@ -253,10 +253,14 @@ def code_hash() -> str:
     """SHA-256 over all that a trained model depends on: code, grammar, recipes, descriptions, and torch's version."""
     from importlib.metadata import version
 
-    from training.package_files import PACKAGE, shipped
+    from training.package_files import PACKAGE, resource_folder
 
     digest = hashlib.sha256(version("torch").encode())
-    folders = [*(PACKAGE.parent / package for package in MODEL_PACKAGES), shipped("recipes"), shipped("corpora")]
+    folders = [
+        *(PACKAGE.parent / package for package in MODEL_PACKAGES),
+        resource_folder("recipes"),
+        resource_folder("corpora"),
+    ]
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".yaml"):
@@ -264,14 +268,14 @@ def code_hash() -> str:
     return digest.hexdigest()
 
 
-def program(name: str) -> str:
+def program_path(name: str) -> str:
     """How to call a program that is installed beside this Python: by its name where that finds it, else by its path."""
     beside = Path(sys.executable).with_name(name)
     found = shutil.which(name)
-    return name if found and Path(found).resolve() == beside.resolve() else from_here(beside)
+    return name if found and Path(found).resolve() == beside.resolve() else relative_path(beside)
 
 
-def from_here(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """A path as short as it can be said from here."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

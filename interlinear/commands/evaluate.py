@@ -11,19 +11,19 @@ import typer
 from interlinear.commands.align import AlignedBy, Reverse, Symmetrize, check_symmetrized, load_reverse
 from interlinear.console import say
 from interlinear.decoding.images import ImageFolder, ImageNames
-from interlinear.decoding.search_options import Asked, BeamSize, LengthPenalty, MaxLength
+from interlinear.decoding.search_options import BeamSize, LengthPenalty, MaxLength, SearchOverrides
 from interlinear.evaluation.scoring import (
-    JUDGED,
-    Awareness,
+    SYSTEM_HELP,
+    ImageAwareness,
     MetricNames,
+    ScoringRun,
     System,
-    Trial,
-    asked_metrics,
-    awareness,
-    is_outputs,
-    of_outputs,
-    open_system,
-    wants_alignments,
+    image_awareness,
+    is_output_file,
+    load_system,
+    needs_alignments,
+    needs_outputs,
+    select_metrics,
 )
 from interlinear.evaluation.test_sets import (
     MT,
@@ -31,31 +31,31 @@ from interlinear.evaluation.test_sets import (
     UNEDITED,
     Lowercase,
     MtFile,
-    Place,
     ReferenceFiles,
     SourceFile,
-    Spaced,
     Split,
+    TestSetSource,
+    TokenisedFiles,
     Tokenize,
 )
 from interlinear.options import PRECISION_HELP, DataName, DataRoot, Json, PrecisionChoice, Tracking
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
     from seq2seq.metrics.score import Score
 
-JudgedName = Annotated[
+SystemName = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
         show_default=False,
-        help=f"{JUDGED[0].upper()}{JUDGED[1:]}. Models with commas between them are an ensemble.",
+        help=f"{SYSTEM_HELP[0].upper()}{SYSTEM_HELP[1:]}. Models with commas between them are an ensemble.",
     ),
 ]
 
 
 def evaluate(
-    model: JudgedName,
+    model: SystemName,
     data: DataName = None,
     split: Split = None,
     source: SourceFile = None,
@@ -70,7 +70,7 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option(min=0, metavar="N", show_default=False, help="Of --shuffle-images; else 1.")
     ] = None,
-    tokenised: Spaced = False,
+    tokenised: TokenisedFiles = False,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
@@ -104,49 +104,57 @@ def evaluate(
     edited, their own scores are printed beside. With --shuffle-images the score with wrong pictures is printed too, and
     what right ones are worth: how far the model is aware of them.
     """
-    alignments = wants_alignments(metrics, by)
+    alignments = needs_alignments(metrics, by)
     check_symmetrized(reverse, symmetrize)
     if reverse and not alignments:
-        raise CallError("--reverse", "no score of alignments is asked for", "ask for them: --metrics alignment")
+        raise UsageError("--reverse", "no score of alignments is asked for", "ask for them: --metrics alignment")
     if seed is not None and not shuffle_images:
-        raise CallError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
+        raise UsageError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
     if shuffle_images and no_images:
-        raise CallError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
-    if log and (is_outputs(model) or ("," in model and not Path(model).exists())):
-        raise CallError("--log", f"{model} is not a model that one run has trained", "leave it out")
-    given: dict[str, object] = {
+        raise UsageError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
+    if log and (is_output_file(model) or ("," in model and not Path(model).exists())):
+        raise UsageError("--log", f"{model} is not a model that one run has trained", "leave it out")
+    search_only: dict[str, object] = {
         "--beam-size": beam_size,
         "--length-penalty": length_penalty,
         "--max-length": max_length,
     }
-    no_search = "" if output or of_outputs(asked_metrics(metrics)) else "scores of alignments need no search"
-    if is_outputs(model):
-        given |= {"--by": by, "--reverse": reverse, "--output": output, "--device": device, "--precision": precision}
-        given |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
+    no_search = "" if output or needs_outputs(select_metrics(metrics)) else "scores of alignments need no search"
+    if is_output_file(model):
+        search_only |= {
+            "--by": by,
+            "--reverse": reverse,
+            "--output": output,
+            "--device": device,
+            "--precision": precision,
+        }
+        search_only |= {"--no-images": no_images or None, "--shuffle-images": shuffle_images or None}
         what = "the machine translations" if model == UNEDITED else "a file with outputs"
         no_search = f"{model} is {what}: nothing is searched for"
-    for name, value in given.items():
+    for name, value in search_only.items():
         if no_search and value is not None:
-            raise CallError(name, no_search, "leave it out")
+            raise UsageError(name, no_search, "leave it out")
     if output and not output.parent.is_dir():
-        raise CallError("--output", f"there is no folder {output.parent}", "make it, or name another file")
+        raise UsageError("--output", f"there is no folder {output.parent}", "make it, or name another file")
     training = None
     if log:
-        from registry.evaluations import trained
+        from registry.evaluations import find_training
 
-        training = trained(model, tracking)
-    system = open_system(model, tracking, device or "cpu", precision or "fp32", beam_size)
+        training = find_training(model, tracking)
+    system = load_system(model, tracking, device or "cpu", precision or "fp32", beam_size)
     if reverse and system.generation:
         backward = load_reverse(reverse, system.generation.bundle.card, device or "cpu", tracking)
-        system = replace(system, backward=backward, how=symmetrize)
-    place = Place(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
-    trial = Trial.of({model: system}, place, metrics, tokenize, lowercase, by)
-    test_set, answers, chosen = trial.test_set, trial.answers, trial.metrics
+        system = replace(system, backward=backward, symmetrization=symmetrize)
+    place = TestSetSource(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
+    scoring = ScoringRun.of({model: system}, place, metrics, tokenize, lowercase, by)
+    test_set, answers, chosen = scoring.test_set, scoring.answers, scoring.metrics
     wrong = test_set.shuffled(seed or 1) if shuffle_images else None
     options = None
     if system.generation:
-        options = Asked(beam_size, length_penalty, max_length=max_length).over(system.generation.bundle.card.search)
-    search = output is not None or of_outputs(chosen)
+        options = SearchOverrides(beam_size, length_penalty, max_length=max_length).apply_to(
+            system.generation.bundle.card.search
+        )
+    search = output is not None or needs_outputs(chosen)
     outputs = system.outputs(test_set, options, by, search=search)
     if output:
         output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
@@ -155,44 +163,46 @@ def evaluate(
     if MT in test_set.texts and model != UNEDITED:
         unedited = System(UNEDITED, None).outputs(test_set)
         before = {metric.name: metric.score(unedited, answers) for metric in chosen}
-    seen: dict[str, Awareness] = {}
+    awareness_by_metric: dict[str, ImageAwareness] = {}
     if wrong is not None:
         shuffled = system.outputs(wrong, options, by, "with other pictures", search)
-        seen = {metric.name: awareness(metric, outputs, shuffled, answers) for metric in chosen}
+        awareness_by_metric = {metric.name: image_awareness(metric, outputs, shuffled, answers) for metric in chosen}
     if training:
         from registry.evaluations import Evaluation, log_evaluation
 
-        asked: dict[str, object] = {"by": by, "reverse": reverse, "symmetrize": symmetrize}
-        asked |= {"no_images": no_images or None, "shuffled_by": (seed or 1) if shuffle_images else None}
-        settings = {key: str(value) for key, value in asked.items() if value is not None}
+        logged_options: dict[str, object] = {"by": by, "reverse": reverse, "symmetrize": symmetrize}
+        logged_options |= {"no_images": no_images or None, "shuffled_by": (seed or 1) if shuffle_images else None}
+        settings = {key: str(value) for key, value in logged_options.items() if value is not None}
         settings |= {f"search.{key}": str(value) for key, value in options or () if value is not None}
-        values = by_name(scores, before, seen)
+        values = logged_values(scores, before, awareness_by_metric)
         signatures = {name: score.signature for name, score in scores.items()}
         evaluation = Evaluation(
             test_set.name, split or TEST, test_set.sha256, test_set.rows, values, signatures, settings
         )
         say(f"the scores are logged at {log_evaluation(training, evaluation)}")
     if as_json:
-        found: dict[str, object] = as_records(scores)
+        found: dict[str, object] = score_records(scores)
         if before:
-            found[UNEDITED] = as_records(before)
+            found[UNEDITED] = score_records(before)
         if wrong is not None:
             found["shuffled_images"] = {
                 "seed": seed or 1,
-                "lines": wrong.illustrated,
-                "scores": {name: asdict(one) for name, one in seen.items()},
+                "lines": wrong.lines_with_image,
+                "scores": {name: asdict(one) for name, one in awareness_by_metric.items()},
             }
-        print(json.dumps(found | ({"left_out": trial.left_out} if trial.left_out else {})))
+        print(json.dumps(found | ({"left_out": scoring.left_out} if scoring.left_out else {})))
         return
     for name, score in scores.items():
-        beside = f" (unedited: {shown(before[name])})" if before else ""
-        print(f"{name.upper()} {shown(score)}{beside}\n{score.signature}")
+        beside = f" (unedited: {format_score(before[name])})" if before else ""
+        print(f"{name.upper()} {format_score(score)}{beside}\n{score.signature}")
         if wrong is not None:
-            print(f"{seen[name]}, seed {seed or 1}, {wrong.illustrated} of {wrong.rows} lines have a picture")
+            print(
+                f"{awareness_by_metric[name]}, seed {seed or 1}, {wrong.lines_with_image} of {wrong.rows} lines have a picture"
+            )
 
 
-def by_name(
-    scores: "Mapping[str, Score]", unedited: "Mapping[str, Score]", shuffled: Mapping[str, Awareness]
+def logged_values(
+    scores: "Mapping[str, Score]", unedited: "Mapping[str, Score]", shuffled: Mapping[str, ImageAwareness]
 ) -> dict[str, float]:
     """All that was scored: the model, the machine translations that it edited, and it with wrong pictures."""
     return (
@@ -203,12 +213,12 @@ def by_name(
     )
 
 
-def as_records(scores: "Mapping[str, Score]") -> dict[str, object]:
+def score_records(scores: "Mapping[str, Score]") -> dict[str, object]:
     """Scores as JSON has them."""
     return {name: score.model_dump() for name, score in scores.items()}
 
 
-def shown(score: "Score") -> str:
+def format_score(score: "Score") -> str:
     """The number, and its interval where it has one."""
     from seq2seq.metrics.score import IntervalScore
 

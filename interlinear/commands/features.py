@@ -40,29 +40,34 @@ def features(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from seq2seq.config import ImageNetwork
-    from training.data.dataset import whole_index
-    from training.data.images.feature_extraction import Extraction, Run, by_threads, extract
-    from training.data.images.images import Archive
+    from training.data.dataset import load_index
+    from training.data.images.feature_extraction import (
+        FeatureExtraction,
+        ShardRunner,
+        extract_features,
+        extract_with_threads,
+    )
+    from training.data.images.images import ImageArchive
 
     output = (output or Path(f"{images.stem}-{kind}-{size}.safetensors")).resolve()
-    archive = Archive(images.resolve())
+    archive = ImageArchive(images.resolve())
     written = output.with_suffix(".index.tsv")
     if index is None:
         members = tuple(archive.names())
     else:
-        entries = [entry for lines in whole_index(index).splits.values() for entry in lines.values()]
+        entries = [entry for lines in load_index(index).splits.values() for entry in lines.values()]
         members = tuple(entry.member for entry in sorted(entries))
     config = ImageNetwork(kind=kind, size=size)
-    extraction = Extraction(archive, index or written, members, config, network.resolve(), output)
-    run: Run = by_threads
+    extraction = FeatureExtraction(archive, index or written, members, config, network.resolve(), output)
+    run: ShardRunner = extract_with_threads
     if address is not None:
-        from training.ray.image_features import on_ray
+        from training.ray.image_features import extract_on_ray
 
-        run = on_ray(address)
+        run = extract_on_ray(address)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("pictures", total=len(members))
-        new = extract(extraction, run, lambda count: bar.advance(task, count))
+        new = extract_features(extraction, run, lambda count: bar.advance(task, count))
     if index is None:
         written.write_text("".join(f"images\t{row}\t{name}\n" for row, name in enumerate(members)), encoding="utf-8")
         say(f"the pictures' order is in {written}")

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from interlinear.commands.align import AlignedBy, Pair, Reverse, Spaced, Symmetrize, check_kind
+from interlinear.commands.align import AlignedBy, Reverse, SentencePair, Spaced, Symmetrize, check_kind
 from interlinear.evaluation import charts
 from interlinear.evaluation.test_sets import TEST, Split
-from interlinear.options import DataRoot, Device, FontFile, ModelName, PictureFile, Tracking
-from seq2seq.errors import CallError, RequestError
+from interlinear.options import DataRoot, Device, FigureFile, FontFile, ModelName, Tracking
+from seq2seq.errors import RequestError, UsageError
 
 if TYPE_CHECKING:
     from seq2seq.explain import Explanation
-    from seq2seq.generate import Generation
+    from seq2seq.generate import SequenceGenerator
 
 app = typer.Typer(help="Draw what a model does, or how systems compare.", no_args_is_help=True)
 
@@ -41,7 +41,7 @@ def attention(
     nulls: Annotated[
         bool, typer.Option("--nulls", help="Go on over `<null>` behind the end, as an alignment module does.")
     ] = False,
-    output: PictureFile = Path("attention.png"),
+    output: FigureFile = Path("attention.png"),
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -56,12 +56,12 @@ def attention(
 
     generation = load(model, tracking, device)
     chosen = by or ("uam" if nulls else "attention")
-    matrix = check_kind(model, chosen, generation.kinds)
+    matrix = check_kind(model, chosen, generation.attention_kinds)
     written, explanation = explain(generation, source, target)
     guesses: list[str] = []
     if nulls:
         name = generation.bundle.card.model.first_text
-        gone_on = generation.run_on({name: source}, written)
+        gone_on = generation.explain_with_nulls({name: source}, written)
         explanation, guesses = gone_on.explanation, gone_on.guesses
     languages = Languages.of(generation.bundle.card)
     print(attention_matrix(explanation, output, matrix, languages, guesses, font))
@@ -72,7 +72,7 @@ def gated(
     model: ModelName,
     source: SourceText,
     target: TargetText = None,
-    output: PictureFile = Path("gated.png"),
+    output: FigureFile = Path("gated.png"),
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -82,7 +82,7 @@ def gated(
     from seq2seq.figures.matrices import attention_matrix
 
     generation = load(model, tracking, device)
-    matrix = check_kind(model, "gated", generation.kinds)
+    matrix = check_kind(model, "gated", generation.attention_kinds)
     _, explanation = explain(generation, source, target)
     print(attention_matrix(explanation, output, matrix, Languages.of(generation.bundle.card), font=font))
 
@@ -92,7 +92,7 @@ def gate(
     model: ModelName,
     source: SourceText,
     target: TargetText = None,
-    output: PictureFile = Path("gate.png"),
+    output: FigureFile = Path("gate.png"),
     font: FontFile = None,
     device: Device = "cpu",
     tracking: Tracking = None,
@@ -101,7 +101,7 @@ def gate(
     from seq2seq.figures.matrices import gate_strip
 
     generation = load(model, tracking, device)
-    check_kind(model, "gated", generation.kinds)
+    check_kind(model, "gated", generation.attention_kinds)
     _, explanation = explain(generation, source, target)
     print(gate_strip(explanation, output, generation.bundle.card.languages.get("target"), font))
 
@@ -127,42 +127,42 @@ def alignment(
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: Spaced = False,
-    output: PictureFile = Path("alignment.png"),
+    output: FigureFile = Path("alignment.png"),
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> None:
     """Draw a model's alignment of a pair over the one that people made: of texts, or of a line of a data set."""
-    from interlinear.commands.align import load_aligner, outcomes
-    from seq2seq.alignment import read_gold
+    from interlinear.commands.align import align_pairs, load_aligner
+    from seq2seq.alignment import read_gold_alignment
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.links import alignment_grid
 
     if data and source is None and target is None and gold is None:
         if tokenised:
-            raise CallError("--tokenised", "the data set says itself how its text is written", "leave it out")
+            raise UsageError("--tokenised", "the data set says itself how its text is written", "leave it out")
         split, line = split or TEST, line or 1
         pair, links, spaced = gold_pair(data, split, line, data_root)
         where = f"{data}, {split}, line {line}"
     elif source is not None and target is not None and gold is not None and not data:
         for name, option in (("--split", split), ("--line", line)):
             if option is not None:
-                raise CallError(name, "it is a data set that has splits and lines", "leave it out, or give --data")
+                raise UsageError(name, "it is a data set that has splits and lines", "leave it out, or give --data")
         for name, text in (("source", source), ("target", target)):
             if not text.strip():
                 raise RequestError(name, "the text is empty")
-        pair, links, spaced, where = Pair(1, source, target), gold, tokenised, "--gold"
+        pair, links, spaced, where = SentencePair(1, source, target), gold, tokenised, "--gold"
     else:
-        raise CallError(
+        raise UsageError(
             "figure alignment", "it is not clear what to draw", "give --source, --target and --gold, or --data"
         )
     aligner = load_aligner(model, by, reverse, symmetrize, spaced, device, tracking)
-    (outcome,) = outcomes(aligner, iter([pair]))
+    (outcome,) = align_pairs(aligner, iter([pair]))
     if outcome.problem:
         raise RequestError("the pair", outcome.problem)
     found = outcome.alignment
-    made = read_gold(links, where, len(found.source), len(found.target))
+    made = read_gold_alignment(links, where, len(found.source), len(found.target))
     ours = [(link.source, link.target) for link in found.links]
     languages = Languages.of(aligner.forward.bundle.card)
     print(alignment_grid(found.source, found.target, ours, made, output, languages, font))
@@ -173,13 +173,13 @@ app.command()(charts.curves)
 app.command()(charts.systems)
 
 
-def load(model: str, tracking: str | None, device: str) -> "Generation":
+def load(model: str, tracking: str | None, device: str) -> "SequenceGenerator":
     from interlinear.decoding.model_loading import load_generation
 
     return load_generation(model, tracking, device)
 
 
-def gold_pair(data: str, split: str, line: int, root: Path | None) -> tuple[Pair, str, bool]:
+def gold_pair(data: str, split: str, line: int, root: Path | None) -> tuple[SentencePair, str, bool]:
     """A line of a data set, its gold alignment, and whether it is tokenised. Raises DataError, CallError."""
     from training.data.dataset import open_dataset, read_rows
 
@@ -187,12 +187,12 @@ def gold_pair(data: str, split: str, line: int, root: Path | None) -> tuple[Pair
     fields = ("source", "target", "alignment")
     row = next((row for row in read_rows(dataset, split, fields) if row.number == line), None)
     if row is None:
-        raise CallError(f"--line {line}", f"{data}, {split} has not so many pairs", "name a smaller number")
+        raise UsageError(f"--line {line}", f"{data}, {split} has not so many pairs", "name a smaller number")
     source, target, links = row.texts
-    return Pair(line, source, target), links, dataset.field(split, "source").tokenised
+    return SentencePair(line, source, target), links, dataset.field(split, "source").tokenised
 
 
-def explain(generation: "Generation", source: str, target: str | None) -> tuple[str, "Explanation"]:
+def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
     """An output, given or the model's own, and what it looked at. Raises RequestError for an unreadable text."""
     from seq2seq.generate import Request
 
@@ -200,7 +200,7 @@ def explain(generation: "Generation", source: str, target: str | None) -> tuple[
     request = Request({name: source}, generation.bundle.card.search, explain=True)
     generation.encode(request)  # a text that cannot be read is refused here, with the reason
     if target is None:
-        (answer,) = generation.answers([request])
+        (answer,) = generation.generate([request])
         assert not isinstance(answer, RequestError) and answer.explanation is not None
         return answer.candidates[0].text, answer.explanation
     if not target.strip():

@@ -9,7 +9,7 @@ import typer
 
 from interlinear.console import status
 from interlinear.options import Json, Tracking
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
     from seq2seq.config import ImageGrid, ModelConfig
@@ -57,12 +57,12 @@ def info(
     """Print parameters by part, inputs, vocabularies and scores of a recipe or a model."""
     if thing.startswith(("models:", "runs:")) or Path(thing).is_dir():
         if settings or vocabulary or grid:
-            raise CallError(
+            raise UsageError(
                 thing, "a trained model cannot be changed", "--set, --vocabulary and --grid are for recipes"
             )
-        facts = of_model(thing, tracking)
+        facts = model_facts(thing, tracking)
     else:
-        facts = of_recipe(thing, settings or [], vocabulary, grid)
+        facts = recipe_facts(thing, settings or [], vocabulary, grid)
     if as_json:
         parameters = {"total": facts.total, "parts": facts.parts}
         print(json.dumps({"parameters": parameters, "weights_sha256": facts.weights_sha256}))
@@ -76,7 +76,7 @@ def info(
         print(f"{name.ljust(width)}  {text}")
 
 
-def of_recipe(name: str, settings: list[str], vocabulary: str | None, grid: str | None) -> Facts:
+def recipe_facts(name: str, settings: list[str], vocabulary: str | None, grid: str | None) -> Facts:
     """A recipe with vocabularies of their full size, or of the sizes given; and with image features of the grid."""
     from seq2seq.model.parameter_shapes import parameter_counts
     from training.recipe import load_recipe
@@ -84,26 +84,26 @@ def of_recipe(name: str, settings: list[str], vocabulary: str | None, grid: str 
     recipe = load_recipe(name, settings)
     names = [*recipe.texts, "target"]
     largest = [*(source.vocabulary for source in recipe.texts.values()), recipe.target.vocabulary]
-    sizes = largest if vocabulary is None else read_sizes(vocabulary, names)
+    sizes = largest if vocabulary is None else parse_sizes(vocabulary, names)
     given = [name for name, image in recipe.images.items() if image.encoder == "grid"]
     if given and grid is None:
         problem = f"the features of '{given[0]}' are the data's, and not known here"
-        raise CallError(name, problem, "say how many they are with --grid, for example 7x7x2048")
+        raise UsageError(name, problem, "say how many they are with --grid, for example 7x7x2048")
     if grid is not None and not given:
-        raise CallError(f"--grid {grid}", "the recipe reads no image features that are given", "leave it out")
-    grids = {image: read_grid(grid) for image in given if grid}
+        raise UsageError(f"--grid {grid}", "the recipe reads no image features that are given", "leave it out")
+    grids = {image: parse_grid(grid) for image in given if grid}
     config = recipe.model_for(dict(zip(names, sizes, strict=True)), grids)
     return Facts(parameter_counts(config), lines=[("about", recipe.about), *inputs(config)])
 
 
-def of_model(name: str, tracking: str | None) -> Facts:
+def model_facts(name: str, tracking: str | None) -> Facts:
     """A model by its card; its weights are not loaded."""
-    from registry.names import fetch
+    from registry.names import fetch_bundle
     from seq2seq.bundle import read_card
     from seq2seq.model.parameter_shapes import parameter_counts
 
     with status(f"loading {name}"):
-        card = read_card(fetch(name, tracking).folder)
+        card = read_card(fetch_bundle(name, tracking).folder)
     lines = [
         ("task", card.task),
         ("languages", " -> ".join(card.languages.values())),
@@ -122,20 +122,20 @@ def inputs(config: "ModelConfig") -> list[tuple[str, str]]:
     return [(name, str(side)) for name, side in [*config.sources.items(), ("target", config.target)]]
 
 
-def read_sizes(text: str, names: list[str]) -> list[int]:
+def parse_sizes(text: str, names: list[str]) -> list[int]:
     """Vocabulary sizes from `N,...,N`. Raises CallError."""
     sizes = text.split(",")
     if len(sizes) != len(names) or not all(size.strip().isdecimal() and int(size) >= 5 for size in sizes):
-        raise CallError(f"--vocabulary {text}", f"{len(names)} sizes of 5 or more are needed ({','.join(names)})")
+        raise UsageError(f"--vocabulary {text}", f"{len(names)} sizes of 5 or more are needed ({','.join(names)})")
     return [int(size) for size in sizes]
 
 
-def read_grid(text: str) -> "ImageGrid":
+def parse_grid(text: str) -> "ImageGrid":
     """A grid of features from `ROWSxCOLUMNSxFEATURES`. Raises CallError."""
     from seq2seq.config import ImageGrid
 
     sizes = text.split("x")
     if len(sizes) != 3 or not all(size.isdecimal() and int(size) for size in sizes):
-        raise CallError(f"--grid {text}", "it is three numbers, of rows, columns and features", "for example 7x7x2048")
+        raise UsageError(f"--grid {text}", "it is three numbers, of rows, columns and features", "for example 7x7x2048")
     rows, columns, features = map(int, sizes)
     return ImageGrid(rows=rows, columns=columns, features=features)

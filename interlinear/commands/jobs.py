@@ -11,7 +11,7 @@ import typer
 
 from interlinear.console import DONE, FAILED, INTERRUPTED, TERMINATED, say
 from interlinear.options import Json
-from interlinear.progress import LiveLine, clock
+from interlinear.progress import LiveLine, format_duration
 
 if TYPE_CHECKING:
     from training.ray.jobs import Cluster, Job
@@ -31,10 +31,10 @@ Name = Annotated[
 Wait = Annotated[bool, typer.Option("--wait", help="Stay until it has ended, and end with its exit code.")]
 
 COLUMNS = ("NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY")
-WEIGHTS = re.compile("[0-9a-f]{64}")  # the last line of a training
-STEP = re.compile(r"epoch \d+  step ")  # a line that the next one of its kind takes the place of
-RECORDED = re.compile(r"interlinear: \S+ is recorded at ")  # the first line of a training: where MLflow has its run
-OPENS = 60.0  # seconds that a job's run is waited for
+WEIGHTS_LINE = re.compile("[0-9a-f]{64}")  # the last line of a training
+STEP_LINE = re.compile(r"epoch \d+  step ")  # a line that the next one of its kind takes the place of
+RUN_LINE = re.compile(r"interlinear: \S+ is recorded at ")  # the first line of a training: where MLflow has its run
+RUN_LINE_TIMEOUT = 60.0  # seconds that a job's run is waited for
 NOT_FOUND = 127  # the shell's exit code for a command that is not there
 
 
@@ -52,11 +52,11 @@ def list_jobs(address: Address, as_json: Json = False) -> None:
             job.name,
             job.id,
             job.state.lower() + (f" ({job.exit_code})" if job.exit_code else ""),
-            f"{job.began.astimezone():%Y-%m-%d %H:%M}" if job.began else "-",
-            clock(((job.over or now) - job.began).total_seconds()) if job.began else "-",
-            job.call.recipe,
-            job.call.data,
-            job.call.user or "-",
+            f"{job.start_time.astimezone():%Y-%m-%d %H:%M}" if job.start_time else "-",
+            format_duration(((job.end_time or now) - job.start_time).total_seconds()) if job.start_time else "-",
+            job.spec.recipe,
+            job.spec.data,
+            job.spec.user or "-",
         )
         for job in jobs
     ]
@@ -72,12 +72,12 @@ def as_record(job: "Job") -> dict[str, str | int | None]:
         "job": job.id,
         "state": job.state,
         "exit_code": job.exit_code,
-        "began": job.began.isoformat() if job.began else None,
-        "ended": job.over.isoformat() if job.over else None,
-        "recipe": job.call.recipe,
-        "data": job.call.data,
-        "user": job.call.user,
-        "command": job.call.entrypoint(),
+        "began": job.start_time.isoformat() if job.start_time else None,
+        "ended": job.end_time.isoformat() if job.end_time else None,
+        "recipe": job.spec.recipe,
+        "data": job.spec.data,
+        "user": job.spec.user,
+        "command": job.spec.entrypoint(),
     }
 
 
@@ -93,7 +93,7 @@ def logs(
     cluster = Cluster(address)
     job = cluster.newest(name)
     if follow:
-        return watch(cluster, job)
+        return follow_job(cluster, job)
     sys.stdout.write(cluster.logs(job))
     return DONE
 
@@ -115,96 +115,96 @@ def resume(name: Name, address: Address, wait: Wait = False) -> int:
     from training.ray.jobs import Cluster
 
     cluster = Cluster(address)
-    return handed_over(cluster, cluster.resume(name), wait)
+    return report_submission(cluster, cluster.resume(name), wait)
 
 
-def handed_over(cluster: "Cluster", job: "Job", wait: bool, notes: Sequence[str] = ()) -> int:
+def report_submission(cluster: "Cluster", job: "Job", wait: bool, notes: Sequence[str] = ()) -> int:
     """Say where MLflow has a submitted job's run, what it is called and what one may do now; with `wait`, stay with it.
 
     Returns an exit code: that of a job which ends before its run is open, too.
     """
     try:
-        recorded = None if "--no-tracking" in job.call.options else recorded_at(cluster, job)
-    except (KeyboardInterrupt, SystemExit) as left:
-        return left_alone(cluster, job, left)
-    if recorded:
-        print(recorded, file=sys.stderr, flush=True)
+        run_line = None if "--no-tracking" in job.spec.options else wait_for_run_line(cluster, job)
+    except (KeyboardInterrupt, SystemExit) as interruption:
+        return detach(cluster, job, interruption)
+    if run_line:
+        print(run_line, file=sys.stderr, flush=True)
     say(f"{job.id} is submitted to {cluster.address}.")
     for note in notes:
         say(note)
-    if wait or (not recorded and cluster.newest(job.id).ended):
-        return watch(cluster, job, recorded)
+    if wait or (not run_line and cluster.newest(job.id).ended):
+        return follow_job(cluster, job, run_line)
     say(f"follow it: interlinear jobs logs {job.name} --follow --address {cluster.address}")
     say(f"stop it: interlinear jobs stop {job.name} --address {cluster.address}")
     print(job.id)
     return DONE
 
 
-def recorded_at(cluster: "Cluster", job: "Job") -> str | None:
+def wait_for_run_line(cluster: "Cluster", job: "Job") -> str | None:
     """The line in which a job says where its run is; None where it has ended without one, or has not begun in time."""
     import asyncio
 
     from seq2seq.errors import TrainingError
 
-    shown = LiveLine()
+    status = LiveLine()
 
     async def first() -> str | None:
-        async with asyncio.timeout(OPENS):
+        async with asyncio.timeout(RUN_LINE_TIMEOUT):
             async for line in cluster.follow(job):
-                if RECORDED.match(line):
+                if RUN_LINE.match(line):
                     return line
         return None
 
-    if shown.live:
-        shown.show(f"{job.id} is submitted; its run is being opened")
+    if status.live:
+        status.show(f"{job.id} is submitted; its run is being opened")
     try:
         return asyncio.run(first())
     except (TimeoutError, TrainingError):  # the job is there, and may be followed later
         return None
     finally:
-        shown.clear()
+        status.clear()
 
 
-def watch(cluster: "Cluster", job: "Job", said: str | None = None) -> int:
+def follow_job(cluster: "Cluster", job: "Job", shown_line: str | None = None) -> int:
     """A job's lines on stderr until it has ended, its last one, the weights' SHA-256, on stdout. Returns its exit code.
 
-    `said` is a line that has been shown. Ctrl-C leaves the job: it goes on.
+    `shown_line` is a line that has been shown. Ctrl-C leaves the job: it goes on.
     """
     import asyncio
 
-    shown = LiveLine()
+    status = LiveLine()
 
     async def lines() -> str:
         weights = ""
         async for line in cluster.follow(job):
-            if WEIGHTS.fullmatch(line):
+            if WEIGHTS_LINE.fullmatch(line):
                 weights = line
-            elif line == said:
+            elif line == shown_line:
                 continue
-            elif shown.live and STEP.match(line):
-                shown.show(line)
+            elif status.live and STEP_LINE.match(line):
+                status.show(line)
             else:
-                shown.line(line)
+                status.line(line)
         return weights
 
     try:
         weights = asyncio.run(lines())
         ended = cluster.newest(job.id)
-    except (KeyboardInterrupt, SystemExit) as left:
-        shown.clear()
-        return left_alone(cluster, job, left)
+    except (KeyboardInterrupt, SystemExit) as interruption:
+        status.clear()
+        return detach(cluster, job, interruption)
     finally:
-        shown.clear()
+        status.clear()
     if weights and ended.state == "SUCCEEDED":
         print(weights)
     return exit_code(ended, cluster.address)
 
 
-def left_alone(cluster: "Cluster", job: "Job", left: BaseException) -> int:
+def detach(cluster: "Cluster", job: "Job", interruption: BaseException) -> int:
     """Say how to come back to a job that is not waited for any longer. Returns the exit code of that."""
     say(f"{job.id} goes on. Stop it: interlinear jobs stop {job.name} --address {cluster.address}")
     say(f"see it again: interlinear jobs logs {job.name} --follow --address {cluster.address}")
-    return INTERRUPTED if isinstance(left, KeyboardInterrupt) else TERMINATED
+    return INTERRUPTED if isinstance(interruption, KeyboardInterrupt) else TERMINATED
 
 
 def exit_code(job: "Job", address: str) -> int:

@@ -8,11 +8,11 @@ import typer
 
 from interlinear.console import say
 from interlinear.options import Json
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from service.auth.scopes import Scope
 
 if TYPE_CHECKING:
-    from service.auth.key_store import Key
+    from service.auth.key_store import ApiKey
 
 app = typer.Typer(help="Make, list, revoke and import the keys that a service asks for.", no_args_is_help=True)
 
@@ -57,10 +57,10 @@ def add(
     from service.auth.key_store import KeyStore
 
     if rate is not None and not 0 < rate <= 1e6:
-        raise CallError(f"--rate {rate:g}", "a rate is more than 0, and at most a million a second")
+        raise UsageError(f"--rate {rate:g}", "a rate is more than 0, and at most a million a second")
     moment = expires.replace(tzinfo=UTC) if expires else None
     if moment and moment <= datetime.now(UTC):
-        raise CallError(f"--expires {expires:%Y-%m-%dT%H:%M:%S}", "that is not in the future")
+        raise UsageError(f"--expires {expires:%Y-%m-%dT%H:%M:%S}", "that is not in the future")
     key = KeyStore(keys).add(name, quota, rate, moment, scopes or (Scope.TRANSLATE,))
     say(f"{name}'s key, which is not shown again, is:")
     print(key)
@@ -73,7 +73,7 @@ def list_keys(keys: Keys = "keys.db", as_json: Json = False) -> None:
 
     known, now = KeyStore(keys).list_keys(), datetime.now(UTC)
     if as_json:
-        print(json.dumps([described(key, now) for key in known], indent=2))
+        print(json.dumps([key_record(key, now) for key in known], indent=2))
         return
     rows = [
         (
@@ -94,7 +94,7 @@ def list_keys(keys: Keys = "keys.db", as_json: Json = False) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def described(key: "Key", now: datetime) -> dict[str, str | int | float | list[str] | None]:
+def key_record(key: "ApiKey", now: datetime) -> dict[str, str | int | float | list[str] | None]:
     """What a program may know of a key."""
     return {
         "name": key.name,
@@ -130,5 +130,5 @@ def import_keys(
     """Take over the keys of another file or database: they work as before, with their limits and today's use."""
     from service.auth.key_store import KeyStore
 
-    came = KeyStore(keys).import_from(KeyStore(source))
-    say(f"{len(came)} keys came" + (f": {', '.join(key.name for key in came)}." if came else "."))
+    imported = KeyStore(keys).import_from(KeyStore(source))
+    say(f"{len(imported)} keys came" + (f": {', '.join(key.name for key in imported)}." if imported else "."))

@@ -8,7 +8,7 @@ import typer
 
 from interlinear.console import status
 from interlinear.options import DataRoot, Device, Json, Tracking
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import RegistryError, UsageError
 
 if TYPE_CHECKING:
     from registry.store import ModelRecord
@@ -19,9 +19,9 @@ COLUMNS = ("NAME", "VERSION", "ALIASES", "LANGUAGES", "DEV BLEU", "RECIPE", "DAT
 def models(tracking: Tracking = None, as_json: Json = False) -> None:
     """List the registered models: every version, with its aliases and scores."""
     with status("opening the registry"):
-        from registry.store import Store
+        from registry.store import MlflowStore
 
-        records = Store(tracking).list_models()
+        records = MlflowStore(tracking).list_models()
     if as_json:
         print(json.dumps([asdict(record) | {"created": record.created.isoformat()} for record in records], indent=2))
         return
@@ -75,26 +75,26 @@ def promote(
 ) -> None:
     """Let an alias of a registered model point to a version; who did it, when and why is kept in the version's tags."""
     from interlinear.console import say
-    from interlinear.evaluation.promotion import judge
-    from registry.store import Promotion, Store
+    from interlinear.evaluation.promotion import compare_for_promotion
+    from registry.store import MlflowStore, Promotion
 
     if not if_better_on and (metric or data_root):
         option = "--metric" if metric else "--data-root"
-        raise CallError(option, "nothing is scored", "give --if-better-on, or leave it out")
-    store = Store(tracking)
-    present = store.pointed_to(name, version, alias)
+        raise UsageError(option, "nothing is scored", "give --if-better-on, or leave it out")
+    store = MlflowStore(tracking)
+    present = store.alias_target(name, version, alias)
     figures = None
     if if_better_on and present and present != version:
         new, old = f"models:/{name}/{version}", f"models:/{name}/{present}"
-        verdict = judge(new, old, if_better_on, metric, data_root, tracking, device)
-        if not verdict.better:
+        result = compare_for_promotion(new, old, if_better_on, metric, data_root, tracking, device)
+        if not result.better:
             raise RegistryError(
                 new,
-                f"it is not better than {alias}, version {present}: {verdict}",
+                f"it is not better than {alias}, version {present}: {result}",
                 f"{alias} stays; without --if-better-on it is promoted all the same",
             )
-        figures = f"{verdict}; {verdict.signature}"
-        say(f"it is better: {verdict}.")
+        figures = f"{result}; {result.signature}"
+        say(f"it is better: {result}.")
     elif if_better_on:
         say(f"there is nothing to beat: {name} has no other version as {alias}.")
     store.promote(name, version, alias, Promotion(present, why, figures))

@@ -22,14 +22,14 @@ def prepare(
     on where it was stopped."""
     from training.data.dataset import open_dataset
     from training.recipe import load_recipe
-    from training.runs.job import prepare_for
+    from training.runs.job import prepare_data
 
     dataset = open_dataset(data, data_root)
     read = load_recipe(recipe, settings or (), dataset.defaults)
     if address is None:
-        print(prepare_for(read, dataset, prepared).folder)
+        print(prepare_data(read, dataset, prepared).folder)
         return
-    from training.ray.data import on_ray
+    from training.ray.data import ray_executor
 
-    with on_ray(address) as road:
-        print(prepare_for(read, dataset, prepared, road=road).folder)
+    with ray_executor(address) as executor:
+        print(prepare_data(read, dataset, prepared, road=executor).folder)

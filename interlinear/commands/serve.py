@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlinear.options import PRECISION_HELP, PrecisionChoice, Tracking, number_range
-from seq2seq.errors import CallError, RegistryError, ServiceError
+from seq2seq.errors import RegistryError, ServiceError, UsageError
 
 if TYPE_CHECKING:
-    from service.settings import ModelPlace, Settings
+    from service.settings import ServedModelConfig, Settings
 
 PREFIX = "INTERLINEAR_SERVE_"
-HOW = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
+MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
 
 
 def serve(
@@ -115,9 +115,9 @@ def serve(
 
     for name, value in (("--address", address), ("--replicas", replicas)):
         if value is not None and not on_ray:
-            raise CallError(f"{name} {value}", "is for a service on Ray", "say --ray too, or leave it out")
+            raise UsageError(f"{name} {value}", "is for a service on Ray", "say --ray too, or leave it out")
     options = {
-        "models": tuple(map(place, model or ())),
+        "models": tuple(map(parse_model, model or ())),
         "device": device,
         "precision": precision,
         "tracking": tracking,
@@ -131,28 +131,30 @@ def serve(
         "log_format": log_format,
         "access_log": access_log,
     }
-    settings = configured(config, options)
+    settings = load_settings(config, options)
     for one in () if on_ray else settings.devices:  # a cluster's nodes have devices of their own
         check_device(one)
     if not settings.models:
-        settings = settings.model_copy(update={"models": (champion(settings.tracking),)})
-    listening = bound(host, port)
+        settings = settings.model_copy(update={"models": (champion_model(settings.tracking),)})
+    listening = bind_socket(host, port)
     as_json = settings.log_format == "json"
     service_logging.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)
     say = logging.getLogger("interlinear").info if as_json else console.say
     port = listening.getsockname()[1]
     if on_ray:
-        from interlinear.commands.serve_ray import everywhere, serve_on_ray  # isort: split
-        from service.ray_serve import Deployment
+        from interlinear.commands.serve_ray import absolute_paths, serve_on_ray  # isort: split
+        from service.ray_serve import ServeDeployment
 
         fewest, most = number_range("--replicas", replicas or "1")
         listening.close()  # the port is free; Ray's proxy takes it
-        serve_on_ray(Deployment(settings=everywhere(settings), fewest=fewest, most=most), host, port, address, say)
+        serve_on_ray(
+            ServeDeployment(settings=absolute_paths(settings), fewest=fewest, most=most), host, port, address, say
+        )
         return
     try:
         serve_here(settings, listening, f"http://{f'[{host}]' if ':' in host else host}:{port}", say)
     except OSError as error:  # another process that was bound to the port too has begun to listen first
-        raise cannot_listen(error, host, port) from None
+        raise listen_error(error, host, port) from None
 
 
 def serve_here(settings: "Settings", listening: socket.socket, address: str, say: Callable[[str], None]) -> None:
@@ -162,7 +164,7 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
 
     import uvicorn
 
-    say(f"loading {', '.join(one.place for one in settings.models)} ...")
+    say(f"loading {', '.join(one.parse_model for one in settings.models)} ...")
 
     from service.app import create_app
     from service.http.server import server_config
@@ -191,31 +193,31 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
     Server(server_config(app)).run(sockets=[listening])
 
 
-def configured(path: Path | None, options: dict[str, Any]) -> "Settings":
+def load_settings(path: Path | None, options: dict[str, Any]) -> "Settings":
     """The settings: the options given, else the file's, else the environment's. Raises CallError with the key."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
     from service.settings import Settings
 
-    content = read(path) if path else {}
-    given = {name: value for name, value in options.items() if value not in (None, [], ())}
+    content = read_config(path) if path else {}
+    set_options = {name: value for name, value in options.items() if value not in (None, [], ())}
     try:
-        return Settings(**(content | given))
+        return Settings(**(content | set_options))
     except SettingsError as error:  # of an environment variable that should be JSON
-        raise CallError(f"{PREFIX}...", str(error), "lists are written as JSON: see docs/rest-api.md") from None
+        raise UsageError(f"{PREFIX}...", str(error), "lists are written as JSON: see docs/rest-api.md") from None
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         key, problem, ours = ".".join(map(str, wrong["loc"])), wrong["msg"], "Value error, "
         problem = problem.removeprefix(ours) if problem.startswith(ours) else problem[:1].lower() + problem[1:]
         name = key.partition(".")[0] or "models"  # what is wrong with several at once is wrong with these
-        if path and name in content and name not in given:
+        if path and name in content and name not in set_options:
             said = f"{key}: {problem}" if key else problem
-            raise CallError(f"--config {path}", said, "see docs/rest-api.md") from None
-        raise CallError(key or name, problem, f"see the option, or {PREFIX}{name.upper()}") from None
+            raise UsageError(f"--config {path}", said, "see docs/rest-api.md") from None
+        raise UsageError(key or name, problem, f"see the option, or {PREFIX}{name.upper()}") from None
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """What a file of settings holds. Raises CallError."""
     import yaml
 
@@ -223,43 +225,43 @@ def read(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         said = " ".join(f"cannot be read: {error}".split())
-        raise CallError(f"--config {path}", said, "see docs/rest-api.md") from None
+        raise UsageError(f"--config {path}", said, "see docs/rest-api.md") from None
     if not isinstance(content, dict):
-        raise CallError(f"--config {path}", "holds no settings", "it begins with models:, see docs/rest-api.md")
+        raise UsageError(f"--config {path}", "holds no settings", "it begins with models:, see docs/rest-api.md")
     return {str(name): value for name, value in content.items()}
 
 
-def place(text: str) -> "ModelPlace":
+def parse_model(text: str) -> "ServedModelConfig":
     """`NAME=MODEL`, or a MODEL that keeps its own name."""
-    from service.settings import ModelPlace
+    from service.settings import ServedModelConfig
 
     name, equals, where = text.partition("=")
     if not equals or "/" in name or ":" in name:
-        return ModelPlace(place=text)
+        return ServedModelConfig(place=text)
     if not name or not where:
-        raise CallError(f"--model {text}", "a name or a model is missing", HOW)
-    return ModelPlace(name=name, place=where)
+        raise UsageError(f"--model {text}", "a name or a model is missing", MODEL_REMEDY)
+    return ServedModelConfig(name=name, place=where)
 
 
-def champion(tracking: str | None) -> "ModelPlace":
+def champion_model(tracking: str | None) -> "ServedModelConfig":
     """The one registered model that has a champion. Raises CallError where there is none, or a choice."""
     from registry.names import CHAMPION
-    from registry.store import Store
-    from service.settings import ModelPlace
+    from registry.store import MlflowStore
+    from service.settings import ServedModelConfig
 
     try:
-        names = [record.name for record in Store(tracking).list_models() if CHAMPION in record.aliases]
+        names = [record.name for record in MlflowStore(tracking).list_models() if CHAMPION in record.aliases]
     except RegistryError as error:
-        raise CallError(
-            "--model", f"no model is given, and there is no registry to choose from ({error.problem})", HOW
+        raise UsageError(
+            "--model", f"no model is given, and there is no registry to choose from ({error.problem})", MODEL_REMEDY
         ) from None
     if len(names) != 1:
         known = f"the registry has champions of {', '.join(names)}" if names else "the registry has no champion"
-        raise CallError("--model", f"no model is given, and {known}", HOW)
-    return ModelPlace(place=f"models:/{names[0]}@{CHAMPION}")
+        raise UsageError("--model", f"no model is given, and {known}", MODEL_REMEDY)
+    return ServedModelConfig(place=f"models:/{names[0]}@{CHAMPION}")
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket that has the port, so that a port in use is said before models are loaded. Raises ServiceError."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -267,11 +269,11 @@ def bound(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
     except OSError as error:
-        raise cannot_listen(error, host, port) from None
+        raise listen_error(error, host, port) from None
     return listening
 
 
-def cannot_listen(error: OSError, host: str, port: int) -> ServiceError:
+def listen_error(error: OSError, host: str, port: int) -> ServiceError:
     """Why an address cannot be had."""
     if error.errno == errno.EADDRINUSE:
         return ServiceError(

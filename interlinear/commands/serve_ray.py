@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry import names
-from registry.address import address as store_address
-from registry.address import database_of
+from registry.address import sqlite_file, tracking_uri
 from seq2seq.errors import ServiceError
-from service.settings import ModelPlace, Settings
-from training.ray.driver import Group, connected, last_line
+from service.settings import ServedModelConfig, Settings
+from training.ray.driver import WorkerGroupConfig, last_error_line, ray_cluster
 
 if TYPE_CHECKING:
-    from service.ray_serve import Deployment
+    from service.ray_serve import ServeDeployment
 
-LOOK = 0.2  # seconds between two looks whether the end was asked for
+POLL_SECONDS = 0.2  # seconds between two looks whether the end was asked for
 
 
-def serve_on_ray(asked: "Deployment", host: str, port: int, address: str | None, say: Callable[[str], None]) -> None:
+def serve_on_ray(
+    deployment: "ServeDeployment", host: str, port: int, address: str | None, say: Callable[[str], None]
+) -> None:
     """Serve until SIGTERM or SIGINT. On a cluster of one's own it ends with it, on another only this service does.
 
     Raises ServiceError where the replicas do not come up, TrainingError where there is no cluster.
@@ -33,61 +34,65 @@ def serve_on_ray(asked: "Deployment", host: str, port: int, address: str | None,
     from ray.exceptions import RayError
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-    cpus = ceil(asked.most * (asked.cpus or asked.settings.threads or 1))
-    gpu = asked.settings.device.startswith("cuda")
-    over = threading.Event()
-    with connected(Group(asked.fewest, cpus, gpu, address)):
+    cpus = ceil(deployment.most * (deployment.cpus or deployment.settings.threads or 1))
+    gpu = deployment.settings.device.startswith("cuda")
+    stop_requested = threading.Event()
+    with ray_cluster(WorkerGroupConfig(deployment.fewest, cpus, gpu, address)):
         for ending in (signal.SIGTERM, signal.SIGINT):  # Ray has put handlers of its own in their place
-            signal.signal(ending, lambda _signal, _frame: over.set())
+            signal.signal(ending, lambda _signal, _frame: stop_requested.set())
         try:
-            with _deployed(asked, host, port, own=address is None):
-                say(f"{asked.fewest} to {asked.most} replicas; playground http://{host}:{port}/  Ctrl-C ends it")
-                while not over.wait(LOOK):
+            with _deployed(deployment, host, port, own=address is None):
+                say(
+                    f"{deployment.fewest} to {deployment.most} replicas; playground http://{host}:{port}/  Ctrl-C ends it"
+                )
+                while not stop_requested.wait(POLL_SECONDS):
                     pass
         except RayError as error:
-            raise ServiceError("Ray", f"the cluster failed: {last_line(error)}", "look at Ray's logs") from error
+            raise ServiceError("Ray", f"the cluster failed: {last_error_line(error)}", "look at Ray's logs") from error
 
 
 @contextmanager
-def _deployed(asked: "Deployment", host: str, port: int, own: bool) -> Iterator[None]:
+def _deployed(deployment: "ServeDeployment", host: str, port: int, own: bool) -> Iterator[None]:
     from ray import serve
     from ray.serve.config import HTTPOptions
 
-    from service.ray_serve import NAME, build
+    from service.ray_serve import APPLICATION_NAME, build
 
     where = "HeadOnly" if own else "EveryNode"
     serve.start(proxy_location=where, http_options=HTTPOptions(host=host, port=port))
     try:
         try:
-            serve.run(build(asked), name=NAME)
+            serve.run(build(deployment), name=APPLICATION_NAME)
         except RuntimeError as error:
-            said = serve.status().applications[NAME].deployments
+            said = serve.status().applications[APPLICATION_NAME].deployments
             why = next((one.message for one in said.values() if one.message), str(error))
-            raise ServiceError(NAME, f"no replica came up: {cause(why)}", "look at Ray's logs") from error
+            raise ServiceError(
+                APPLICATION_NAME, f"no replica came up: {last_error_line(why)}", "look at Ray's logs"
+            ) from error
         yield
     finally:
-        serve.delete(NAME)
+        serve.delete(APPLICATION_NAME)
         if own:
             serve.shutdown()  # type: ignore[no-untyped-call]
 
 
-def cause(message: str) -> str:
+def last_error_line(message: str) -> str:
     """The last line of what Ray Serve says of a replica that failed: the error itself, under its traceback."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[-1] if lines else message
 
 
-def everywhere(settings: Settings) -> Settings:
+def absolute_paths(settings: Settings) -> Settings:
     """The settings as they mean the same in every folder: relative paths made absolute."""
 
-    def located(place: ModelPlace) -> ModelPlace:
-        folder = isinstance(names.parse(place.place), names.FolderName)
-        return place.model_copy(update={"place": str(Path(place.place).resolve())}) if folder else place
+    def located(config: ServedModelConfig) -> ServedModelConfig:
+        folder = isinstance(names.parse_model_name(place.place), names.FolderName)
+        return config.model_copy(update={"place": str(Path(config.place).resolve())}) if folder else config
 
-    tracking = store_address(settings.tracking)
+    tracking = tracking_uri(settings.tracking)
     if tracking.startswith("sqlite"):
         kind, _, _ = tracking.partition(":")
-        tracking = f"{kind}:///{database_of(tracking).resolve()}"
+        tracking = f"{kind}:///{sqlite_file(tracking).resolve()}"
     keys = settings.key_store
     changes = {
         "models": tuple(map(located, settings.models)),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from interlinear.commands.jobs import Address, Wait, handed_over
+from interlinear.commands.jobs import Address, Wait, report_submission
 from interlinear.options import (
     Experiment,
     Gpu,
@@ -23,9 +23,9 @@ from interlinear.options import (
     Workers,
     number_range,
 )
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
-OPEN = re.compile(r"(sqlite|file):|[^:]*$")  # a store's address that means a file of this machine
+LOCAL_STORE = re.compile(r"(sqlite|file):|[^:]*$")  # a store's address that means a file of this machine
 
 
 def submit(
@@ -73,15 +73,15 @@ def submit(
     Only a recipe and a data set's description of one's own go along. The first line is where MLflow has its run.
     Without --wait it prints the job's name then, and ends.
     """
-    from training.ray.job_package import pack
-    from training.ray.jobs import Cluster, call_for, check_resources
+    from training.ray.job_package import build_package
+    from training.ray.jobs import Cluster, build_job_spec, check_resources
 
     fewest, _ = number_range("--workers", workers)
     if no_tracking and (register or tracking or experiment or parent):
-        raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+        raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
     if pack_data and data_root:
-        raise CallError("--pack-data", "the text goes along, so it lies in no folder of the cluster", "leave one out")
-    package = pack(recipe, data, settings or (), pack_data)
+        raise UsageError("--pack-data", "the text goes along, so it lies in no folder of the cluster", "leave one out")
+    package = build_package(recipe, data, settings or (), pack_data)
     options = [word for setting in settings or () for word in ("--set", setting)]
     given = {
         "--workers": workers, "--storage": storage, "--register": register, "--experiment": experiment,
@@ -89,29 +89,29 @@ def submit(
     }  # fmt: skip
     options += [word for option, value in given.items() if value for word in (option, value)]
     options += [option for option, on in (("--gpu", gpu), ("--no-tracking", no_tracking)) if on]
-    environment = handed_on(env or (), None if no_tracking else tracking)
-    call = call_for(package, run, options, resume, folder)
+    environment = job_environment(env or (), None if no_tracking else tracking)
+    call = build_job_spec(package, run, options, resume, folder)
     cluster = Cluster(address)
     if not may_grow:
         check_resources(cluster.resources(), fewest, gpu, cluster.address)
-    notes = [cluster.differs] if cluster.differs else []
+    notes = [cluster.version_difference] if cluster.version_difference else []
     if package.files:
         notes.append(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
-    return handed_over(cluster, cluster.submit(call, package.files, environment), wait, notes)
+    return report_submission(cluster, cluster.submit(call, package.files, environment), wait, notes)
 
 
-def handed_on(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:
+def job_environment(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:
     """The environment of the job, besides the cluster's own: the variables that are named, and MLflow's address.
 
     An address may hold a password, which a command line would show to everybody. Raises CallError.
     """
     if missing := [name for name in names if name not in os.environ]:
-        raise CallError(f"--env {missing[0]}", "there is no such environment variable here", "set it, or leave it out")
+        raise UsageError(f"--env {missing[0]}", "there is no such environment variable here", "set it, or leave it out")
     environment = {name: os.environ[name] for name in names}
     uri = tracking or os.environ.get("MLFLOW_TRACKING_URI")
-    if tracking and OPEN.match(tracking):
-        raise CallError(
+    if tracking and LOCAL_STORE.match(tracking):
+        raise UsageError(
             f"--tracking {tracking}", "is a file, and the job would look for it on the cluster",
             "name a server that the cluster reaches, or leave it out: the job's folder then has a store",
         )  # fmt: skip
-    return environment | ({"MLFLOW_TRACKING_URI": uri} if uri and not OPEN.match(uri) else {})
+    return environment | ({"MLFLOW_TRACKING_URI": uri} if uri and not LOCAL_STORE.match(uri) else {})

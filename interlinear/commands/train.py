@@ -59,23 +59,23 @@ def train(
     The last line printed is the SHA-256 of the final weights.
     """
     from seq2seq.devices import check_device
-    from seq2seq.errors import CallError
+    from seq2seq.errors import UsageError
     from training.ray.capacity import check_workers
-    from training.runs.job import job_of, plan_for
+    from training.runs.job import plan_training, prepare_job
     from training.runs.run_lock import run_lock
 
     fewest, most = number_range("--workers", workers)
     if no_ray and (most > 1 or address):
-        raise CallError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
+        raise UsageError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
-        raise CallError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+        raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
     place = None
     if storage:
         from training.storage.storage import Storage
 
         place = Storage(storage, say)
     # What is wrong with the call is found before the store, the run or a cluster is touched.
-    plan = plan_for(recipe, data, settings or (), data_root, runs, run, resume, place)
+    plan = plan_training(recipe, data, settings or (), data_root, runs, run, resume, place)
     if not resume and plan.name != (named := run or plan.default_name):
         say(f"there is a run '{named}' already: this one is '{plan.name}'. To go on with the newest, give --resume.")
     if no_ray and gpu:
@@ -97,20 +97,20 @@ def train(
                 tracker = stack.enter_context(Tracker(tracking, register, experiment, say, parent))
             observers.insert(0, tracker)
         if place:
-            from training.runs.stored_runs import Records
+            from training.runs.stored_runs import RecordsUploader
 
-            observers.append(Records(place))
-        job = job_of(plan, data, data_root, prepared, tracking, place, tracker.planned if tracker else None)
+            observers.append(RecordsUploader(place))
+        job = prepare_job(plan, data, data_root, prepared, tracking, place, tracker.open_run if tracker else None)
         if no_ray:
-            from training.loop.process_group import Alone
+            from training.loop.process_group import SingleProcess
             from training.loop.trainer import train as train_here
 
-            outcome = train_here(job, Alone().listen(), observers, "cuda" if gpu else "cpu")
+            outcome = train_here(job, SingleProcess().install_signal_handlers(), observers, "cuda" if gpu else "cpu")
         else:
             say("connecting to Ray ..." if address else "starting Ray ...")
-            from training.ray.driver import Group, train_on_ray
+            from training.ray.driver import WorkerGroupConfig, train_on_ray
 
-            outcome = train_on_ray(job, Group(fewest, most, gpu, address), observers)
+            outcome = train_on_ray(job, WorkerGroupConfig(fewest, most, gpu, address), observers)
     if outcome.signal:
         words = [word for word in sys.argv[1:] if word != "--resume"]
         say(f"interrupted; saved after {outcome.updates} updates. Go on with: interlinear {' '.join(words)} --resume")

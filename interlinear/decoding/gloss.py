@@ -9,53 +9,55 @@ from rich.text import Text
 
 from seq2seq.explain import Explanation
 
-NOTHING = "·"
+UNALIGNED = "·"
 
 
 @dataclass(frozen=True)
-class Column:
+class GlossColumn:
     """A source word, the target words that are aligned to it, and their places in the translation (from 1)."""
 
     source: str
     target: str
-    places: str
+    positions: str
 
     @property
     def width(self) -> int:
         """Terminal cells that the column needs."""
-        return max(cell_len(self.source), cell_len(self.target), cell_len(self.places))
+        return max(cell_len(self.source), cell_len(self.target), cell_len(self.positions))
 
 
-def columns(explanation: Explanation) -> list[Column]:
+def gloss_columns(explanation: Explanation) -> list[GlossColumn]:
     """A column for every source word. Target words that stand apart in the translation get an ellipsis between them."""
-    glossed = []
+    columns = []
     for i, source in enumerate(explanation.source):
-        places = sorted(target for word, target in explanation.alignment if word == i)
+        positions = sorted(target for word, target in explanation.alignment if word == i)
         words = ""
-        for place, previous in zip(places, [None, *places], strict=False):
-            between = "" if previous is None else " " if place == previous + 1 else " … "
-            words += between + explanation.target[place].text
-        glossed.append(Column(source.text, words or NOTHING, " ".join(str(place + 1) for place in places)))
-    return glossed
+        for position, previous in zip(positions, [None, *positions], strict=False):
+            between = "" if previous is None else " " if position == previous + 1 else " … "
+            words += between + explanation.target[position].text
+        columns.append(
+            GlossColumn(source.text, words or UNALIGNED, " ".join(str(position + 1) for position in positions))
+        )
+    return columns
 
 
-def lines(glossed: Sequence[Column], width: int) -> list[list[Column]]:
+def wrap(columns: Sequence[GlossColumn], width: int) -> list[list[GlossColumn]]:
     """The columns, broken into lines of at most `width` cells: a long text wraps as pairs of lines."""
-    broken: list[list[Column]] = [[]]
-    room = width
-    for column in glossed:
-        if broken[-1] and column.width > room:
-            broken.append([])
-            room = width
-        broken[-1].append(column)
-        room -= column.width + 2
-    return broken
+    rows: list[list[GlossColumn]] = [[]]
+    free = width
+    for column in columns:
+        if rows[-1] and column.width > free:
+            rows.append([])
+            free = width
+        rows[-1].append(column)
+        free -= column.width + 2
+    return rows
 
 
 def print_gloss(explanation: Explanation, console: Console, indent: int = 2) -> None:
     """Print source words, what they became, and where in the translation that stands; colour only on a terminal."""
-    for line in lines(columns(explanation), console.width - indent):
-        for part, style in (("source", "bold"), ("target", "cyan"), ("places", "dim")):
+    for line in wrap(gloss_columns(explanation), console.width - indent):
+        for part, style in (("source", "bold"), ("target", "cyan"), ("positions", "dim")):
             text = Text(" " * indent)
             for column in line:
                 word = getattr(column, part)

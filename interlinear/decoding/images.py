@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2seq.errors import CallError, DataError, RequestError
+from seq2seq.errors import DataError, RequestError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
-Picture = Callable[["ImageGrid"], "np.ndarray"]  # a picture as the model reads it; raises RequestError
+ImageLoader = Callable[["ImageGrid"], "np.ndarray"]  # a picture as the model reads it; raises RequestError
 
 ImageFolder = Annotated[
     Path | None,
@@ -36,11 +36,11 @@ ImageNames = Annotated[
 ]  # fmt: skip
 
 
-def from_file(path: Path) -> Picture:
+def file_image(path: Path) -> ImageLoader:
     """A picture in a file of its own."""
 
     def read(grid: "ImageGrid") -> "np.ndarray":
-        from seq2seq.images.decode import decode
+        from seq2seq.images.decode import decode_image
 
         if grid.network is None:
             raise RequestError(
@@ -52,33 +52,33 @@ def from_file(path: Path) -> Picture:
             data = path.read_bytes()
         except OSError as error:
             raise RequestError(str(path), f"cannot be read: {error.strerror}") from None
-        return decode(data, grid.network.size, str(path))
+        return decode_image(data, grid.network.size, str(path))
 
     return read
 
 
-def in_folder(folder: Path | None, names: Path | None) -> "Iterator[Picture | None] | None":
+def folder_images(folder: Path | None, names: Path | None) -> "Iterator[ImageLoader | None] | None":
     """The pictures of line after line; None for a line that has none. Where lines go by number there is no end.
 
     Raises CallError: names without a folder; DataError, as it comes to it: a name that is no file of the folder.
     """
     if folder is None:
         if names:
-            raise CallError("--images", "it is not clear where the pictures are", "give --image-dir FOLDER")
+            raise UsageError("--images", "it is not clear where the pictures are", "give --image-dir FOLDER")
         return None
-    return named(folder, names) if names else numbered(folder)
+    return named_images(folder, names) if names else numbered_images(folder)
 
 
-def numbered(folder: Path) -> "Iterator[Picture | None]":
+def numbered_images(folder: Path) -> "Iterator[ImageLoader | None]":
     """The pictures of lines 1, 2, ..."""
     from seq2seq.images.decode import SUFFIXES
 
     for number in count(1):
         paths = (folder / f"{number}{suffix}" for suffix in SUFFIXES)
-        yield next((from_file(path) for path in paths if path.is_file()), None)
+        yield next((file_image(path) for path in paths if path.is_file()), None)
 
 
-def named(folder: Path, names: Path) -> "Iterator[Picture | None]":
+def named_images(folder: Path, names: Path) -> "Iterator[ImageLoader | None]":
     """The pictures that are named, a line each."""
     from training.data.formats import read_file
 
@@ -86,18 +86,18 @@ def named(folder: Path, names: Path) -> "Iterator[Picture | None]":
         path = folder / name
         if name and not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
             raise DataError(f"{names}, line {number}", f"there is no picture '{name}' in {folder}")
-        yield from_file(path) if name else None
+        yield file_image(path) if name else None
 
 
-def of_dataset(dataset: "Dataset", split: str, field: str, lines: Sequence[int]) -> "list[Picture | None]":
+def dataset_images(dataset: "Dataset", split: str, field: str, lines: Sequence[int]) -> "list[ImageLoader | None]":
     """The pictures of a split's lines, counted from 0. Raises DataError: no such field, or an index that is not one."""
-    from training.data.images.images import Pictures
+    from training.data.images.images import SplitImages
 
-    pictures = Pictures(dataset.image(split, field))
+    pictures = SplitImages(dataset.image(split, field))
 
-    def picture(line: int) -> Picture:
+    def picture(line: int) -> ImageLoader:
         def read(grid: "ImageGrid") -> "np.ndarray":
-            found = pictures.as_read_by(grid)(line)
+            found = pictures.reader_for(grid)(line)
             assert found is not None  # the index has it
             return found
 
@@ -106,19 +106,19 @@ def of_dataset(dataset: "Dataset", split: str, field: str, lines: Sequence[int])
     return [picture(line) if line in pictures.entries else None for line in lines]
 
 
-def shuffled(pictures: "Sequence[Picture | None]", seed: int) -> "list[Picture | None]":
+def shuffle_images(pictures: "Sequence[ImageLoader | None]", seed: int) -> "list[ImageLoader | None]":
     """The pictures dealt out anew among the lines that have one, so that none keeps its own (Sattolo 1986).
 
     Raises CallError where fewer than two have one.
     """
-    places = [place for place, picture in enumerate(pictures) if picture]
-    if len(places) < 2:
-        raise CallError("--shuffle-images", f"{len(places)} lines have a picture", "two at least are needed")
-    chance, dealt = random.Random(seed), list(places)
+    positions = [position for position, picture in enumerate(pictures) if picture]
+    if len(positions) < 2:
+        raise UsageError("--shuffle-images", f"{len(positions)} lines have a picture", "two at least are needed")
+    rng, dealt = random.Random(seed), list(positions)
     for last in range(len(dealt) - 1, 0, -1):
-        other = chance.randrange(last)
+        other = rng.randrange(last)
         dealt[last], dealt[other] = dealt[other], dealt[last]
-    mixed = list(pictures)
-    for place, other in zip(places, dealt, strict=True):
-        mixed[place] = pictures[other]
-    return mixed
+    result = list(pictures)
+    for position, other in zip(positions, dealt, strict=True):
+        result[position] = pictures[other]
+    return result

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from interlinear.console import status
-from seq2seq.bundle import Bundle, join, load
+from seq2seq.bundle import Bundle, ensemble_bundle, load
 from seq2seq.config import Precision
 from seq2seq.devices import check_device
-from seq2seq.generate import Generation
+from seq2seq.generate import SequenceGenerator
 from seq2seq.model.ensemble import Predictor
 
 
@@ -18,13 +18,13 @@ def load_bundle(
 
     Raises CallError, RegistryError, BundleError.
     """
-    from registry.names import fetch
+    from registry.names import fetch_bundle
 
     check_device(device)
     names = [name] if Path(name).exists() else name.split(",")
     with status(f"loading {name}"):
-        bundles = [load(fetch(one.strip(), tracking).folder, device, precision) for one in names]
-    return bundles[0] if len(bundles) == 1 else join(bundles)
+        bundles = [load(fetch_bundle(one.strip(), tracking).folder, device, precision) for one in names]
+    return bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
 
 
 def load_generation(
@@ -33,7 +33,7 @@ def load_generation(
     device: str = "cpu",
     precision: Precision = "fp32",
     width: int | None = None,
-) -> Generation:
+) -> SequenceGenerator:
     """The model of that name, ready to answer with beams of up to `width` (None: what its recipe searches with)."""
     bundle = load_bundle(name, tracking, device, precision)
-    return Generation(bundle, width=width or bundle.card.search.beam)
+    return SequenceGenerator(bundle, width=width or bundle.card.search.beam)

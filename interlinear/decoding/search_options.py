@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
     from seq2seq.search import SearchOptions
@@ -42,7 +42,7 @@ Tokenised = Annotated[bool, typer.Option("--tokenised", help="Words stand betwee
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchOverrides:
     """What the caller said about search; None where nothing was said."""
 
     beam_size: int | None = None
@@ -53,11 +53,11 @@ class Asked:
     coverage_penalty: float | None = None
     replace_unknown: bool | None = None
 
-    def over(self, defaults: "SearchOptions") -> "SearchOptions":
+    def apply_to(self, defaults: "SearchOptions") -> "SearchOptions":
         """The defaults with what was asked for. Raises CallError where that does not go together."""
         from pydantic import ValidationError
 
-        asked = {
+        options = {
             "beam": self.beam_size,
             "length_penalty": read_length_penalty(self.length_penalty),
             "n_best": self.n_best,
@@ -66,12 +66,12 @@ class Asked:
             "coverage_penalty": self.coverage_penalty,
             "replace_unknown": self.replace_unknown,
         }
-        given = {name: value for name, value in asked.items() if value is not None}
+        overrides = {name: value for name, value in options.items() if value is not None}
         try:
-            return type(defaults).model_validate(defaults.model_dump() | given)
+            return type(defaults).model_validate(defaults.model_dump() | overrides)
         except ValidationError as error:
             reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise CallError("search options", reason) from None
+            raise UsageError("search options", reason) from None
 
 
 def read_length_penalty(text: str | None) -> str | float | None:
@@ -81,4 +81,4 @@ def read_length_penalty(text: str | None) -> str | float | None:
     try:
         return float(text)
     except ValueError:
-        raise CallError("--length-penalty", f"'{text}' is neither none, average nor a number") from None
+        raise UsageError("--length-penalty", f"'{text}' is neither none, average nor a number") from None

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlinear.evaluation.test_sets import TestSet
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
-    from seq2seq.metrics.metric import Metric, Outputs, Statistics
+    from seq2seq.metrics.metric import Metric, Statistics, SystemOutputs
 
 
 @dataclass(frozen=True)
@@ -27,30 +27,30 @@ class Case:
     output: str
 
 
-def judge_of_cases(metrics: "Sequence[Metric]") -> "Metric":
+def ranking_metric(metrics: "Sequence[Metric]") -> "Metric":
     """The first score that says which of two outputs is better. Raises CallError where none does."""
     from seq2seq.metrics.catalogue import ALIGNMENT
 
     for metric in metrics:
         if metric.name not in ALIGNMENT and metric.better != "neither":
             return metric
-    raise CallError(
+    raise UsageError(
         "--cases", "no score that is asked for says which output is better", "ask for one that does: --metrics bleu"
     )
 
 
 def find_cases(
-    metric: "Metric", systems: "Mapping[str, tuple[Outputs, Statistics]]", test_set: TestSet, count: int
+    metric: "Metric", systems: "Mapping[str, tuple[SystemOutputs, Statistics]]", test_set: TestSet, count: int
 ) -> dict[str, list[Case]]:
     """By system, `count` sentences with which it gains most on the first one, then as many with which it loses most;
     fewer where there are no more. systems: what each wrote, and its statistics by that score."""
-    from seq2seq.metrics.significance import changes
+    from seq2seq.metrics.significance import sentence_effects
 
     (_, (own, before)), *others = systems.items()
     found = {}
     for name, (other, after) in others:
         sign = -1 if metric.better == "lower" else 1
-        gains = (sign * changes(metric, before, after)).tolist()
+        gains = (sign * sentence_effects(metric, before, after)).tolist()
         found[name] = [
             Case(
                 row + 1,
@@ -60,12 +60,12 @@ def find_cases(
                 own.hypotheses[row],
                 other.hypotheses[row],
             )
-            for row in extremes(gains, count)
+            for row in extreme_rows(gains, count)
         ]
     return found
 
 
-def extremes(gains: Sequence[float], count: int) -> list[int]:
+def extreme_rows(gains: Sequence[float], count: int) -> list[int]:
     """The rows that gain most, the largest first, and those that lose most, the worst last."""
     from seq2seq.metrics.significance import EQUAL
 
@@ -75,7 +75,7 @@ def extremes(gains: Sequence[float], count: int) -> list[int]:
     return most + least
 
 
-def side_by_side(baseline: str, cases: Mapping[str, Sequence[Case]], score: str) -> Iterator[str]:
+def format_cases(baseline: str, cases: Mapping[str, Sequence[Case]], score: str) -> Iterator[str]:
     """Each case as lines with their labels."""
     for system, own in cases.items():
         for case in own:

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlinear.console import say
-from interlinear.evaluation.scoring import MetricNames, System, Trial, asked_metrics, open_system
-from interlinear.evaluation.test_sets import Lowercase, Place, ReferenceFiles, SourceFile, Spaced, Split, Tokenize
-from interlinear.options import DataName, DataRoot, Device, FontFile, PictureFile, Tracking
-from seq2seq.errors import CallError
+from interlinear.evaluation.scoring import MetricNames, ScoringRun, System, load_system, select_metrics
+from interlinear.evaluation.test_sets import (
+    Lowercase,
+    ReferenceFiles,
+    SourceFile,
+    Split,
+    TestSetSource,
+    TokenisedFiles,
+    Tokenize,
+)
+from interlinear.options import DataName, DataRoot, Device, FigureFile, FontFile, Tracking
+from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
     from registry.curves import RunCurves
@@ -35,7 +43,7 @@ Runs = Annotated[
 
 
 @dataclass(frozen=True)
-class Scored:
+class SystemScores:
     """Scores on a test set: the number of words of each source; and by each score how it is reckoned, and what every
     sentence of every system adds, by the system's name."""
 
@@ -54,14 +62,14 @@ def lengths(
         list[int] | None,
         typer.Option(min=0, metavar="N", show_default=False, help="A threshold; may be repeated. Else 0, 10, ..., 60."),
     ] = None,
-    tokenised: Spaced = False,
+    tokenised: TokenisedFiles = False,
     metric: Annotated[
         str | None,
         typer.Option("--metric", metavar="NAME", show_default=False, help="A score by name; else the task's first."),
     ] = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
-    output: PictureFile = Path("lengths.png"),
+    output: FigureFile = Path("lengths.png"),
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -71,19 +79,19 @@ def lengths(
 
     A threshold that fewer than ten sentences pass is left out.
     """
-    from seq2seq.figures.lengths import THRESHOLDS, by_length, score_by_length
+    from seq2seq.figures.lengths import THRESHOLDS, score_by_length, score_curve_by_length
 
-    if metric and len(several := asked_metrics(metric)) > 1:
-        raise CallError(f"--metric {metric}", "these are several scores", f"name one, as {several[0].name}")
+    if metric and len(several := select_metrics(metric)) > 1:
+        raise UsageError(f"--metric {metric}", "these are several scores", f"name one, as {several[0].name}")
     if reference and not source and not data:
-        raise CallError(
+        raise UsageError(
             "--source", "sentences go by the number of their source's words", "give the file of sources too"
         )
-    place = Place(data, split, source, reference or [], data_root, tokenised=tokenised)
-    made = scored(models, place, metric, tokenize, lowercase, device, tracking)
+    place = TestSetSource(data, split, source, reference or [], data_root, tokenised=tokenised)
+    made = score_systems(models, place, metric, tokenize, lowercase, device, tracking)
     one = next(iter(made.statistics))
     curves = [
-        by_length(name, made.words, one, statistics, longer_than or THRESHOLDS)
+        score_curve_by_length(name, made.words, one, statistics, longer_than or THRESHOLDS)
         for name, statistics in made.statistics[one].items()
     ]
     say(f"{one.name.upper()}: {made.signatures[one]}")
@@ -96,12 +104,12 @@ def systems(
     split: Split = None,
     source: SourceFile = None,
     reference: ReferenceFiles = None,
-    tokenised: Spaced = False,
+    tokenised: TokenisedFiles = False,
     metrics: MetricNames = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = None,
     samples: Annotated[int, typer.Option(min=0, metavar="N", help="Resamples; 0: 1,000.")] = 0,
-    output: PictureFile = Path("systems.png"),
+    output: FigureFile = Path("systems.png"),
     font: FontFile = None,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -112,9 +120,9 @@ def systems(
     from seq2seq.metrics.significance import compare
 
     if len(models) < 2:
-        raise CallError("figure systems", "one system alone cannot be compared", "name two or more")
-    place = Place(data, split, source, reference or [], data_root, tokenised=tokenised)
-    made = scored(models, place, metrics, tokenize, lowercase, device, tracking)
+        raise UsageError("figure systems", "one system alone cannot be compared", "name two or more")
+    place = TestSetSource(data, split, source, reference or [], data_root, tokenised=tokenised)
+    made = score_systems(models, place, metrics, tokenize, lowercase, device, tracking)
     comparisons = []
     for metric, own in made.statistics.items():
         say(f"{metric.name.upper()}: {made.signatures[metric]}")
@@ -140,21 +148,21 @@ def curves(
             help="A curve in MLflow, dev/... or epoch/...; may be repeated. Else dev/bleu.",
         ),
     ] = None,
-    output: PictureFile = Path("curves.png"),
+    output: FigureFile = Path("curves.png"),
     font: FontFile = None,
     tracking: Tracking = None,
 ) -> None:
     """Draw what trainings had learnt after each epoch; seeds of one system are a line, their mean, in a band."""
-    from registry.curves import DEV_BLEU, read_run
+    from registry.curves import DEV_BLEU, read_run_curves
     from seq2seq.figures.curves import learning_curves
 
-    read = [(name, read_run(run, tracking)) for name, run in map(named, runs)]
-    print(learning_curves(panels(read, metric or [DEV_BLEU]), output, font))
+    read = [(name, read_run_curves(run, tracking)) for name, run in map(split_name, runs)]
+    print(learning_curves(curve_panels(read, metric or [DEV_BLEU]), output, font))
 
 
-def panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> list["Panel"]:
+def curve_panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> list["Panel"]:
     """Runs as the curves of systems. Raises CallError where seeds by recipe differ in more than the seed."""
-    from registry.curves import title_of
+    from registry.curves import curve_title
     from seq2seq.figures.curves import Curve, Panel
 
     one_data_set = len({run.dataset for _, run in runs}) == 1
@@ -167,48 +175,48 @@ def panels(runs: Sequence[tuple[str, "RunCurves"]], metrics: Sequence[str]) -> l
             key for key in {*first.settings, *run.settings} if first.settings.get(key) != run.settings.get(key)
         )
         if not given and differing:
-            raise CallError(
+            raise UsageError(
                 name,
                 f"runs {first.run_id} and {run.run_id} differ in {', '.join(differing[:3])}, not in their seed alone",
                 "name them apart, NAME=RUN",
             )
     return [
         Panel(
-            title_of(metric),
-            tuple(Curve(name, tuple(run.by_epoch(metric) for run in seeds)) for name, seeds in grouped.items()),
+            curve_title(metric),
+            tuple(Curve(name, tuple(run.per_epoch(metric) for run in seeds)) for name, seeds in grouped.items()),
         )
         for metric in metrics
     ]
 
 
-def scored(
+def score_systems(
     models: Sequence[str],
-    place: Place,
+    place: TestSetSource,
     metrics: str | None,
     tokenize: Tokenize,
     lowercase: Lowercase,
     device: str,
     tracking: str | None,
-) -> Scored:
+) -> SystemScores:
     """Every system's scores on the test set, one after the other. Raises CallError where two have one name."""
     systems: dict[str, System] = {}
-    for given, model in map(named, models):
-        system = open_system(model, tracking, device)
+    for given, model in map(split_name, models):
+        system = load_system(model, tracking, device)
         card = system.generation.bundle.card if system.generation else None
         name = given or (str(card.recipe.get("name", model)) if card else Path(model).name)
         if name in systems:
-            raise CallError(model, f"another system is called {name} already", "name it, NAME=MODEL")
+            raise UsageError(model, f"another system is called {name} already", "name it, NAME=MODEL")
         systems[name] = system
-    trial = Trial.of(systems, place, metrics, tokenize, lowercase)
-    outputs = trial.outputs()
-    return Scored(
-        [len(trial.test_set.words(text)) for text in trial.test_set.sources],
-        trial.signatures(outputs),
-        trial.statistics(outputs),
+    scoring = ScoringRun.of(systems, place, metrics, tokenize, lowercase)
+    outputs = scoring.outputs()
+    return SystemScores(
+        [len(scoring.test_set.word_spans(text)) for text in scoring.test_set.sources],
+        scoring.signatures(outputs),
+        scoring.statistics(outputs),
     )
 
 
-def named(argument: str) -> tuple[str, str]:
+def split_name(argument: str) -> tuple[str, str]:
     """`NAME=WHAT` as its parts; the name is empty where none is given. A path or an address is no name."""
     match = re.fullmatch(r"([^/\\:=]+)=(.+)", argument)
     return (match[1].strip(), match[2]) if match else ("", argument)

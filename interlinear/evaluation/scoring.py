@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.commands.align import Aligner, By, Pair, check_kind, outcomes
-from interlinear.commands.translate import Line
-from interlinear.commands.translate import outcomes as searched_outcomes
+from interlinear.commands.align import Aligner, AlignmentKind, SentencePair, align_pairs, check_kind
+from interlinear.commands.translate import InputLine, translate_lines
 from interlinear.console import progress, say
-from interlinear.evaluation.test_sets import UNEDITED, Lowercase, Place, TestSet, Tokenize
-from seq2seq.errors import CallError
+from interlinear.evaluation.test_sets import UNEDITED, Lowercase, TestSet, TestSetSource, Tokenize
+from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
     from seq2seq.alignment import Link, Symmetrization
     from seq2seq.config import Precision
     from seq2seq.explain import Span
-    from seq2seq.generate import Generation
-    from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Statistics, Task
+    from seq2seq.generate import SequenceGenerator
+    from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Task
     from seq2seq.search import SearchOptions
 
-JUDGED = (
+SYSTEM_HELP = (
     "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
     "the machine translations of a set for post-editing"
 )
@@ -40,13 +39,13 @@ MetricNames = Annotated[
 class System:
     """A model, or (generation None) a file with outputs, or the machine translations as they are (`unedited`).
 
-    `backward`, a model of the opposite direction, has a part in its alignments, which become one as `how` says.
+    `backward`, a model of the opposite direction, has a part in its alignments, which become one as `symmetrization` says.
     """
 
     name: str
-    generation: "Generation | None"
-    backward: "Generation | None" = None
-    how: "Symmetrization | None" = None
+    generation: "SequenceGenerator | None"
+    backward: "SequenceGenerator | None" = None
+    symmetrization: "Symmetrization | None" = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -71,66 +70,72 @@ class System:
         self,
         test_set: TestSet,
         options: "SearchOptions | None" = None,
-        by: By | None = None,
+        by: AlignmentKind | None = None,
         label: str = "translating",
         search: bool = True,
-    ) -> "Outputs":
+    ) -> "SystemOutputs":
         """What it says of a test set, searched for as its recipe does, or by `options`; with gold, its alignments too.
 
         Without `search` a model's outputs are empty, which no score of alignments looks at.
         Raises CallError, and DataError for a file with another number of lines.
         """
-        from seq2seq.explain import best_of
-        from seq2seq.metrics.metric import Outputs, check_lines
+        from seq2seq.explain import best_kind
+        from seq2seq.metrics.metric import SystemOutputs, check_line_counts
         from training.data.formats import read_file
 
         if self.name == UNEDITED:
-            return Outputs.of(test_set.unedited())
+            return SystemOutputs.from_lines(test_set.unedited())
         if self.generation is None:
             lines = list(read_file(Path(self.name)))
-            check_lines(self.name, len(lines), test_set.name, len(test_set.references[0]))
-            say_empty(self.name, [number for number, line in enumerate(lines, 1) if not line.strip()])
-            return Outputs.of(lines)
+            check_line_counts(self.name, len(lines), test_set.name, len(test_set.references[0]))
+            report_empty_outputs(self.name, [number for number, line in enumerate(lines, 1) if not line.strip()])
+            return SystemOutputs.from_lines(lines)
         lines = [""] * test_set.rows
         if search:
             options = options or self.generation.bundle.card.search
-            lines = translated(self.name, self.generation, test_set, options, label)
+            lines = translate_test_set(self.name, self.generation, test_set, options, label)
         if not test_set.gold:
-            return Outputs.of(lines)
+            return SystemOutputs.from_lines(lines)
         for generation in filter(None, (self.generation, self.backward)):
             if by:
-                check_kind(f"--by {by}", by, generation.kinds)
-        aligner = Aligner(self.generation, self.backward, self.how, by, test_set.raw)
-        looks = by or best_of(self.generation.kinds)
-        return Outputs.of(lines, aligned(self.name, aligner, test_set), f"{looks},{self.how}" if self.how else looks)
+                check_kind(f"--by {by}", by, generation.attention_kinds)
+        aligner = Aligner(self.generation, self.backward, self.symmetrization, by, test_set.raw)
+        kind = by or best_kind(self.generation.attention_kinds)
+        return SystemOutputs.from_lines(
+            lines,
+            align_test_set(self.name, aligner, test_set),
+            f"{kind},{self.symmetrization}" if self.symmetrization else kind,
+        )
 
 
-def is_outputs(name: str) -> bool:
+def is_output_file(name: str) -> bool:
     """Whether MODEL's outputs are there: a file (or pipe) of them, a line each, or the machine translations."""
     return name == UNEDITED or (Path(name).exists() and not Path(name).is_dir())
 
 
-def open_system(
+def load_system(
     name: str, tracking: str | None, device: str, precision: "Precision" = "fp32", width: int | None = None
 ) -> System:
     """What MODEL means. Raises as `load_generation` does."""
     from interlinear.decoding.model_loading import load_generation
-    from registry.names import FolderName, meant, parse
+    from registry.names import FolderName, parse_model_name, suggest_registered_name
 
-    if is_outputs(name):
+    if is_output_file(name):
         return System(name, None)
-    if "," not in name and isinstance(parse(name), FolderName) and not Path(name).exists():
-        raise CallError(name, "there is no such file or folder", meant(name, tracking) or f"name {JUDGED}")
+    if "," not in name and isinstance(parse_model_name(name), FolderName) and not Path(name).exists():
+        raise UsageError(
+            name, "there is no such file or folder", suggest_registered_name(name, tracking) or f"name {SYSTEM_HELP}"
+        )
     return System(name, load_generation(name, tracking, device, precision, width))
 
 
 @dataclass(frozen=True)
-class Trial:
+class ScoringRun:
     """Systems by name, what they are tried on, the scores that it has the means for, and why it has none for others."""
 
     systems: Mapping[str, System]
     test_set: TestSet
-    answers: "Answers"
+    answers: "ReferenceSet"
     metrics: "Sequence[Metric]"
     left_out: Mapping[str, str]
 
@@ -138,79 +143,79 @@ class Trial:
     def of(
         cls,
         systems: Mapping[str, System],
-        place: Place,
+        place: TestSetSource,
         metrics: str | None,
         tokenize: Tokenize,
         lowercase: Lowercase,
-        by: By | None = None,
-    ) -> "Trial":
+        by: AlignmentKind | None = None,
+    ) -> "ScoringRun":
         """Reads the test set. metrics: as in --metrics. Raises CallError, DataError."""
         models = all(system.generation for system in systems.values())
-        test_set = place.read([*systems.values()], wants_alignments(metrics, by) and models)
+        test_set = place.read([*systems.values()], needs_alignments(metrics, by) and models)
         answers = test_set.answers()
-        asked = asked_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
-        return cls(systems, test_set, answers, *applicable(asked, answers))
+        requested = select_metrics(metrics, test_set.task, test_set.reading(tokenize, lowercase))
+        return cls(systems, test_set, answers, *computable_metrics(requested, answers))
 
-    def outputs(self, by: By | None = None) -> "dict[str, Outputs]":
+    def outputs(self, by: AlignmentKind | None = None) -> "dict[str, SystemOutputs]":
         """What every system says, by its name; its alignments by these looks, else the best that it has."""
-        search = of_outputs(self.metrics)
+        search = needs_outputs(self.metrics)
         return {
             name: system.outputs(self.test_set, by=by, label=name, search=search)
             for name, system in self.systems.items()
         }
 
-    def statistics(self, outputs: "Mapping[str, Outputs]") -> "dict[Metric, dict[str, Statistics]]":
+    def statistics(self, outputs: "Mapping[str, SystemOutputs]") -> "dict[Metric, dict[str, Statistics]]":
         """What each sentence of every system adds to each score."""
         return {
             metric: {name: metric.statistics(own, self.answers) for name, own in outputs.items()}
             for metric in self.metrics
         }
 
-    def signatures(self, outputs: "Mapping[str, Outputs]") -> "dict[Metric, str]":
+    def signatures(self, outputs: "Mapping[str, SystemOutputs]") -> "dict[Metric, str]":
         """How each score of all these outputs is reckoned."""
-        from seq2seq.metrics.metric import Outputs
+        from seq2seq.metrics.metric import SystemOutputs
 
-        together = Outputs.together(outputs.values())
+        together = SystemOutputs.concatenate(outputs.values())
         return {metric: metric.signature(together, self.answers) for metric in self.metrics}
 
 
-def asked_metrics(
-    names: str | None, task: "Task | None" = None, reading: "Reading | None" = None
+def select_metrics(
+    names: str | None, task: "Task | None" = None, reading: "Preprocessing | None" = None
 ) -> "tuple[Metric, ...]":
     """The scores in --metrics, or those that are usual for the task. Raises CallError for an unknown one."""
-    from seq2seq.metrics.catalogue import USUAL, chosen
-    from seq2seq.metrics.metric import Reading
+    from seq2seq.metrics.catalogue import DEFAULT_METRICS, select_metrics
+    from seq2seq.metrics.metric import Preprocessing
 
-    asked = names.split(",") if names is not None else USUAL[task or "translation"]
-    return chosen((name.strip() for name in asked), reading or Reading())
+    requested = names.split(",") if names is not None else DEFAULT_METRICS[task or "translation"]
+    return select_metrics((name.strip() for name in requested), reading or Preprocessing())
 
 
-def wants_alignments(names: str | None, by: By | None) -> bool:
+def needs_alignments(names: str | None, by: AlignmentKind | None) -> bool:
     """Whether any of these scores is of alignments. Raises CallError: one is unknown, or none is, and `by` is given."""
     from seq2seq.metrics.catalogue import ALIGNMENT
 
-    wanted = any(metric.name in ALIGNMENT for metric in asked_metrics(names))
+    wanted = any(metric.name in ALIGNMENT for metric in select_metrics(names))
     if by and not wanted:
-        raise CallError(f"--by {by}", "no score of alignments is asked for", "ask for them: --metrics alignment")
+        raise UsageError(f"--by {by}", "no score of alignments is asked for", "ask for them: --metrics alignment")
     return wanted
 
 
-def of_outputs(metrics: "Sequence[Metric]") -> bool:
+def needs_outputs(metrics: "Sequence[Metric]") -> bool:
     """Whether any of these scores is of what systems write."""
     from seq2seq.metrics.catalogue import ALIGNMENT
 
     return any(metric.name not in ALIGNMENT for metric in metrics)
 
 
-def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[Metric], dict[str, str]]":
+def computable_metrics(metrics: "Sequence[Metric]", answers: "ReferenceSet") -> "tuple[list[Metric], dict[str, str]]":
     """The scores that a test set has the means for; and why not the others, which is said.
 
     Raises CallError where none is left.
     """
-    left_out = {metric.name: reason for metric in metrics if (reason := metric.lacks(answers))}
+    left_out = {metric.name: reason for metric in metrics if (reason := metric.missing_requirement(answers))}
     if len(left_out) == len(metrics):
         reasons = "; ".join(dict.fromkeys(left_out.values()))
-        raise CallError(
+        raise UsageError(
             "--metrics", f"{', '.join(left_out)} cannot be reckoned here: {reasons}", "ask for other scores"
         )
     for reason in dict.fromkeys(left_out.values()):
@@ -218,13 +223,13 @@ def applicable(metrics: "Sequence[Metric]", answers: "Answers") -> "tuple[list[M
     return [metric for metric in metrics if metric.name not in left_out], left_out
 
 
-def translated(
-    name: str, generation: "Generation", test_set: TestSet, options: "SearchOptions", label: str
+def translate_test_set(
+    name: str, generation: "SequenceGenerator", test_set: TestSet, options: "SearchOptions", label: str
 ) -> list[str]:
     """The output for every line; empty where the model cannot read it, which is said with count and first line."""
-    lines = read_lines(generation, test_set)
+    lines = input_lines(generation, test_set)
     hypotheses, problems, empty = [], [], []
-    searched = searched_outcomes(generation, iter([lines]), options, tokenised=test_set.tokenised)
+    searched = translate_lines(generation, iter([lines]), options, tokenised=test_set.tokenised)
     for outcome in progress(searched, label, total=len(lines)):
         hypotheses.append(outcome.answer.candidates[0].text if outcome.answer else "")
         if outcome.problem:
@@ -235,28 +240,28 @@ def translated(
         first = problems[0]
         count = "1 line counts" if len(problems) == 1 else f"{len(problems)} lines count"
         say(f"{name}: {count} as empty; first {first.line.where}: {first.problem}")
-    say_empty(name, empty)
+    report_empty_outputs(name, empty)
     return hypotheses
 
 
-def read_lines(generation: "Generation", test_set: TestSet) -> list[Line]:
+def input_lines(generation: "SequenceGenerator", test_set: TestSet) -> list[InputLine]:
     """The lines of a test set with all that the model reads."""
     model = generation.bundle.card.model
     first, *others = model.texts
-    seen = {name: test_set.pictures[name] for name in model.images if name in test_set.pictures}
+    images = {name: test_set.pictures[name] for name in model.images if name in test_set.pictures}
     return [
-        Line(
+        InputLine(
             row + 1,
             f"line {row + 1}",
             test_set.texts[first][row],
             {name: test_set.texts[name][row] for name in others},
-            {name: picture for name, pictures in seen.items() if (picture := pictures[row])},
+            {name: picture for name, pictures in images.items() if (picture := pictures[row])},
         )
         for row in range(test_set.rows)
     ]
 
 
-def say_empty(name: str, lines: Sequence[int]) -> None:
+def report_empty_outputs(name: str, lines: Sequence[int]) -> None:
     """Name outputs in which nothing is."""
     if len(lines) == 1:
         say(f"{name}: 1 output is empty, in line {lines[0]}. It is scored as it is.")
@@ -264,18 +269,18 @@ def say_empty(name: str, lines: Sequence[int]) -> None:
         say(f"{name}: {len(lines)} outputs are empty, the first in line {lines[0]}. They are scored as they are.")
 
 
-def aligned(name: str, aligner: Aligner, test_set: TestSet) -> "list[frozenset[Link]]":
+def align_test_set(name: str, aligner: Aligner, test_set: TestSet) -> "list[frozenset[Link]]":
     """The links that a model, or two, see between every source and its first reference, by forced decoding, in the
     words that gold links count. A pair that is empty, or too long for the model, has none, which is said."""
     texts = list(zip(test_set.sources, test_set.references[0], strict=True))
-    pairs = (Pair(number, source, target) for number, (source, target) in enumerate(texts))
+    pairs = (SentencePair(number, source, target) for number, (source, target) in enumerate(texts))
     found: list[frozenset[Link]] = []
     unaligned = 0
-    for outcome in progress(outcomes(aligner, pairs), "aligning", total=len(texts)):
+    for outcome in progress(align_pairs(aligner, pairs), "aligning", total=len(texts)):
         source, target = texts[outcome.number]
         unaligned += not outcome.alignment.source
-        sources = covering(outcome.alignment.source, test_set.words(source))
-        targets = covering(outcome.alignment.target, test_set.words(target))
+        sources = overlapping_words(outcome.alignment.source, test_set.word_spans(source))
+        targets = overlapping_words(outcome.alignment.target, test_set.word_spans(target))
         links = outcome.alignment.links
         found.append(frozenset((s, t) for link in links for s in sources[link.source] for t in targets[link.target]))
     if unaligned:
@@ -284,13 +289,13 @@ def aligned(name: str, aligner: Aligner, test_set: TestSet) -> "list[frozenset[L
     return found
 
 
-def covering(spans: "Sequence[Span]", words: Sequence[tuple[int, int]]) -> list[list[int]]:
+def overlapping_words(spans: "Sequence[Span]", words: Sequence[tuple[int, int]]) -> list[list[int]]:
     """For each of a model's words, the words that share a character with it."""
     return [[n for n, (start, end) in enumerate(words) if span.start < end and start < span.end] for span in spans]
 
 
 @dataclass(frozen=True)
-class Awareness:
+class ImageAwareness:
     """A score with wrong pictures; what right ones add, to the better (Elliott 2018); and how likely such a difference
     is of a model that does not look at them, by the name of the test."""
 
@@ -303,7 +308,9 @@ class Awareness:
         return f"pictures shuffled: {self.score:.2f}, awareness {self.awareness:+.2f}, {chances}"
 
 
-def awareness(metric: "Metric", right: "Outputs", wrong: "Outputs", answers: "Answers") -> Awareness:
+def image_awareness(
+    metric: "Metric", right: "SystemOutputs", wrong: "SystemOutputs", answers: "ReferenceSet"
+) -> ImageAwareness:
     """How far outputs with the right pictures are better than those with wrong ones."""
     from seq2seq.metrics.significance import TESTS, compare
 
@@ -312,7 +319,7 @@ def awareness(metric: "Metric", right: "Outputs", wrong: "Outputs", answers: "An
     shuffled, own = compared["bootstrap"]
     sign = -1 if metric.better == "lower" else 1
     p_values = {test: both[1].p_value for test, both in compared.items()}
-    return Awareness(
+    return ImageAwareness(
         shuffled.score,
         sign * (own.score - shuffled.score),
         {test: p_value for test, p_value in p_values.items() if p_value is not None},

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from interlinear.decoding.images import Picture, in_folder, of_dataset, shuffled
-from seq2seq.errors import CallError, DataError
+from interlinear.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
+from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from interlinear.evaluation.scoring import System
-    from seq2seq.alignment import Gold
-    from seq2seq.metrics.metric import Answers, Reading, Task
+    from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task
     from training.data.dataset import Dataset
 
 MT = "mt"  # the field of machine translations that are to be edited
@@ -48,7 +47,7 @@ MtFile = Annotated[
         help="Machine translations, line by line those of the source, for a model that edits them.",
     ),
 ]  # fmt: skip
-Spaced = Annotated[bool, typer.Option("--tokenised", help="Words of the files stand between spaces.")]
+TokenisedFiles = Annotated[bool, typer.Option("--tokenised", help="Words of the files stand between spaces.")]
 Tokenize = Annotated[
     Literal["13a", "none", "intl", "char", "zh"] | None,
     typer.Option(show_default=False, help="How sacrebleu tokenises; else 13a, and none for text that is tokenised."),
@@ -65,7 +64,7 @@ class TestSet:
 
     texts, pictures: line by line, by field; of the texts the first source comes first, and there are none where the
     outputs are there already. tokenised: the texts, and `target` for the references, whose words stand between spaces.
-    gold: the right links of every line, where they are wanted; `unaligned` says why there
+    gold: the right links of every line, where they are wanted; `no_gold_reason` says why there
     are none. task, language (of the references): None where it is not known.
     """
 
@@ -76,9 +75,9 @@ class TestSet:
     tokenised: frozenset[str] = frozenset()
     lowercase: bool = False
     language: str | None = None
-    gold: "tuple[Gold, ...]" = ()
-    unaligned: str = "gold alignments come with a data set, as its field 'alignment'"
-    pictures: Mapping[str, "Sequence[Picture | None]"] = field(default_factory=dict)
+    gold: "tuple[GoldAlignment, ...]" = ()
+    no_gold_reason: str = "gold alignments come with a data set, as its field 'alignment'"
+    pictures: Mapping[str, "Sequence[ImageLoader | None]"] = field(default_factory=dict)
 
     @property
     def raw(self) -> bool:
@@ -95,15 +94,15 @@ class TestSet:
         return len(self.references[0])
 
     @property
-    def illustrated(self) -> int:
+    def lines_with_image(self) -> int:
         """The number of lines that have a picture."""
         return sum(any(pictures) for pictures in zip(*self.pictures.values(), strict=True))
 
-    def shuffled(self, seed: int) -> "TestSet":
+    def shuffle_images(self, seed: int) -> "TestSet":
         """The same with every picture at another line. Raises CallError where that cannot be."""
         if not self.pictures:
-            raise CallError("--shuffle-images", f"{self.name} has no pictures that the model reads", "leave it out")
-        return replace(self, pictures={name: shuffled(own, seed) for name, own in self.pictures.items()})
+            raise UsageError("--shuffle-images", f"{self.name} has no pictures that the model reads", "leave it out")
+        return replace(self, pictures={name: shuffle_images(own, seed) for name, own in self.pictures.items()})
 
     @property
     def sha256(self) -> str:
@@ -116,45 +115,45 @@ class TestSet:
     def unedited(self) -> tuple[str, ...]:
         """The machine translations that are to be edited. Raises CallError where there are none."""
         if MT not in self.texts:
-            raise CallError(
+            raise UsageError(
                 UNEDITED, f"{self.name} has no machine translations", "name a set for post-editing, or --mt"
             )
         return self.texts[MT]
 
-    def answers(self) -> "Answers":
+    def answers(self) -> "ReferenceSet":
         """What outputs are held against."""
-        from seq2seq.metrics.metric import Answers
+        from seq2seq.metrics.metric import ReferenceSet
 
-        return Answers.of(self.references, self.task, self.gold, self.unaligned)
+        return ReferenceSet.from_lines(self.references, self.task, self.gold, self.no_gold_reason)
 
-    def reading(self, tokenize: Tokenize, lowercase: bool | None) -> "Reading":
+    def reading(self, tokenize: Tokenize, lowercase: bool | None) -> "Preprocessing":
         """How its text is compared, where the caller does not say otherwise."""
-        from seq2seq.metrics.metric import Reading
+        from seq2seq.metrics.metric import Preprocessing
 
         if lowercase is None and self.lowercase:
             lowercase = True
-        return Reading(tokenize or ("none" if "target" in self.tokenised else "13a"), lowercase, self.language)
+        return Preprocessing(tokenize or ("none" if "target" in self.tokenised else "13a"), lowercase, self.language)
 
-    def words(self, text: str) -> list[tuple[int, int]]:
+    def word_spans(self, text: str) -> list[tuple[int, int]]:
         """Where the words lie that gold links count: between spaces in tokenised text, else words and marks."""
-        from seq2seq.text import words
+        from seq2seq.text import word_spans
 
-        return words(text) if self.raw else [match.span() for match in re.finditer(r"\S+", text)]
+        return word_spans(text) if self.raw else [match.span() for match in re.finditer(r"\S+", text)]
 
-    def read_gold(self, dataset: "Dataset", split: str, source: str) -> "Iterator[Gold]":
+    def gold_alignments(self, dataset: "Dataset", split: str, source: str) -> "Iterator[GoldAlignment]":
         """The right links of every line. Raises DataError: another number of lines, no links, links that point out."""
-        from seq2seq.alignment import read_gold
+        from seq2seq.alignment import read_gold_alignment
         from training.data.dataset import read_rows
 
         rows = read_rows(dataset, split, (source, "target", "alignment"))
         file = dataset.field(split, "alignment").files[0]
         for row, text, reference in zip(rows, self.sources, self.references[0], strict=True):
             where = f"{file}, line {row.number}"
-            yield read_gold(row.texts[-1], where, len(self.words(text)), len(self.words(reference)))
+            yield read_gold_alignment(row.texts[-1], where, len(self.word_spans(text)), len(self.word_spans(reference)))
 
 
 @dataclass(frozen=True)
-class Place:
+class TestSetSource:
     """Where the caller has a test set."""
 
     data: str | None
@@ -174,41 +173,41 @@ class Place:
         Its gold alignments are read where it has some and `aligned` says so: where scores of them are asked for, and
         all systems are models. Raises CallError, DataError.
         """
-        from seq2seq.metrics.metric import check_lines
+        from seq2seq.metrics.metric import check_line_counts
         from training.data.formats import read_file
 
         fields = tuple(dict.fromkeys(field for system in systems for field in system.fields))
         pictures = tuple(dict.fromkeys(field for system in systems for field in system.pictures))
         if self.data and not self.source and not self.references:
             if self.tokenised:
-                raise CallError("--tokenised", "the data set says itself how its text is written", "leave it out")
-            test_set = self._dataset(self.data, fields, pictures, aligned)
+                raise UsageError("--tokenised", "the data set says itself how its text is written", "leave it out")
+            test_set = self._from_dataset(self.data, fields, pictures, aligned)
         else:
             first = next((system for system in systems if system.generation), systems[0])
-            test_set = self._files(fields, first.task, first.language)
+            test_set = self._from_files(fields, first.task, first.language)
         if self.mt:
-            edited = tuple(read_file(self.mt))
-            check_lines(str(self.mt), len(edited), test_set.name, test_set.rows)
-            alike = {MT} if "target" in test_set.tokenised else set()  # they are written as the references are
-            tokenised = test_set.tokenised | alike
-            texts = {**test_set.texts, MT: edited}
+            translations = tuple(read_file(self.mt))
+            check_line_counts(str(self.mt), len(translations), test_set.name, test_set.rows)
+            extra = {MT} if "target" in test_set.tokenised else set()  # they are written as the references are
+            tokenised = test_set.tokenised | extra
+            texts = {**test_set.texts, MT: translations}
             test_set = replace(test_set, task="post-edit", texts=texts, tokenised=tokenised)
         if MT in fields and MT not in test_set.texts:
-            raise CallError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
-        if in_files := self._pictures(pictures, test_set.rows):
-            test_set = replace(test_set, pictures=in_files)
+            raise UsageError("--mt", "the model edits machine translations, and there are none", "give --mt FILE")
+        if found := self._images(pictures, test_set.rows):
+            test_set = replace(test_set, pictures=found)
         return test_set
 
-    def _files(self, fields: Sequence[str], task: "Task | None", language: str | None) -> TestSet:
+    def _from_files(self, fields: Sequence[str], task: "Task | None", language: str | None) -> TestSet:
         """A source file and its references, or the references alone."""
         from training.data.formats import read_file
 
         if self.data or not self.references or (fields and not self.source):
-            raise CallError("--data", "it is not clear what to score on", "give --data, or --source and --reference")
+            raise UsageError("--data", "it is not clear what to score on", "give --data, or --source and --reference")
         if len(own := [field for field in fields if field != MT]) > 1:
-            raise CallError("--source", f"{' and '.join(own)} are read, and a file has one of them", "name a data set")
+            raise UsageError("--source", f"{' and '.join(own)} are read, and a file has one of them", "name a data set")
         if self.split:
-            raise CallError("--split", "it is a data set that has splits", "leave it out, or give --data")
+            raise UsageError("--split", "it is a data set that has splits", "leave it out, or give --data")
         paths = [self.source, *self.references] if self.source else self.references
         columns = [tuple(read_file(path)) for path in paths]
         for path, column in zip(paths, columns, strict=True):
@@ -223,19 +222,19 @@ class Place:
         tokenised = frozenset({name, "target"}) if self.tokenised else frozenset[str]()
         return TestSet(str(paths[0]), task, texts, tuple(columns), tokenised, language=language)
 
-    def _pictures(self, fields: Sequence[str], rows: int) -> "dict[str, list[Picture | None]]":
+    def _images(self, fields: Sequence[str], rows: int) -> "dict[str, list[ImageLoader | None]]":
         """The pictures in the folder, for the first source that is a picture."""
-        pictures = in_folder(self.image_dir, self.images)
+        pictures = folder_images(self.image_dir, self.images)
         if pictures is None or self.no_images:
             return {}
         if not fields:
-            raise CallError("--image-dir", "the model reads no pictures", "leave it out")
+            raise UsageError("--image-dir", "the model reads no pictures", "leave it out")
         found = list(islice(pictures, rows + 1 if self.images else rows))
         if len(found) != rows:
             raise DataError(str(self.images), f"it does not have {rows} lines", "line i of each must belong together")
         return {fields[0]: found}
 
-    def _dataset(self, name: str, fields: Sequence[str], pictures: Sequence[str], aligned: bool) -> TestSet:
+    def _from_dataset(self, name: str, fields: Sequence[str], pictures: Sequence[str], aligned: bool) -> TestSet:
         """A split of a data set: these fields, or `source`; the machine translations, if any; and these pictures."""
         from training.data.dataset import open_dataset, read_lines, read_rows
 
@@ -246,7 +245,7 @@ class Place:
         source, target = dataset.field(split, names[0]), dataset.field(split, "target")
         rows = list(read_rows(dataset, split, (*names, "target")))
         *read, reference = (tuple(column) for column in zip(*(row.texts for row in rows), strict=True))
-        columns = [reference, *(tuple(read_lines(stream)) for stream in target.streams()[1:])]
+        columns = [reference, *(tuple(read_lines(stream)) for stream in target.reference_fields()[1:])]
         if target.segmentation:  # the model's output has whole words
             columns = [tuple(line.replace(f"{target.segmentation} ", "") for line in column) for column in columns]
         test_set = TestSet(
@@ -257,9 +256,9 @@ class Place:
             frozenset(name for name in (*names, "target") if dataset.field(split, name).tokenised),
             target.lowercase,
             target.language,
-            unaligned=f"the split '{split}' of {dataset.name} has no gold alignments",
+            no_gold_reason=f"the split '{split}' of {dataset.name} has no gold alignments",
             pictures={
-                name: of_dataset(dataset, split, name, [row.number - 1 for row in rows])
+                name: dataset_images(dataset, split, name, [row.number - 1 for row in rows])
                 for name in pictures
                 if not (self.image_dir or self.no_images)
             },
@@ -267,5 +266,5 @@ class Place:
         if "alignment" not in dataset.fields(split):
             return test_set
         if not aligned:
-            return replace(test_set, unaligned="a file with outputs has no alignments")
-        return replace(test_set, gold=tuple(test_set.read_gold(dataset, split, source.name)))
+            return replace(test_set, no_gold_reason="a file with outputs has no alignments")
+        return replace(test_set, gold=tuple(test_set.gold_alignments(dataset, split, source.name)))

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import aiohttp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from interlinear.loadtest.load_generator import broken, said
-from interlinear.loadtest.sample_texts import BY_LANGUAGE, ENGLISH
-from seq2seq.errors import CallError, ServiceError
+from interlinear.loadtest.load_generator import connection_error, error_detail
+from interlinear.loadtest.sample_texts import ENGLISH, TEXTS_BY_LANGUAGE
+from seq2seq.errors import ServiceError, UsageError
 
 Route = Literal["/translate", "/summarize", "/translate/multimodal", "/post-edit"]
 TASKS: dict[str, Route] = {
@@ -27,7 +27,7 @@ ANSWERS: dict[Route, str] = {
     "/translate/multimodal": "translatedText",
     "/post-edit": "editedText",
 }
-FIRST_ANSWER = 10.0  # seconds within which a service says what it has
+LIST_TIMEOUT = 10.0  # seconds within which a service says what it has
 AUTO = "auto"
 
 
@@ -43,13 +43,13 @@ class RemoteModel(BaseModel):
     def __str__(self) -> str:
         return f"{self.name}@{self.version} ({self.task}, {' to '.join(self.languages.values())})"
 
-    def is_called(self, reference: str) -> bool:
+    def matches(self, reference: str) -> bool:
         name, _, which = reference.partition("@")
         return name == self.name and (not which or which in (self.version, *self.aliases))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestSpec:
     """What a caller wants to ask for; what he leaves open is the service's first fit.
 
     `pictures` (files' contents) go with texts in turn; `translations` with theirs, line by line.
@@ -77,25 +77,25 @@ class Wanted:
             languages = model.languages
             if (
                 TASKS.get(model.task) in self.routes
-                and (self.model is None or model.is_called(self.model))
+                and (self.model is None or model.matches(self.model))
                 and self.source in (None, AUTO, languages.get("source"))
                 and self.target in (None, languages.get("target"))
             ):
                 return model
         names = {"model": self.model, "source": self.source, "target": self.target}
-        asked = [f"{name} {value}" for name, value in names.items() if value is not None]
-        raise CallError(
-            " and ".join([" or ".join(self.routes), *asked]),
+        constraints = [f"{name} {value}" for name, value in names.items() if value is not None]
+        raise UsageError(
+            " and ".join([" or ".join(self.routes), *constraints]),
             "no model that is served fits",
             f"it serves {'; '.join(map(str, models)) or 'none'}",
         )
 
-    def bodies(self, model: RemoteModel, texts: Sequence[str]) -> list[bytes]:
+    def request_bodies(self, model: RemoteModel, texts: Sequence[str]) -> list[bytes]:
         """Requests with every text, and with every picture. Raises CallError where texts and translations differ in
         number."""
         if TASKS[model.task] == "/post-edit":
             if texts and len(texts) != len(self.translations):
-                raise CallError(
+                raise UsageError(
                     "--mt", f"it has {len(self.translations)} lines, and --texts {len(texts)}", "give a line for each"
                 )
             beside: Sequence[dict[str, str]] = [{"source_text": text} for text in texts] or [{}] * len(
@@ -109,13 +109,13 @@ class Wanted:
         most = max(len(texts), len(images))
         return [self._body(model, {"q": texts[i % len(texts)]} | images[i % len(images)]) for i in range(most)]
 
-    def _body(self, model: RemoteModel, given: dict[str, str]) -> bytes:
+    def _body(self, model: RemoteModel, text_fields: dict[str, str]) -> bytes:
         named = {"model": self.model} if self.model else {}
         languages = {"source": self.source or model.languages["source"], "target": model.languages["target"]}
-        return json.dumps(given | ({} if TASKS[model.task] == "/summarize" else languages) | named).encode()
+        return json.dumps(text_fields | ({} if TASKS[model.task] == "/summarize" else languages) | named).encode()
 
 
-def check_address(url: str) -> str:
+def check_url(url: str) -> str:
     """The address without a slash at its end. Raises CallError."""
     try:
         parts = urlsplit(url)
@@ -123,7 +123,7 @@ def check_address(url: str) -> str:
     except ValueError:
         port = False
     if not port or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise CallError(
+        raise UsageError(
             url, "is not the address of a service", "say http://HOST:PORT, as `interlinear serve` prints it"
         )
     return url.rstrip("/")
@@ -133,30 +133,32 @@ def headers(api_key: str | None) -> dict[str, str]:
     return {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
 
 
-async def served_models(url: str, api_key: str | None) -> list[RemoteModel]:
+async def list_models(url: str, api_key: str | None) -> list[RemoteModel]:
     """What a service says it has. Raises ServiceError: it is not there, does not let us in, or is something else."""
     other = ServiceError(url, "what answers there is not an Interlinear service", "see the address and the port")
     try:
-        timeout = aiohttp.ClientTimeout(total=FIRST_ANSWER)
+        timeout = aiohttp.ClientTimeout(total=LIST_TIMEOUT)
         async with (
             aiohttp.ClientSession(timeout=timeout, headers=headers(api_key)) as session,
             session.get(f"{url}/models", allow_redirects=False) as answer,
         ):
             content = await answer.read()
     except TimeoutError:
-        raise ServiceError(url, f"it did not answer within {FIRST_ANSWER:g} s", "see whether it is well") from None
+        raise ServiceError(url, f"it did not answer within {LIST_TIMEOUT:g} s", "see whether it is well") from None
     except aiohttp.InvalidURL:
-        raise CallError(url, "is not the address of a service", "say http://HOST:PORT") from None
+        raise UsageError(url, "is not the address of a service", "say http://HOST:PORT") from None
     except aiohttp.ClientConnectionError as error:
         raise ServiceError(
-            url, f"the service cannot be reached ({broken(error)})", "start it by `interlinear serve`"
+            url, f"the service cannot be reached ({connection_error(error)})", "start it by `interlinear serve`"
         ) from None
     except aiohttp.ClientError:
         raise other from None
     if answer.status in (401, 403):
-        raise ServiceError(url, f"it does not let us in ({said(content) or answer.status})", "give a key by --api-key")
+        raise ServiceError(
+            url, f"it does not let us in ({error_detail(content) or answer.status})", "give a key by --api-key"
+        )
     if answer.status in (429, 503):
-        raise ServiceError(url, said(content) or f"it answered {answer.status}", "come again when it is ready")
+        raise ServiceError(url, error_detail(content) or f"it answered {answer.status}", "come again when it is ready")
     try:
         if answer.status != 200:
             raise other
@@ -165,25 +167,27 @@ async def served_models(url: str, api_key: str | None) -> list[RemoteModel]:
         raise other from None
 
 
-async def built_in(url: str, api_key: str | None, wanted: Wanted, model: RemoteModel) -> list[bytes]:
+async def sample_requests(url: str, api_key: str | None, spec: RequestSpec, model: RemoteModel) -> list[bytes]:
     """Requests with the sentences that come with us, in the language that the model reads, else English.
 
     Each is sent once, and left out where the model cannot read it: a small one takes no long sentences. Raises
     ServiceError where it reads none.
     """
-    language = model.languages["source"] if wanted.source in (None, AUTO) else str(wanted.source)
-    bodies = wanted.bodies(model, BY_LANGUAGE.get(language, ENGLISH))
+    language = model.languages["source"] if spec.source in (None, AUTO) else str(spec.source)
+    bodies = spec.request_bodies(model, TEXTS_BY_LANGUAGE.get(language, ENGLISH))
     read, refusal = [], ""
     async with aiohttp.ClientSession(headers=headers(api_key)) as session:
         for body in bodies:
             try:
                 async with session.post(url, data=body, allow_redirects=False) as answer:
                     if answer.status == 400:
-                        refusal = said(await answer.read())
+                        refusal = error_detail(await answer.read())
                     else:
                         read.append(body)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise ServiceError(url, f"it gave no answer ({broken(error)})", "see whether it is well") from None
+                raise ServiceError(
+                    url, f"it gave no answer ({connection_error(error)})", "see whether it is well"
+                ) from None
     if not read:
         raise ServiceError(url, f"it reads none of the built-in sentences ({refusal})", "give your own by --texts")
     return read

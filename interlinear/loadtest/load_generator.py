@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 import aiohttp
 
-PATIENCE = 60.0  # seconds from when a request was due to when its answer is given up
-TICK = 0.5  # seconds between two looks at how it goes
-KEEP_ALIVE = 2.0  # seconds that a connection may rest: less than uvicorn's 5, or it closes one that is about to be used
+REQUEST_TIMEOUT = 60.0  # seconds from when a request was due to when its answer is given up
+PROGRESS_SECONDS = 0.5  # seconds between two looks at how it goes
+KEEP_ALIVE_SECONDS = (
+    2.0  # seconds that a connection may rest: less than uvicorn's 5, or it closes one that is about to be used
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class RequestRecord:
     """One request. `due`: seconds after the measured time began, negative in the warm-up; `late`: seconds from then to
     when it was sent, `latency` to when its answer was there or its failure was known."""
 
@@ -52,11 +54,11 @@ class Shot:
     model: str = ""  # that answered: name@version
 
 
-Watch = Callable[[Load, Sequence[Shot], int], None]
+ProgressCallback = Callable[[Load, Sequence[RequestRecord], int], None]
 """Told now and then: the load, the requests that are over, and how many are in flight."""
 
 
-def arrivals(rate: float, seconds: float, draw: random.Random) -> Iterator[float]:
+def poisson_arrivals(rate: float, seconds: float, draw: random.Random) -> Iterator[float]:
     """The moments of a Poisson process: gaps between them are exponential, of 1 / rate on average."""
     at = draw.expovariate(rate)
     while at < seconds:
@@ -64,78 +66,80 @@ def arrivals(rate: float, seconds: float, draw: random.Random) -> Iterator[float
         at += draw.expovariate(rate)
 
 
-async def send(load: Load, watch: Watch) -> list[Shot]:
+async def run_load(load: Load, on_progress: ProgressCallback) -> list[RequestRecord]:
     """Send all of it, and wait for every answer; the requests in the order of their answers."""
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=None)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=load.headers) as session:
-        return await _Sending(load, session).run(watch)
+        return await _LoadRun(load, session).run(on_progress)
 
 
-class _Sending:
+class _LoadRun:
     def __init__(self, load: Load, session: aiohttp.ClientSession) -> None:
         self.load = load
         self.session = session
-        self.room = asyncio.Semaphore(load.limit)
+        self.in_flight_limit = asyncio.Semaphore(load.limit)
         self.loop = asyncio.get_running_loop()
         self.start = self.loop.time()
-        self.shots: list[Shot] = []
+        self.records: list[RequestRecord] = []
         self.in_flight: set[asyncio.Task[None]] = set()
 
-    async def run(self, watch: Watch) -> list[Shot]:
-        watching = asyncio.ensure_future(self._watch(watch))
+    async def run(self, on_progress: ProgressCallback) -> list[RequestRecord]:
+        progress_task = asyncio.ensure_future(self._report_progress(on_progress))
         draw, which = random.Random(self.load.seed), random.Random(self.load.seed + 1)
         try:
-            for at in arrivals(self.load.rate, self.load.warm_up + self.load.seconds, draw):
+            for at in poisson_arrivals(self.load.rate, self.load.warm_up + self.load.seconds, draw):
                 due = self.start + at
                 await asyncio.sleep(max(0.0, due - self.loop.time()))
-                await self._begin(due, which.choice(self.load.bodies))
+                await self._send_when_free(due, which.choice(self.load.bodies))
             await asyncio.gather(*self.in_flight)
         finally:
-            watching.cancel()
+            progress_task.cancel()
             for task in self.in_flight:
                 task.cancel()
-        return self.shots
+        return self.records
 
-    async def _watch(self, watch: Watch) -> None:
+    async def _report_progress(self, on_progress: ProgressCallback) -> None:
         while True:
-            await asyncio.sleep(TICK)
-            watch(self.load, self.shots, len(self.in_flight))
+            await asyncio.sleep(PROGRESS_SECONDS)
+            on_progress(self.load, self.records, len(self.in_flight))
 
-    async def _begin(self, due: float, body: bytes) -> None:
-        held_back = self.room.locked()
+    async def _send_when_free(self, due: float, body: bytes) -> None:
+        held_back = self.in_flight_limit.locked()
         try:
-            async with asyncio.timeout_at(due + PATIENCE):
-                await self.room.acquire()
+            async with asyncio.timeout_at(due + REQUEST_TIMEOUT):
+                await self.in_flight_limit.acquire()
         except TimeoutError:
             now = self.loop.time()
-            problem = f"not sent within {PATIENCE:g} s: {self.load.limit} were in flight"
-            self.shots.append(Shot(self._since(due), now - due, now - due, True, problem))
+            problem = f"not sent within {REQUEST_TIMEOUT:g} s: {self.load.limit} were in flight"
+            self.records.append(RequestRecord(self._measured_time(due), now - due, now - due, True, problem))
             return
-        task = asyncio.ensure_future(self._one(due, body, held_back))
+        task = asyncio.ensure_future(self._send(due, body, held_back))
         self.in_flight.add(task)
         task.add_done_callback(self.in_flight.discard)
 
-    async def _one(self, due: float, body: bytes, held_back: bool) -> None:
+    async def _send(self, due: float, body: bytes, held_back: bool) -> None:
         sent, problem, detail, model = self.loop.time(), "", "", ""
         try:
-            async with asyncio.timeout_at(due + PATIENCE):
+            async with asyncio.timeout_at(due + REQUEST_TIMEOUT):
                 async with self.session.post(self.load.url, data=body, allow_redirects=False) as response:
                     content = await response.read()
             if response.status == 200:
                 problem, model = read_answer(content, self.load.answer)
             else:
-                problem, detail = f"{response.status} {response.reason or ''}".strip(), said(content)
+                problem, detail = f"{response.status} {response.reason or ''}".strip(), error_detail(content)
         except TimeoutError:
-            problem = f"no answer within {PATIENCE:g} s"
+            problem = f"no answer within {REQUEST_TIMEOUT:g} s"
         except (aiohttp.ClientError, OSError) as error:
-            problem = broken(error)
+            problem = connection_error(error)
         finally:
-            self.room.release()
+            self.in_flight_limit.release()
         latency = self.loop.time() - due
-        self.shots.append(Shot(self._since(due), sent - due, latency, held_back, problem, detail, model))
+        self.records.append(
+            RequestRecord(self._measured_time(due), sent - due, latency, held_back, problem, detail, model)
+        )
 
-    def _since(self, due: float) -> float:
+    def _measured_time(self, due: float) -> float:
         return due - self.start - self.load.warm_up
 
 
@@ -150,7 +154,7 @@ def read_answer(content: bytes, field: str) -> tuple[str, str]:
         return f"an answer without {field} or model", ""
 
 
-def said(content: bytes) -> str:
+def error_detail(content: bytes) -> str:
     """The sentence of a problem's answer, where there is one."""
     try:
         return str(json.loads(content)["error"])
@@ -158,7 +162,7 @@ def said(content: bytes) -> str:
         return ""
 
 
-def broken(error: Exception) -> str:
+def connection_error(error: Exception) -> str:
     """Why a connection gave no answer, in the same words for the same cause."""
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.errno or 0  # of a name that is not known it is negative, and of another kind

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from interlinear.loadtest.load_generator import Load, Shot
+from interlinear.loadtest.load_generator import Load, RequestRecord
 
-MANY = 0.05  # share of the requests by which those in flight may grow while a service keeps up
-FEW = 5  # requests by which they may grow in any case
+MAX_GROWTH_SHARE = 0.05  # share of the requests by which those in flight may grow while a service keeps up
+MAX_GROWTH = 5  # requests by which they may grow in any case
 
 
-class Record(BaseModel):
+class ReportModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Latencies(Record):
+class Latencies(ReportModel):
     """Milliseconds from when a request was due to its whole answer, over those that were answered rightly."""
 
     p50: float
@@ -26,7 +26,7 @@ class Latencies(Record):
     max: float
 
 
-class Failure(Record):
+class Failure(ReportModel):
     """Requests that failed in one way."""
 
     problem: str = Field(description="the status and its name, or what broke")
@@ -34,7 +34,7 @@ class Failure(Record):
     example: str = Field(description="what the service said of the first; empty where it said nothing")
 
 
-class VersionSeen(Record):
+class ModelVersionCount(ReportModel):
     """A model that answered."""
 
     model: str = Field(description="name@version")
@@ -43,7 +43,7 @@ class VersionSeen(Record):
     last: float = Field(description="answered were due")
 
 
-class AtRate(Record):
+class RateResult(ReportModel):
     """What was found at one rate, of the requests that were due in the measured time."""
 
     rate: float = Field(description="requests a second that were asked for")
@@ -58,10 +58,10 @@ class AtRate(Record):
     held_back: int = Field(description="requests that waited here, for so many were in flight already")
     late_ms_p99: float = Field(description="from due to sent: what this generator adds to a latency")
     failures: tuple[Failure, ...]
-    versions: tuple[VersionSeen, ...]
+    versions: tuple[ModelVersionCount, ...]
 
 
-class LoadReport(Record):
+class LoadReport(ReportModel):
     """A whole run: one rate, or several one after the other."""
 
     url: str
@@ -72,23 +72,23 @@ class LoadReport(Record):
     concurrency_limit: int
     seed: int
     date: str
-    rates: tuple[AtRate, ...]
+    rates: tuple[RateResult, ...]
     knee: float | None = Field(description="the highest rate that was held, with all below; None where none was")
 
 
-def summarized(load: Load, shots: Sequence[Shot], limit_ms: float | None) -> AtRate:
-    """What was found at one rate. `shots` has the warm-up's too."""
-    measured = [shot for shot in shots if shot.due >= 0]
-    right = [shot for shot in measured if not shot.problem]
-    latencies = sorted(1000 * shot.latency for shot in right)
+def summarize_rate(load: Load, records: Sequence[RequestRecord], limit_ms: float | None) -> RateResult:
+    """What was found at one rate. `records` has the warm-up's too."""
+    measured = [record for record in records if record.due >= 0]
+    right = [record for record in measured if not record.problem]
+    latencies = sorted(1000 * record.latency for record in right)
     within = [latency for latency in latencies if limit_ms is None or latency <= limit_ms]
     found = Latencies.model_validate(percentiles(latencies)) if latencies else None
-    growth = in_flight(shots, load.seconds) - in_flight(shots, 0.0)
-    kept_up = growth <= max(FEW, MANY * len(measured))
+    growth = in_flight(records, load.seconds) - in_flight(records, 0.0)
+    kept_up = growth <= max(MAX_GROWTH, MAX_GROWTH_SHARE * len(measured))
     failed = len(measured) - len(right)
     slow = found is not None and limit_ms is not None and found.p99 > limit_ms
-    in_time = [shot for shot in shots if not shot.problem and 0 <= shot.due + shot.latency < load.seconds]
-    return AtRate(
+    in_time = [record for record in records if not record.problem and 0 <= record.due + record.latency < load.seconds]
+    return RateResult(
         rate=load.rate,
         requests=len(measured),
         answered=len(right),
@@ -98,14 +98,14 @@ def summarized(load: Load, shots: Sequence[Shot], limit_ms: float | None) -> AtR
         latency_ms=found,
         kept_up=kept_up,
         held=kept_up and not failed and not slow and found is not None,
-        held_back=sum(shot.held_back for shot in measured),
-        late_ms_p99=rounded(percentile(sorted(1000 * shot.late for shot in measured), 0.99)) if measured else 0.0,
+        held_back=sum(record.held_back for record in measured),
+        late_ms_p99=rounded(percentile(sorted(1000 * record.late for record in measured), 0.99)) if measured else 0.0,
         failures=failures(measured),
         versions=versions(right),
     )
 
 
-def reported(url: str, loads: Sequence[Load], rates: Sequence[AtRate], limit_ms: float | None) -> LoadReport:
+def build_report(url: str, loads: Sequence[Load], rates: Sequence[RateResult], limit_ms: float | None) -> LoadReport:
     """The whole run; the loads differ in their rate alone."""
     load, knee = loads[0], None
     for one in sorted(rates, key=lambda one: one.rate):
@@ -136,28 +136,28 @@ def percentiles(ranked: Sequence[float]) -> dict[str, float]:
     return {name: rounded(percentile(ranked, share)) for name, share in shares.items()}
 
 
-def in_flight(shots: Sequence[Shot], at: float) -> int:
+def in_flight(records: Sequence[RequestRecord], at: float) -> int:
     """Requests that were due and not over, so many seconds into the measured time."""
-    return sum(shot.due <= at < shot.due + shot.latency for shot in shots)
+    return sum(record.due <= at < record.due + record.latency for record in records)
 
 
-def failures(shots: Sequence[Shot]) -> tuple[Failure, ...]:
+def failures(records: Sequence[RequestRecord]) -> tuple[Failure, ...]:
     """The ways in which requests failed, the most frequent first."""
-    ways = Counter(shot.problem for shot in shots if shot.problem)
-    examples = {shot.problem: shot.detail for shot in reversed(shots) if shot.problem}
+    ways = Counter(record.problem for record in records if record.problem)
+    examples = {record.problem: record.detail for record in reversed(records) if record.problem}
     return tuple(Failure(problem=way, requests=n, example=examples[way]) for way, n in ways.most_common())
 
 
-def versions(shots: Sequence[Shot]) -> tuple[VersionSeen, ...]:
+def versions(records: Sequence[RequestRecord]) -> tuple[ModelVersionCount, ...]:
     """The models that answered, in the order in which they came."""
     due: dict[str, list[float]] = {}
-    for shot in shots:
-        due.setdefault(shot.model, []).append(shot.due)
-    seen = [
-        VersionSeen(model=model, answers=len(all_), first=rounded(min(all_)), last=rounded(max(all_)))
+    for record in records:
+        due.setdefault(record.model, []).append(record.due)
+    counts = [
+        ModelVersionCount(model=model, answers=len(all_), first=rounded(min(all_)), last=rounded(max(all_)))
         for model, all_ in due.items()
     ]
-    return tuple(sorted(seen, key=lambda one: one.first))
+    return tuple(sorted(counts, key=lambda one: one.first))
 
 
 def rounded(value: float) -> float:

@@ -30,4 +30,4 @@ GERMAN = (
     "andere warten unter den Bäumen, und ein Mädchen mit einem gelben Regenschirm geht langsam an allem vorbei, als "
     "wäre gar nichts geschehen.",
 )
-BY_LANGUAGE = {"en": ENGLISH, "de": GERMAN}
+TEXTS_BY_LANGUAGE = {"en": ENGLISH, "de": GERMAN}

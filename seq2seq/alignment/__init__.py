@@ -2,22 +2,22 @@
 
 from seq2seq.alignment.links import (
     Alignment,
-    Gold,
+    GoldAlignment,
     Link,
     Symmetrization,
-    aligned,
-    aligned_both_ways,
-    read_gold,
-    symmetrized,
+    alignment_from,
+    bidirectional_alignment,
+    read_gold_alignment,
+    symmetrize,
 )
 
 __all__ = [
     "Alignment",
-    "Gold",
+    "GoldAlignment",
     "Link",
     "Symmetrization",
-    "aligned",
-    "aligned_both_ways",
-    "read_gold",
-    "symmetrized",
+    "alignment_from",
+    "bidirectional_alignment",
+    "read_gold_alignment",
+    "symmetrize",
 ]

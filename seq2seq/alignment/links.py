@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import BaseModel
 
 from seq2seq.errors import DataError
-from seq2seq.explain import Explanation, Span, best_of
+from seq2seq.explain import Explanation, Span, best_kind
 
 Link = tuple[int, int]  # a source word and a target word, from 0
 Symmetrization = Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 
 # A link's neighbours (source, target), in the order in which Moses tries them.
-STRAIGHT = ((0, -1), (-1, 0), (0, 1), (1, 0))
+ADJACENT = ((0, -1), (-1, 0), (0, 1), (1, 0))
 DIAGONAL = ((-1, -1), (1, -1), (-1, 1), (1, 1))
 
 
@@ -41,14 +41,14 @@ class Alignment(BaseModel):
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldAlignment:
     """Links that people made: `sure` ones, and further `possible` ones, which a model may have or not."""
 
     sure: frozenset[Link]
     possible: frozenset[Link] = frozenset()
 
 
-def read_gold(line: str, where: str, source: int, target: int) -> Gold:
+def read_gold_alignment(line: str, where: str, source: int, target: int) -> GoldAlignment:
     """A line of links, `0-1` sure and `0?1` possible, between so many words. Raises DataError, which names `where`."""
     sure: set[Link] = set()
     possible: set[Link] = set()
@@ -64,10 +64,10 @@ def read_gold(line: str, where: str, source: int, target: int) -> Gold:
                 "words are counted from 0",
             )
         (sure if match[2] == "-" else possible).add(link)
-    return Gold(frozenset(sure), frozenset(possible - sure))
+    return GoldAlignment(frozenset(sure), frozenset(possible - sure))
 
 
-def symmetrized(forward: Collection[Link], backward: Collection[Link], how: Symmetrization) -> list[Link]:
+def symmetrize(forward: Collection[Link], backward: Collection[Link], how: Symmetrization) -> list[Link]:
     """One alignment out of two, both as (source word, target word), in order.
 
     `forward` is of the model that reads the source, which links every target word at most once; `backward` of the model
@@ -93,14 +93,14 @@ def symmetrized(forward: Collection[Link], backward: Collection[Link], how: Symm
         sources.add(link[0])
         targets.add(link[1])
 
-    neighbours = STRAIGHT if how == "grow" else STRAIGHT + DIAGONAL
+    neighbours = ADJACENT if how == "grow" else ADJACENT + DIAGONAL
     grown = True
     while grown:
         grown = False
         done: Link | None = None
         # What grows behind the link at hand comes up in this round, what grows before it in the next.
-        while later := [link for link in links if done is None or by_target(link) > by_target(done)]:
-            done = i, j = min(later, key=by_target)
+        while later := [link for link in links if done is None or target_first(link) > target_first(done)]:
+            done = i, j = min(later, key=target_first)
             for di, dj in neighbours:
                 new = i + di, j + dj
                 if new in union and not (new[0] in sources and new[1] in targets):
@@ -109,31 +109,31 @@ def symmetrized(forward: Collection[Link], backward: Collection[Link], how: Symm
     if how in ("grow-diag-final", "grow-diag-final-and"):
         enough = any if how == "grow-diag-final-and" else all
         for direction in (forward, backward):
-            for link in sorted({*direction} - agreed - links, key=by_target):
+            for link in sorted({*direction} - agreed - links, key=target_first):
                 if not enough((link[0] in sources, link[1] in targets)):
                     add(link)
     return sorted(links)
 
 
-def aligned(forward: Explanation, by: str | None = None) -> Alignment:
+def alignment_from(forward: Explanation, by: str | None = None) -> Alignment:
     """The alignment that one model reads by a kind of looks, None the best."""
-    weights = forward.matrices[by or best_of(forward.matrices)]
+    weights = forward.matrices[by or best_kind(forward.matrices)]
     links = [WeightedLink(source=i, target=j, weight=weights[j][i]) for i, j in forward.alignment]
     return Alignment(source=forward.source, target=forward.target, links=links)
 
 
-def aligned_both_ways(
+def bidirectional_alignment(
     forward: Explanation, backward: Explanation, how: Symmetrization, by: str | None = None
 ) -> Alignment:
     """The symmetrized alignment of two models; `backward` explains the source as the output of the target."""
-    weights, reverse = (each.matrices[by or best_of(each.matrices)] for each in (forward, backward))
+    weights, reverse = (each.matrices[by or best_kind(each.matrices)] for each in (forward, backward))
     links = [
         WeightedLink(source=i, target=j, weight=weights[j][i], reverse_weight=reverse[i][j])
-        for i, j in symmetrized(forward.alignment, [(i, j) for j, i in backward.alignment], how)
+        for i, j in symmetrize(forward.alignment, [(i, j) for j, i in backward.alignment], how)
     ]
     return Alignment(source=forward.source, target=forward.target, links=links)
 
 
-def by_target(link: Link) -> Link:
+def target_first(link: Link) -> Link:
     """The order of Moses: by target word, then source word."""
     return link[1], link[0]

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from seq2seq.bundle.checksums import OWN, ChangedError, checksum, content_checksum, read_object
-from seq2seq.bundle.model_card import readme
+from seq2seq.bundle.checksums import CHECKSUM_KEY, ChecksumError, checksum, content_checksum, read_checked_json
+from seq2seq.bundle.model_card import render_readme
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
@@ -44,7 +44,7 @@ class Limits(BaseModel):
     target_length: int = Field(400, ge=1)
 
 
-class Card(BaseModel):
+class ModelCard(BaseModel):
     """What `model.json` says of a model."""
 
     model_config = ConfigDict(extra="ignore")
@@ -79,16 +79,16 @@ class Card(BaseModel):
         return f"{sentences:,} sentences, beam {beam}" if sentences and beam else ""
 
 
-Kind = TypeVar("Kind", bound=Predictor, covariant=True)
+PredictorT = TypeVar("PredictorT", bound=Predictor, covariant=True)
 
 
 @dataclass(frozen=True)
-class Bundle(Generic[Kind]):
+class Bundle(Generic[PredictorT]):
     """A model, or an ensemble, with all that it needs to read and write text."""
 
-    model: Kind
+    model: PredictorT
     tokenizers: dict[str, Tokenizer]
-    card: Card
+    card: ModelCard
     folder: Path
 
 
@@ -102,25 +102,27 @@ def hash_weights(state: dict[str, torch.Tensor]) -> str:
     return digest.hexdigest()
 
 
-def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], card: Card) -> Card:
+def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], card: ModelCard) -> ModelCard:
     """Write a bundle to a new name beside `folder`, then put it in its place; returns the card with its checksums."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in own_weights(model).items()}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in unique_weights(model).items()}
         save_file(weights, draft / WEIGHTS)
         for name, tokenizer in tokenizers.items():
             tokenizer.save(draft / f"tokenizer.{name}.json")
         files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
-        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files, OWN: ""})
+        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files, CHECKSUM_KEY: ""})
         content = json.loads(card.model_dump_json())
-        card = card.model_copy(update={OWN: content_checksum(content)})
+        card = card.model_copy(update={CHECKSUM_KEY: content_checksum(content)})
         parameters = sum(map(torch.Tensor.numel, weights.values()))
-        written = readme(card, parameters, tokenizers["target"].config.operations_on)
+        written = render_readme(card, parameters, tokenizers["target"].config.operations_on)
         (draft / README).write_text(written, encoding="utf-8")
-        (draft / CARD).write_text(json.dumps(content | {OWN: card.content_sha256}, indent=2) + "\n", encoding="utf-8")
+        (draft / CARD).write_text(
+            json.dumps(content | {CHECKSUM_KEY: card.content_sha256}, indent=2) + "\n", encoding="utf-8"
+        )
         for path in draft.iterdir():
-            sync(path)
+            fsync(path)
         draft.chmod(0o755)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
@@ -139,12 +141,12 @@ def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
     stays as the training wrote it."""
     card = bundle.card.model_copy(update={"metrics": {**bundle.card.metrics, **scores}})
     parameters = sum(map(torch.Tensor.numel, bundle.model.parameters()))
-    text = readme(card, parameters, bundle.tokenizers["target"].config.operations_on)
+    text = render_readme(card, parameters, bundle.tokenizers["target"].config.operations_on)
     (bundle.folder / README).write_text(text, encoding="utf-8")
     return text
 
 
-def own_weights(model: Model) -> dict[str, torch.Tensor]:
+def unique_weights(model: Model) -> dict[str, torch.Tensor]:
     """The model's weights by name, each once where several names share it."""
     return dict(model.named_parameters())
 
@@ -157,7 +159,7 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
     """
     folder = Path(folder)
     card = check_files(folder)
-    check_sizes(folder / WEIGHTS, card.model)
+    check_shapes(folder / WEIGHTS, card.model)
     try:
         weights = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
@@ -174,7 +176,7 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
     return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
 
 
-def check_files(folder: Path) -> Card:
+def check_files(folder: Path) -> ModelCard:
     """The card, when every file that a model is loaded from is there and is the one that the card names.
 
     Raises BundleError with the file that is at fault.
@@ -199,7 +201,7 @@ def check_files(folder: Path) -> Card:
     return card
 
 
-def check_sizes(path: Path, config: ModelConfig) -> None:
+def check_shapes(path: Path, config: ModelConfig) -> None:
     """Compare what the header of a file of weights says with a model's architecture; nothing is allocated for either.
 
     Raises BundleError for a parameter that only one of them has, or that has another size.
@@ -229,7 +231,7 @@ def _unreadable(path: Path, error: Exception) -> BundleError:
     return BundleError(str(path), f"the file cannot be read ({error})", "copy it again")
 
 
-def join(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
+def ensemble_bundle(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
     """Several bundles as one, whose model is their ensemble; what else it says is the first one's, but for scores.
 
     Their vocabularies must be the same, file by file. Raises BundleError.
@@ -249,22 +251,22 @@ def join(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
         source_length=min(bundle.card.limits.source_length for bundle in bundles),
         target_length=min(bundle.card.limits.target_length for bundle in bundles),
     )
-    card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": "", OWN: ""})
+    card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": "", CHECKSUM_KEY: ""})
     model = Ensemble([bundle.model for bundle in bundles]).eval()
     return Bundle(model, first.tokenizers, card, first.folder)
 
 
-def begin_from(model: Model, folder: Path) -> str:
+def initialize_from(model: Model, folder: Path) -> str:
     """Give a new model the weights of a trained one that it extends; says how many, and which it has of its own.
 
     Every parameter of the trained model must have a place in the new one, by name and shape: a bundle of another
     system or size is refused. Raises BundleError.
     """
-    trained, own = own_weights(load(folder).model), own_weights(model)
+    trained, own = unique_weights(load(folder).model), unique_weights(model)
     if foreign := sorted(set(trained) - set(own)):
         raise BundleError(
             f"init_from {folder}",
-            f"the model is of another system: the recipe's model has no {_few(foreign)}",
+            f"the model is of another system: the recipe's model has no {_shorten(foreign)}",
             "start from a model whose recipe this one extends",
         )
     for name, weight in trained.items():
@@ -282,7 +284,7 @@ def begin_from(model: Model, folder: Path) -> str:
     return f"started from {folder}: {len(trained)} parameters loaded; drawn anew: {', '.join(fresh) or 'none'}"
 
 
-def _few(names: list[str]) -> str:
+def _shorten(names: list[str]) -> str:
     """The first names of a list."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
@@ -293,13 +295,13 @@ def read_readme(folder: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
-def read_card(folder: Path) -> Card:
+def read_card(folder: Path) -> ModelCard:
     """The card alone: what a bundle is, without its weights."""
     path = folder / CARD
     if not path.is_file():
         raise BundleError(str(folder), f"this is no bundle: there is no {CARD} in it", "name the folder that holds it")
     try:
-        content = read_object(path)
+        content = read_checked_json(path)
         version = content.get("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
             raise BundleError(
@@ -307,19 +309,19 @@ def read_card(folder: Path) -> Card:
                 f"the bundle has format {version}, and this version reads up to {FORMAT}",
                 "update interlinear",
             )
-        return Card.model_validate(content)
+        return ModelCard.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise BundleError(str(path), f"{key}: {first['msg']}", "copy the file again") from None
-    except ChangedError as error:
-        remedy = f"copy the file again; if it was edited on purpose, remove {OWN} from it"
+    except ChecksumError as error:
+        remedy = f"copy the file again; if it was edited on purpose, remove {CHECKSUM_KEY} from it"
         raise BundleError(str(path), str(error), remedy) from None
     except (ValueError, OSError) as error:
         raise _unreadable(path, error) from None
 
 
-def sync(path: Path) -> None:
+def fsync(path: Path) -> None:
     """Have a file, or a folder's entries, on disk before going on."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

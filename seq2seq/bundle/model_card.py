@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seq2seq.bundle import Card
+    pass
 
 PURPOSES = {
     "translation": "Translates text, a sentence at a time.",
@@ -15,7 +15,7 @@ PURPOSES = {
 DEV_SCORES = {"dev_bleu": "dev BLEU", "dev_rouge_l": "dev ROUGE-L"}  # of what the model wrote
 
 
-def commands(model: str, name: str) -> tuple[str, ...]:
+def usage_commands(model: str, name: str) -> tuple[str, ...]:
     """How a model is used, by what it is called on the command line and by the name that a service gives it."""
     return (
         f"interlinear info {model}",
@@ -24,15 +24,15 @@ def commands(model: str, name: str) -> tuple[str, ...]:
     )
 
 
-def of_version(readme: str, name: str, version: str) -> str:
+def readme_of_version(text: str, name: str, version: str) -> str:
     """A card whose commands name a registered version instead of a folder."""
-    pairs = zip(commands("FOLDER", "NAME"), commands(f"models:/{name}/{version}", name), strict=True)
+    pairs = zip(usage_commands("FOLDER", "NAME"), usage_commands(f"models:/{name}/{version}", name), strict=True)
     for of_folder, registered in pairs:
-        readme = readme.replace(f"    {of_folder}", f"    {registered}")
-    return readme
+        text = text.replace(f"    {of_folder}", f"    {registered}")
+    return text
 
 
-def readme(card: "Card", parameters: int, operations_on: str | None = None) -> str:
+def render_readme(card: "ModelCard", parameters: int, operations_on: str | None = None) -> str:
     """Task, languages, data with its licence, scores with their signatures, limits, and how to use it; Markdown.
 
     `operations_on`: the source that the model writes edit operations on, if it does.
@@ -90,7 +90,7 @@ def readme(card: "Card", parameters: int, operations_on: str | None = None) -> s
         "",
         "## Use",
         "",
-        *(f"    {command}" for command in commands("FOLDER", "NAME")),
+        *(f"    {command}" for command in usage_commands("FOLDER", "NAME")),
         "",
         f"It searches with a beam of {search.beam}; `--beam-size` says another.",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.figures.style import DASHES, MARKERS, PADDING, SERIES, Sheet, width_of
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ KEY_HEIGHT, KEY_GAP, HANDLE = 22, 22, 30
 def check_systems(names: Sequence[str]) -> None:
     """Raises CallError where there is nothing to draw, or two systems have one name."""
     if not names:
-        raise CallError("the picture", "there is no system to draw", "name one or more")
+        raise UsageError("the picture", "there is no system to draw", "name one or more")
     if doubled := next((name for name in names if names.count(name) > 1), None):
-        raise CallError(doubled, "two systems have this name", "give each a name of its own")
+        raise UsageError(doubled, "two systems have this name", "give each a name of its own")
 
 
 def add_line(axes: Axes, xs: Sequence[float], ys: Sequence[float], number: int) -> None:

@@ -11,57 +11,59 @@ from seq2seq.errors import FigureError
 WORDS, PLAIN = "DejaVu Serif", "DejaVu Sans"  # they come with matplotlib: a picture looks the same everywhere
 EAST_ASIAN = "notojp_matplotlib"  # the package with Noto Sans CJK, one font with the letters of China, Japan and Korea
 
-NO_LETTERS = "Last Resort"  # comes with matplotlib: a box with its number for every letter there could be
+FALLBACK_FONT = "Last Resort"  # comes with matplotlib: a box with its number for every letter there could be
 
-UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")  # categories of letters that need no glyph
+INVISIBLE_CATEGORIES = ("Cc", "Cf", "Zs", "Zl", "Zp")  # categories of letters that need no glyph
 VARIANTS = range(0xFE00, 0xFE10)  # say how the letter before looks
-NAMED = 8  # missing letters that an error names
+MAX_NAMED = 8  # missing letters that an error names
 
 
-def families_for(texts: Iterable[str], font: Path | None = None, first: str = WORDS) -> list[str]:
+def font_families(texts: Iterable[str], font: Path | None = None, first: str = WORDS) -> list[str]:
     """The font families that texts are set in: a letter comes from the first family that has it.
 
     `font` is a font's file, and then the only one. Otherwise: `first`, matplotlib's own, Noto Sans CJK, and whatever
     else is installed and needed. Raises FigureError, which names the letters that have no glyph, and for no font.
     """
-    missing = {letter for text in texts for letter in text if is_seen(letter)}
+    missing = {letter for text in texts for letter in text if needs_glyph(letter)}
     if font is not None:
-        if missing := lacking(font, missing):
-            raise FigureError(str(font), f"the font has no glyph for {named(missing)}", "name a font that has them")
-        return [add(font)]
+        if missing := missing_glyphs(font, missing):
+            raise FigureError(
+                str(font), f"the font has no glyph for {format_letters(missing)}", "name a font that has them"
+            )
+        return [register_font(font)]
     from matplotlib.font_manager import findfont
 
     families = list(dict.fromkeys((first, WORDS, PLAIN)))
     for family in families:
-        missing = lacking(Path(findfont(family)), missing)
-    if missing and (carried := east_asian()):
-        families.append(add(carried))
-        missing = lacking(carried, missing)
-    while missing and (found := installed_with(missing)):
-        families.append(add(found))
-        missing = lacking(found, missing)
+        missing = missing_glyphs(Path(findfont(family)), missing)
+    if missing and (carried := east_asian_font()):
+        families.append(register_font(carried))
+        missing = missing_glyphs(carried, missing)
+    while missing and (found := find_installed_font(missing)):
+        families.append(register_font(found))
+        missing = missing_glyphs(found, missing)
     if missing:
         raise FigureError(
             "the picture's words",
-            f"no installed font has a glyph for {named(missing)}",
+            f"no installed font has a glyph for {format_letters(missing)}",
             "install one that has them (notofonts.github.io has one for every script), or name its file: --font",
         )
     return families
 
 
-def is_seen(letter: str) -> bool:
+def needs_glyph(letter: str) -> bool:
     """Whether a letter needs a glyph."""
-    return unicodedata.category(letter) not in UNSEEN and ord(letter) not in VARIANTS
+    return unicodedata.category(letter) not in INVISIBLE_CATEGORIES and ord(letter) not in VARIANTS
 
 
-def named(letters: Iterable[str]) -> str:
+def format_letters(letters: Iterable[str]) -> str:
     """Letters for an error: as they are, and by their numbers, since a terminal may lack them too."""
     ordered = sorted(letters)
-    some = ", ".join(f"'{letter}' (U+{ord(letter):04X})" for letter in ordered[:NAMED])
-    return f"{some} and {len(ordered) - NAMED} more" if len(ordered) > NAMED else some
+    some = ", ".join(f"'{letter}' (U+{ord(letter):04X})" for letter in ordered[:MAX_NAMED])
+    return f"{some} and {len(ordered) - MAX_NAMED} more" if len(ordered) > MAX_NAMED else some
 
 
-def lacking(font: Path, letters: set[str]) -> set[str]:
+def missing_glyphs(font: Path, letters: set[str]) -> set[str]:
     """Those letters that a font's file does not have. Raises FigureError for a file that is no font."""
     from matplotlib.ft2font import FT2Font
 
@@ -73,7 +75,7 @@ def lacking(font: Path, letters: set[str]) -> set[str]:
 
 
 @lru_cache
-def add(font: Path) -> str:
+def register_font(font: Path) -> str:
     """Let matplotlib know a font's file; returns its family."""
     from matplotlib.font_manager import fontManager
     from matplotlib.ft2font import FT2Font
@@ -84,7 +86,7 @@ def add(font: Path) -> str:
 
 
 @lru_cache
-def east_asian() -> Path | None:
+def east_asian_font() -> Path | None:
     """The file of Noto Sans CJK. Its package is not imported, since that would change matplotlib's settings."""
     package = find_spec(EAST_ASIAN)
     if package is None or not package.submodule_search_locations:
@@ -92,15 +94,15 @@ def east_asian() -> Path | None:
     return next(Path(package.submodule_search_locations[0], "fonts").glob("*.otf"), None)
 
 
-def installed_with(letters: set[str]) -> Path | None:
+def find_installed_font(letters: set[str]) -> Path | None:
     """Of the upright fonts on this machine the one with most of these letters; None where no font has any."""
     from matplotlib.font_manager import fontManager
 
     best: tuple[int, Path] | None = None
-    known = {Path(f.fname) for f in fontManager.ttflist if f.style == "normal" and not f.name.startswith(NO_LETTERS)}
+    known = {Path(f.fname) for f in fontManager.ttflist if f.style == "normal" and not f.name.startswith(FALLBACK_FONT)}
     for path in sorted(known):
         try:
-            found = len(letters) - len(lacking(path, letters))
+            found = len(letters) - len(missing_glyphs(path, letters))
         except FigureError:  # pictures of letters, as in some fonts of emoji, cannot be drawn
             continue
         if found and (best is None or found > best[0]):

@@ -12,7 +12,7 @@ from seq2seq.figures.style import HOT, SOFT, Sheet, height_of, tint, width_of
 if TYPE_CHECKING:
     from matplotlib.text import Text
 
-    from seq2seq.bundle import Card
+    from seq2seq.bundle import ModelCard
 
 GAP, LABEL_GAP, ROUND, APART = 2, 9, 4, 12
 LEGEND, LEGEND_WIDTH = 34, 220
@@ -27,7 +27,7 @@ class Languages:
     target: str | None = None
 
     @classmethod
-    def of(cls, card: Card) -> Languages:
+    def of(cls, card: ModelCard) -> Languages:
         """Those of a model's first source and of its output."""
         return cls(card.languages.get(card.model.first_text), card.languages.get("target"))
 
@@ -110,7 +110,7 @@ def column_label(sheet: Sheet, word: str, language: str | None, size: float) -> 
     return sheet.word(word, language, size, rotation=90)
 
 
-def ramp(sheet: Sheet, x: float, y: float, colour: tuple[int, int, int] = HOT) -> None:
+def draw_colour_scale(sheet: Sheet, x: float, y: float, colour: tuple[int, int, int] = HOT) -> None:
     """The legend of a tint: which one means 0 and which 1; 145 units wide, 10 high."""
     sheet.place(sheet.note("0", colour=SOFT), x, y + 5, "left")
     for step in range(5):

@@ -24,7 +24,7 @@ OVER_TIME, SHARED = (
 )
 GAP = 0.06  # between the rates, as a part of the longest one's time
 FAILED = "failed"
-MOST_DOTS = 20_000  # in a picture; of more every n-th is drawn
+MAX_DOTS = 20_000  # in a picture; of more every n-th is drawn
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def latency_chart(
     starts, span = side_by_side(series)
     for number, (one, start) in enumerate(zip(series, starts, strict=True)):
         colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
-        dots = one.answers[:: 1 + len(one.answers) // MOST_DOTS]
+        dots = one.answers[:: 1 + len(one.answers) // MAX_DOTS]
         over_time.plot(
             [start + due for due, _ in dots], [ms for _, ms in dots], marker, color=colour, markersize=2.2, alpha=0.5,
             markeredgewidth=0, rasterized=True,

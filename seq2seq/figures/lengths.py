@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.figures.charts import (
     AXIS_ROOM,
     CHART_HEIGHT,
@@ -22,7 +22,7 @@ from seq2seq.figures.style import SOFT, Sheet, check_suffix
 from seq2seq.metrics.metric import Metric, Statistics
 
 THRESHOLDS = tuple(range(0, 70, 10))  # those of Meng et al. 2016
-FEWEST = 10  # sentences whose score says something
+MIN_SENTENCES = 10  # sentences whose score says something
 FEWEST_IN_LINE = 3  # points that are joined by a line: two would show a trend that is not there
 
 
@@ -43,7 +43,7 @@ class LengthCurve:
     points: tuple[LengthPoint, ...]
 
 
-def by_length(
+def score_curve_by_length(
     name: str, lengths: Sequence[int], metric: Metric, statistics: Statistics, thresholds: Sequence[int] = THRESHOLDS
 ) -> LengthCurve:
     """A system's score by `metric` of the sentences with more than so many source words, for every threshold; `lengths`
@@ -55,12 +55,12 @@ def by_length(
     points = []
     for threshold in sorted(set(thresholds)):
         chosen = np.asarray(lengths) > threshold
-        if (sentences := int(chosen.sum())) >= FEWEST:
+        if (sentences := int(chosen.sum())) >= MIN_SENTENCES:
             points.append(LengthPoint(threshold, sentences, float(metric.values(statistics[chosen].sum(0)[None])[0])))
     if not points:
-        raise CallError(
+        raise UsageError(
             "thresholds",
-            f"none has {FEWEST} sentences with more words; the longest has {max(lengths, default=0)}",
+            f"none has {MIN_SENTENCES} sentences with more words; the longest has {max(lengths, default=0)}",
             "name smaller ones, or bring more sentences",
         )
     return LengthCurve(name, tuple(points))

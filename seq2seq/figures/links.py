@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from seq2seq.alignment import Gold, Link
+from seq2seq.alignment import GoldAlignment, Link
 from seq2seq.explain import Span
 from seq2seq.figures.grid import GAP, LEGEND, ROUND, UNKNOWN, Grid, Languages, lay_out
 from seq2seq.figures.style import HOT, SHEET, WARM, Sheet, check_suffix, tint, width_of
@@ -17,7 +17,7 @@ def alignment_grid(
     source: Collection[Span],
     target: Collection[Span],
     links: Collection[Link],
-    gold: Gold,
+    gold: GoldAlignment,
     path: Path,
     languages: Languages = UNKNOWN,
     font: Path | None = None,
@@ -36,19 +36,19 @@ def alignment_grid(
             grid.fill(i, j, 0.0)
     for kind, marked in (("possible", gold.possible), ("sure", gold.sure)):
         for column, row in sorted(marked):
-            mark(grid, kind, *grid.middle(row, column))
+            draw_mark(grid, kind, *grid.middle(row, column))
     for column, row in sorted(links):
-        mark(grid, "ours", *grid.middle(row, column), on_sure=(column, row) in gold.sure)
+        draw_mark(grid, "ours", *grid.middle(row, column), on_sure=(column, row) in gold.sure)
     x, y = grid.left, grid.bottom + LEGEND - 5
     for kind, title in MARKS.items():
-        mark(grid, kind, x + KEY_SIZE / 2, y, size=(KEY_SIZE, KEY_SIZE))
+        draw_mark(grid, kind, x + KEY_SIZE / 2, y, size=(KEY_SIZE, KEY_SIZE))
         label = sheet.note(title)
         sheet.place(label, x + KEY_SIZE + 6, y, "left")
         x += KEY_SIZE + 6 + width_of(label) + 18
     return sheet.save(path)
 
 
-def mark(
+def draw_mark(
     grid: Grid, kind: str, x: float, y: float, on_sure: bool = False, size: tuple[float, float] | None = None
 ) -> None:
     """A link's mark around a point, of a cell's size: a full cell, a frame, or a dot."""

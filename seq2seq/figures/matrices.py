@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.explain import Explanation
-from seq2seq.figures.grid import APART, GAP, LEGEND, ROUND, UNKNOWN, Languages, lay_out, ramp
+from seq2seq.figures.grid import APART, GAP, LEGEND, ROUND, UNKNOWN, Languages, draw_colour_scale, lay_out
 from seq2seq.figures.style import WARM, Sheet, check_suffix, height_of, readable_on, tint, width_of
 
 TITLES = {
@@ -37,7 +37,7 @@ def attention_matrix(
     check_suffix(path)
     if matrix not in explanation.matrices:
         known = ", ".join(sorted(explanation.matrices))
-        raise CallError(matrix, "the explanation has no such matrix", f"choose one of: {known}")
+        raise UsageError(matrix, "the explanation has no such matrix", f"choose one of: {known}")
     source = [span.text for span in explanation.source]
     target = [span.text for span in explanation.target]
     if beside:
@@ -50,7 +50,7 @@ def attention_matrix(
             grid.fill(i, j, weight)
         if gate is not None:
             grid.fill(i, len(source), 1 - gate[i], WARM, shift=APART)
-    ramp(sheet, grid.left, grid.bottom + LEGEND - 10)
+    draw_colour_scale(sheet, grid.left, grid.bottom + LEGEND - 10)
     return sheet.save(path)
 
 
@@ -61,7 +61,7 @@ def gate_strip(explanation: Explanation, path: Path, language: str | None = None
     """
     check_suffix(path)
     if explanation.gate is None:
-        raise CallError("gate", "the model has no contextual gates", "train contextual_gates, or draw its attention")
+        raise UsageError("gate", "the model has no contextual gates", "train contextual_gates, or draw its attention")
     sheet = Sheet([*(span.text for span in explanation.target), ONE_MINUS_GATE], font)
     words = [sheet.word(span.text, language, size=11) for span in explanation.target]
     widths = [max(width_of(word) + 2 * TILE_PADDING, 34) for word in words]
@@ -81,6 +81,6 @@ def gate_strip(explanation: Explanation, path: Path, language: str | None = None
         sheet.place(word, left + x + width / 2, y + (step - LINE_GAP) / 2, "center")
         sheet.place(sheet.note(f"{weight:.2f}"), left + x + width / 2, y + step - LINE_GAP + 5, "center", "top")
     bottom = top + (line + 1) * step + 8
-    ramp(sheet, left, bottom, WARM)
+    draw_colour_scale(sheet, left, bottom, WARM)
     sheet.place(sheet.note(ONE_MINUS_GATE), left + 160, bottom + 5, "left")
     return sheet.save(path)

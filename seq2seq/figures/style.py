@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from seq2seq.errors import CallError
-from seq2seq.figures.fonts import PLAIN, families_for
+from seq2seq.errors import UsageError
+from seq2seq.figures.fonts import PLAIN, font_families
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ NAMESPACES = {"": SVG, "xlink": "http://www.w3.org/1999/xlink", "cc": "http://cr
 def check_suffix(path: Path) -> None:
     """Raises CallError unless the file's suffix says a format that can be written."""
     if path.suffix.lower() not in SUFFIXES:
-        raise CallError(str(path), "a picture is a .png, .svg or .pdf file", "give a name that ends in one of these")
+        raise UsageError(str(path), "a picture is a .png, .svg or .pdf file", "give a name that ends in one of these")
 
 
 def tint(weight: float, colour: tuple[int, int, int] = HOT) -> tuple[float, float, float]:
@@ -56,12 +56,12 @@ class Sheet:
     """A picture in the making: words are measured first, then the sheet is laid out for them, then drawn upon."""
 
     def __init__(self, texts: Iterable[str], font: Path | None = None) -> None:
-        """`texts` are all words that will stand in the picture; `font`: see `families_for`, whose errors are raised."""
+        """`texts` are all words that will stand in the picture; `font`: see `font_families`, whose errors are raised."""
         from matplotlib.figure import Figure
 
         texts = list(texts)
-        self.words = families_for(texts, font)
-        self.plain = families_for(texts, font, first=PLAIN)
+        self.words = font_families(texts, font)
+        self.plain = font_families(texts, font, first=PLAIN)
         self.figure: Figure = Figure(dpi=DOTS_PER_INCH)  # words are measured as they are drawn
         self.width = self.height = 0.0
         self.heading = ""

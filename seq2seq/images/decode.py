@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")  # of files that hold what is decoded here
-MOST_BYTES = 10_000_000
-MOST_PIXELS = 25_000_000
-MOST_SCANS = 100  # of a progressive JPEG, which has about 10: each goes over all pixels, and may take four bytes
-MOST_SEGMENTS = 1000  # of a JPEG before its first scan; one with a colour profile and long metadata has some hundred
-MOST_PADDING = 1000  # bytes between those, where a picture has none or a few
-MOST_CHUNKS = 10_000  # of a PNG, whose pixels come in chunks of 8 KB or longer
+MAX_BYTES = 10_000_000
+MAX_PIXELS = 25_000_000
+MAX_SCANS = 100  # of a progressive JPEG, which has about 10: each goes over all pixels, and may take four bytes
+MAX_SEGMENTS = 1000  # of a JPEG before its first scan; one with a colour profile and long metadata has some hundred
+MAX_PADDING = 1000  # bytes between those, where a picture has none or a few
+MAX_CHUNKS = 10_000  # of a PNG, whose pixels come in chunks of 8 KB or longer
 FILL = re.compile(rb"\xff+")  # the last byte of it begins a marker
 MARKER = re.compile(rb"\xff[^\0\xd0-\xd7]")  # within a scan 0xff is followed by 0, or restarts it
 ORIENTATION = 0x0112  # EXIF's number for how the camera was held
@@ -36,15 +36,15 @@ class Header(NamedTuple):
 
     width: int
     height: int
-    frames: bool  # whether it moves
+    animated: bool  # whether it moves
 
 
-def decode(
+def decode_image(
     data: bytes,
     size: int,
     where: str = "image",
-    most_bytes: int = MOST_BYTES,
-    most_pixels: int = MOST_PIXELS,
+    max_bytes: int = MAX_BYTES,
+    max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
     """A picture's pixels, uint8 (size, size, 3), red, green, blue.
 
@@ -55,33 +55,35 @@ def decode(
     """
     if not data:
         raise ImageError(where, "has 0 bytes", "send a JPEG, PNG or WebP", "empty")
-    if len(data) > most_bytes:
-        problem = f"has {len(data):,} bytes, and at most {most_bytes:,} are read"
+    if len(data) > max_bytes:
+        problem = f"has {len(data):,} bytes, and at most {max_bytes:,} are read"
         raise ImageError(where, problem, "send a smaller picture", "bytes")
-    form = sniff(data)
+    form = detect_format(data)
     if form is None:
-        raise ImageError(where, f"is {guess(data)}, not a picture that is read", "send a JPEG, PNG or WebP", "format")
+        raise ImageError(
+            where, f"is {describe_format(data)}, not a picture that is read", "send a JPEG, PNG or WebP", "format"
+        )
     try:
         header = {"JPEG": jpeg_header, "PNG": png_header, "WebP": webp_header}[form](data)
     except (struct.error, IndexError, ValueError) as error:
-        raise damaged(where, form, error) from None
-    if header.width * header.height > most_pixels:
-        problem = f"has {header.width:,} x {header.height:,} pixels, and at most {most_pixels:,} are read"
+        raise damaged_image(where, form, error) from None
+    if header.width * header.height > max_pixels:
+        problem = f"has {header.width:,} x {header.height:,} pixels, and at most {max_pixels:,} are read"
         raise ImageError(where, problem, "send a smaller picture", "pixels")
-    if header.frames:
+    if header.animated:
         raise ImageError(where, f"is an animated {form}", "send one still picture", "animated")
     try:
-        return pixels(opened(form, data), size)
+        return to_pixels(open_image(form, data), size)
     except Exception as error:  # a decoder raises what it likes: OSError, SyntaxError, RuntimeError, ZeroDivisionError
-        raise damaged(where, form, error) from None
+        raise damaged_image(where, form, error) from None
 
 
-def damaged(where: str, form: Format, error: Exception) -> ImageError:
+def damaged_image(where: str, form: Format, error: Exception) -> ImageError:
     said = " ".join(str(error).split()) or type(error).__name__
     return ImageError(where, f"is a damaged {form} ({said})", "send it whole", "damaged")
 
 
-def sniff(data: bytes) -> Format | None:
+def detect_format(data: bytes) -> Format | None:
     """The format by the first bytes, whatever the name; None for all that is not read."""
     if data.startswith(b"\xff\xd8\xff"):
         return "JPEG"
@@ -90,7 +92,7 @@ def sniff(data: bytes) -> Format | None:
     return "WebP" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
 
 
-def guess(data: bytes) -> str:
+def describe_format(data: bytes) -> str:
     """What bytes that are not read may be, for the one who sent them."""
     if data.startswith((b"GIF87a", b"GIF89a")):
         return "a GIF"
@@ -112,14 +114,14 @@ def jpeg_header(data: bytes) -> Header:
     """Size from the frame header (ITU T.81, B.2.2), the segments before it skipped. Raises ValueError for no frame, and
     for more scans, segments or bytes between them than a picture has: Pillow goes over these one by one."""
     at, padding, header = 2, 0, None
-    for _ in range(MOST_SEGMENTS):
+    for _ in range(MAX_SEGMENTS):
         begins = FILL.search(data, at)
         if begins is None or (begins.start() > at and header is None):
             raise ValueError("no frame header" if header is None else "no scan")
         last = begins.end() - 1
         padding += last - at
-        if padding > MOST_PADDING:
-            raise ValueError(f"more than {MOST_PADDING:,} bytes between its segments")
+        if padding > MAX_PADDING:
+            raise ValueError(f"more than {MAX_PADDING:,} bytes between its segments")
         marker, at = data[last + 1], last + 2
         if marker == 0xDA and header:
             check_scans(data, at, padding)
@@ -135,14 +137,14 @@ def jpeg_header(data: bytes) -> Header:
         elif marker < 0xC0 or marker in (0xD9, 0xDA) or length < 2:
             raise ValueError("no frame header" if header is None else "a segment without a length")
         at += length
-    raise ValueError(f"more than {MOST_SEGMENTS:,} segments")
+    raise ValueError(f"more than {MAX_SEGMENTS:,} segments")
 
 
 def check_scans(data: bytes, at: int, padding: int) -> None:
     """Go over a JPEG from its first scan, whose marker ends at `at`, to its end; what follows is no part of it. Raises
     ValueError for more scans, segments or bytes between them than a picture has."""
     scans = 1
-    for _ in range(MOST_SEGMENTS):
+    for _ in range(MAX_SEGMENTS):
         (length,) = struct.unpack_from(">H", data, at)
         at += length
         while True:
@@ -152,8 +154,8 @@ def check_scans(data: bytes, at: int, padding: int) -> None:
             fill = FILL.match(data, found.start())
             assert fill
             padding += len(fill[0]) - 1
-            if padding > MOST_PADDING:
-                raise ValueError(f"more than {MOST_PADDING:,} bytes between its segments")
+            if padding > MAX_PADDING:
+                raise ValueError(f"more than {MAX_PADDING:,} bytes between its segments")
             at = fill.end() + 1
             marker = data[at - 1] if at <= len(data) else 0
             if marker > 0x01 and not 0xD0 <= marker <= 0xD7:
@@ -161,9 +163,9 @@ def check_scans(data: bytes, at: int, padding: int) -> None:
         if marker == 0xD9:
             return
         scans += marker == 0xDA
-        if scans > MOST_SCANS:
-            raise ValueError(f"more than {MOST_SCANS} scans")
-    raise ValueError(f"more than {MOST_SEGMENTS:,} segments")
+        if scans > MAX_SCANS:
+            raise ValueError(f"more than {MAX_SCANS} scans")
+    raise ValueError(f"more than {MAX_SEGMENTS:,} segments")
 
 
 def png_header(data: bytes) -> Header:
@@ -172,20 +174,20 @@ def png_header(data: bytes) -> Header:
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         raise ValueError("no IHDR")
-    at, frames, chunks, profiles, before, kind = 8, 1, 0, 0, True, b""
+    at, animated, chunks, profiles, before, kind = 8, 1, 0, 0, True, b""
     while at + 12 <= len(data) and kind != b"IEND":
         kind = data[at + 4 : at + 8]
         before = before and kind != b"IDAT"
         if before and kind == b"acTL":
-            frames = struct.unpack_from(">I", data, at + 8)[0]
+            animated = struct.unpack_from(">I", data, at + 8)[0]
         chunks += 1
         profiles += kind == b"iCCP"
         if profiles > 1:
             raise ValueError("several colour profiles")
-        if chunks > MOST_CHUNKS:
-            raise ValueError(f"more than {MOST_CHUNKS:,} chunks")
+        if chunks > MAX_CHUNKS:
+            raise ValueError(f"more than {MAX_CHUNKS:,} chunks")
         at += 12 + struct.unpack_from(">I", data, at)[0]
-    return Header(width, height, frames > 1)
+    return Header(width, height, animated > 1)
 
 
 def webp_header(data: bytes) -> Header:
@@ -203,7 +205,7 @@ def webp_header(data: bytes) -> Header:
     raise ValueError("no picture in it")
 
 
-def opened(form: Format, data: bytes) -> "Image.Image":
+def open_image(form: Format, data: bytes) -> "Image.Image":
     """The picture by its format's own decoder; a JPEG that carries further pictures (as phones make) by its first."""
     from PIL import Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
@@ -215,14 +217,14 @@ def opened(form: Format, data: bytes) -> "Image.Image":
     return decoders[form](io.BytesIO(data))
 
 
-def pixels(picture: "Image.Image", size: int) -> np.ndarray:
+def to_pixels(picture: "Image.Image", size: int) -> np.ndarray:
     """Decoded, made small, then made RGB: the large picture is gone over once."""
     from PIL import Image
 
     picture.draft(None, (2 * size, 2 * size))  # a JPEG many times as large is decoded in an eighth, quarter or half
     picture.load()
-    turn = TURNS.get(orientation(picture))
-    picture = eight_bits(picture)
+    turn = TRANSPOSITIONS.get(orientation(picture))
+    picture = to_eight_bits(picture)
     if "transparency" in picture.info:
         picture = picture.convert("RGBA")
     elif picture.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
@@ -238,7 +240,7 @@ def pixels(picture: "Image.Image", size: int) -> np.ndarray:
 
 
 # EXIF's orientations, and Pillow's operation (Image.Transpose) that undoes each.
-TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+TRANSPOSITIONS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
 
 
 def orientation(picture: "Image.Image") -> int:
@@ -249,7 +251,7 @@ def orientation(picture: "Image.Image") -> int:
         return 1
 
 
-def eight_bits(picture: "Image.Image") -> "Image.Image":
+def to_eight_bits(picture: "Image.Image") -> "Image.Image":
     """A picture of 16 bits of grey in 8; Pillow would cut off what is above 255. Others as they are."""
     from PIL import Image
 

@@ -24,14 +24,14 @@ FEATURES = {"small": 128, "resnet50": 2048}
 IGNORED = ("fc.", "num_batches_tracked")  # the classifier, and a count that only training by batches needs
 
 
-def grid_of(config: ImageNetwork) -> tuple[int, int, int]:
+def grid_shape(config: ImageNetwork) -> tuple[int, int, int]:
     """Rows, columns and features of what a network makes. A side that is no multiple of the stride counts as the next
     one: its last regions reach over the edge, where there is nothing."""
     side = -(-config.size // STRIDE[config.kind])
     return side, side, FEATURES[config.kind]
 
 
-def build_network(config: ImageNetwork) -> "Network":
+def build_network(config: ImageNetwork) -> "ImageNetworkBase":
     """The network with fresh weights, which a frozen one keeps."""
     network = {"small": Small, "resnet50": ResNet50}[config.kind](config)
     if config.frozen:
@@ -39,7 +39,7 @@ def build_network(config: ImageNetwork) -> "Network":
     return network
 
 
-class Network(nn.Module, ABC):
+class ImageNetworkBase(nn.Module, ABC):
     """Pixels (B, S, S, 3) of 0 to 255 to regions (B, T, F); a picture's never depend on the rest of its batch."""
 
     mean: Tensor
@@ -47,13 +47,13 @@ class Network(nn.Module, ABC):
 
     def __init__(self, config: ImageNetwork) -> None:
         super().__init__()
-        self.rows, self.columns, self.features = grid_of(config)
+        self.rows, self.columns, self.features = grid_shape(config)
         self.register_buffer("mean", torch.tensor(MEAN), persistent=False)
         self.register_buffer("deviation", torch.tensor(DEVIATION), persistent=False)
 
     def forward(self, pixels_BSS3: Tensor) -> Tensor:
         """Regions row by row, (B, T, F), in the type of the weights."""
-        colours_BSS3 = ((pixels_BSS3.float() / 255 - self.mean) / self.deviation).to(self.weights_type)
+        colours_BSS3 = ((pixels_BSS3.float() / 255 - self.mean) / self.deviation).to(self.weight_dtype)
         maps_BFHW = self.maps(colours_BSS3.permute(0, 3, 1, 2))  # channels stay last in memory, as convolutions like it
         return maps_BFHW.permute(0, 2, 3, 1).flatten(1, 2)
 
@@ -62,11 +62,11 @@ class Network(nn.Module, ABC):
         """The last feature map, (B, F, H, W)."""
 
     @property
-    def weights_type(self) -> torch.dtype:
+    def weight_dtype(self) -> torch.dtype:
         return next(self.parameters()).dtype
 
 
-class Small(Network):
+class Small(ImageNetworkBase):
     """A network that learns from some thousand pictures: four convolutions of stride 2 and one residual block.
 
     It is normalised by groups of channels within a picture (Wu and He 2018).
@@ -89,7 +89,7 @@ class Small(Network):
         return F.relu(maps + self.block_norm(self.block(maps)))
 
 
-class ResNet50(Network):
+class ResNet50(ImageNetworkBase):
     """ResNet-50 (He et al. 2016) up to its last feature map, with the names of torchvision's: its weights fit.
 
     The stride stands in the 3 x 3 convolution of a block ("v1.5"). A block's last scale begins as 0, so that an
@@ -99,7 +99,7 @@ class ResNet50(Network):
     def __init__(self, config: ImageNetwork) -> None:
         super().__init__(config)
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
-        self.bn1 = FixedNorm(64)
+        self.bn1 = FrozenBatchNorm(64)
         self.layer1 = stage(64, 64, 3, stride=1)
         self.layer2 = stage(256, 128, 4, stride=2)
         self.layer3 = stage(512, 256, 6, stride=2)
@@ -123,14 +123,14 @@ class Bottleneck(nn.Module):
     def __init__(self, above: int, width: int, stride: int, widened: bool) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(above, width, 1, bias=False)
-        self.bn1 = FixedNorm(width)
+        self.bn1 = FrozenBatchNorm(width)
         self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False)
-        self.bn2 = FixedNorm(width)
+        self.bn2 = FrozenBatchNorm(width)
         self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
-        self.bn3 = FixedNorm(4 * width, scale=0.0)
+        self.bn3 = FrozenBatchNorm(4 * width, scale=0.0)
         if widened:
             self.downsample = nn.Sequential(
-                nn.Conv2d(above, 4 * width, 1, stride=stride, bias=False), FixedNorm(4 * width)
+                nn.Conv2d(above, 4 * width, 1, stride=stride, bias=False), FrozenBatchNorm(4 * width)
             )
         self.widened = widened
 
@@ -140,7 +140,7 @@ class Bottleneck(nn.Module):
         return F.relu(self.bn3(self.conv3(y)) + (self.downsample(x) if self.widened else x))
 
 
-class FixedNorm(nn.Module):
+class FrozenBatchNorm(nn.Module):
     """Batch normalisation by the statistics that came with the weights, never by those of a batch.
 
     The statistics are weights that nothing trains, so that they travel wherever the weights do.
@@ -157,7 +157,7 @@ class FixedNorm(nn.Module):
         return F.batch_norm(maps_BCHW, self.running_mean, self.running_var, self.weight, self.bias, eps=1e-5)
 
 
-def load_network(network: Network, path: Path | str) -> None:
+def load_weights(network: ImageNetworkBase, path: Path | str) -> None:
     """Put weights from a file into a network: safetensors, or a state dict that torch has saved.
 
     A classifier in it is left aside. Raises DataError with the file, and the first tensor that does not fit.

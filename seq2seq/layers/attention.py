@@ -8,10 +8,10 @@ H query size, D value size: `keys_BTA` is (B, T, A). Keys and values that hypoth
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.step_linear import Moment, Recurrent, product_dtype
+from seq2seq.layers.step_linear import StepInputs, StepLinear, product_dtype
 
 
-class Keyed(nn.Module):
+class KeyProjection(nn.Module):
     """What every attention does once: a key, the map's `key`, for every value."""
 
     key: nn.Linear
@@ -22,7 +22,7 @@ class Keyed(nn.Module):
         return keys
 
 
-class AdditiveAttention(Keyed):
+class AdditiveAttention(KeyProjection):
     """Additive attention (Bahdanau et al. 2015; Wu et al. 2018, equations 1-4).
 
         e_ij = v . tanh(W s_i + U h_j)      alpha_i = softmax(e_i)      c_i = sum_j alpha_ij h_j
@@ -33,21 +33,23 @@ class AdditiveAttention(Keyed):
 
     def __init__(self, query_size: int, value_size: int, size: int, coverage_size: int = 0) -> None:
         super().__init__()
-        self.query = Recurrent(query_size, size)
+        self.query = StepLinear(query_size, size)
         self.key = nn.Linear(value_size, size)
         self.energy = nn.Linear(size, 1, bias=False)
         self.covered = nn.Linear(coverage_size, size, bias=False) if coverage_size else None
 
-    def energies(self, at: Moment, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None) -> Tensor:
+    def energies(
+        self, step: StepInputs, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None
+    ) -> Tensor:
         """e_ij, (B, K, T)."""
-        inside_BKTA = at(self.query, query_BKH)[:, :, None] + per_hypothesis(keys)
+        inside_BKTA = step(self.query, query_BKH)[:, :, None] + per_hypothesis(keys)
         if self.covered is not None and coverage_BKTC is not None:
             inside_BKTA = inside_BKTA + self.covered(coverage_BKTC.to(inside_BKTA.dtype))
         energy_BKT: Tensor = self.energy(torch.tanh(inside_BKTA)).squeeze(-1)
         return energy_BKT
 
 
-class BilinearAttention(Keyed):
+class BilinearAttention(KeyProjection):
     """Bilinear attention, Luong et al.'s "general" (Kiyono et al. 2018, equations 7 and 8).
 
         e_ij = h_j . W s_i                  alpha_i = softmax(e_i)      c_i = sum_j alpha_ij h_j
@@ -59,7 +61,9 @@ class BilinearAttention(Keyed):
         super().__init__()
         self.key = nn.Linear(value_size, query_size, bias=False)
 
-    def energies(self, at: Moment, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None) -> Tensor:
+    def energies(
+        self, step: StepInputs, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None
+    ) -> Tensor:
         """e_ij, (B, K, T)."""
         query_BKH = query_BKH.to(keys.dtype)
         if keys.dim() == 3:
@@ -78,15 +82,15 @@ def context(weights_BKT: Tensor, values: Tensor) -> Tensor:
     return (weights_BKT[:, :, None] @ values).squeeze(2)
 
 
-def normalized(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
+def masked_softmax(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:
     """Where a query looks, (B, K, T): softmax over real positions, in fp32 or better; padding gets exactly 0."""
     energy_BKT = energy_BKT.masked_fill(padding_BT[:, None], -torch.inf)
     return torch.softmax(energy_BKT, dim=-1, dtype=torch.promote_types(energy_BKT.dtype, torch.float32))
 
 
-def normalized_where_present(energy_BKT: Tensor, outside_BT: Tensor, absent_B1: Tensor) -> Tensor:
-    """Softmax over real positions; zeros for an absent row, of which `outside_BT` leaves nothing out."""
-    return normalized(energy_BKT, outside_BT) * ~absent_B1[:, None]
+def masked_softmax_where_present(energy_BKT: Tensor, masked_BT: Tensor, absent_B1: Tensor) -> Tensor:
+    """Softmax over real positions; zeros for an absent row, of which `masked_BT` leaves nothing out."""
+    return masked_softmax(energy_BKT, masked_BT) * ~absent_B1[:, None]
 
 
 def per_hypothesis(values: Tensor) -> Tensor:

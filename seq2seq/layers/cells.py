@@ -8,7 +8,7 @@ Axes: leading ones are free (B, K), H hidden size, I input size, G gates.
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.step_linear import Moment, Recurrent, full
+from seq2seq.layers.step_linear import StepInputs, StepLinear, at_least_fp32
 
 CellState = tuple[Tensor, ...]  # hidden (..., H), and for an LSTM its memory (..., H)
 
@@ -16,7 +16,7 @@ CellState = tuple[Tensor, ...]  # hidden (..., H), and for an LSTM its memory (.
 class LSTMCell(nn.Module):
     """Long short-term memory, gates in torch's order: input, forget, candidate, output.
 
-    `words` inputs are known before the recurrence starts, and enter by `given`; `inputs` come with each step.
+    `words` inputs are known before the recurrence starts, and enter by `precompute`; `inputs` come with each step.
     """
 
     leaves = ("hidden", "memory")
@@ -26,11 +26,11 @@ class LSTMCell(nn.Module):
         super().__init__()
         self.words = nn.Linear(words, 4 * hidden) if words else None
         self.bias = None if words else nn.Parameter(torch.zeros(4 * hidden))
-        self.gates = Recurrent(inputs + hidden, 4 * hidden)
+        self.gates = StepLinear(inputs + hidden, 4 * hidden)
 
-    def given(self, words: Tensor | None) -> dict[Recurrent, Tensor]:
+    def precompute(self, words: Tensor | None) -> dict[StepLinear, Tensor]:
         """The share of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
-        return {self.gates: given_words(self.words, self.bias, words)}
+        return {self.gates: words_or_bias(self.words, self.bias, words)}
 
     def open_forget_gate(self) -> None:
         """A forget bias of 1, so that the memory lasts from the start (Jozefowicz et al. 2015)."""
@@ -38,11 +38,11 @@ class LSTMCell(nn.Module):
         assert bias is not None
         bias[bias.shape[0] // 4 : bias.shape[0] // 2] = 1.0
 
-    def forward(self, at: Moment, inputs: Tensor, state: CellState, mixed: Tensor | None = None) -> CellState:
-        """The state after one step; `mixed` (..., 4H) is what gated contexts add to the gates."""
+    def forward(self, step: StepInputs, inputs: Tensor, state: CellState, added: Tensor | None = None) -> CellState:
+        """The state after one step; `added` (..., 4H) is what gated contexts add to the gates."""
         hidden, memory = state
-        gates = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
-        i, f, g, o = (gates if mixed is None else gates + mixed).chunk(4, -1)
+        gates = step(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        i, f, g, o = (gates if added is None else gates + added).chunk(4, -1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(memory), memory
 
@@ -63,42 +63,42 @@ class GRUCell(nn.Module):
         self.hidden = hidden
         self.words = nn.Linear(words, 3 * hidden) if words else None
         self.bias = None if words else nn.Parameter(torch.zeros(3 * hidden))
-        self.gates = Recurrent(inputs + hidden, 2 * hidden)
-        self.candidate_inputs = Recurrent(inputs, hidden)
-        self.candidate_state = Recurrent(hidden, hidden)
+        self.gates = StepLinear(inputs + hidden, 2 * hidden)
+        self.candidate_inputs = StepLinear(inputs, hidden)
+        self.candidate_state = StepLinear(hidden, hidden)
         self.candidate_bias = nn.Parameter(torch.zeros(hidden)) if form == "cudnn" else None
 
-    def given(self, words: Tensor | None) -> dict[Recurrent, Tensor]:
-        gates, candidate = given_words(self.words, self.bias, words).split([2 * self.hidden, self.hidden], -1)
+    def precompute(self, words: Tensor | None) -> dict[StepLinear, Tensor]:
+        gates, candidate = words_or_bias(self.words, self.bias, words).split([2 * self.hidden, self.hidden], -1)
         bias = candidate.new_zeros(self.hidden) if self.candidate_bias is None else self.candidate_bias
         return {self.gates: gates, self.candidate_inputs: candidate, self.candidate_state: bias}
 
-    def forward(self, at: Moment, inputs: Tensor, state: CellState, mixed: Tensor | None = None) -> CellState:
-        """The state after one step; `mixed` (..., 3H) is what gated contexts add to r, z and the candidate."""
+    def forward(self, step: StepInputs, inputs: Tensor, state: CellState, added: Tensor | None = None) -> CellState:
+        """The state after one step; `added` (..., 3H) is what gated contexts add to r, z and the candidate."""
         (hidden,) = state
-        gates = at(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
-        candidate = at(self.candidate_inputs, inputs)
-        if mixed is not None:
-            to_gates, to_candidate = mixed.split([2 * self.hidden, self.hidden], -1)
+        gates = step(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        candidate = step(self.candidate_inputs, inputs)
+        if added is not None:
+            to_gates, to_candidate = added.split([2 * self.hidden, self.hidden], -1)
             gates, candidate = gates + to_gates, candidate + to_candidate
         r, z = torch.sigmoid(gates).chunk(2, -1)
         if self.form == "paper":
-            n = torch.tanh(candidate + at(self.candidate_state, r * hidden))
-            return (interpolated(hidden, n, z),)
-        n = torch.tanh(candidate + r * at(self.candidate_state, hidden))
-        return (interpolated(n, hidden, z),)
+            n = torch.tanh(candidate + step(self.candidate_state, r * hidden))
+            return (interpolate(hidden, n, z),)
+        n = torch.tanh(candidate + r * step(self.candidate_state, hidden))
+        return (interpolate(n, hidden, z),)
 
 
 Cell = LSTMCell | GRUCell
 
 
-def interpolated(at_0: Tensor, at_1: Tensor, z: Tensor) -> Tensor:
+def interpolate(start: Tensor, end: Tensor, z: Tensor) -> Tensor:
     """(1 - z) at_0 + z at_1, in fp32 or better: the gate and the candidate are of the products' precision."""
-    z = full(z)
-    return (1 - z) * at_0 + z * at_1
+    z = at_least_fp32(z)
+    return (1 - z) * start + z * end
 
 
-def given_words(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tensor | None) -> Tensor:
+def words_or_bias(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tensor | None) -> Tensor:
     if layer is not None and words is not None:
         product: Tensor = layer(words)
         return product
@@ -106,6 +106,6 @@ def given_words(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tenso
     return bias
 
 
-def cell(kind: str, form: str | None, words: int, inputs: int, hidden: int) -> Cell:
+def build_cell(kind: str, form: str | None, words: int, inputs: int, hidden: int) -> Cell:
     """A cell by the recipe's names: `kind` lstm or gru, `form` of the gru (default cudnn)."""
     return LSTMCell(words, inputs, hidden) if kind == "lstm" else GRUCell(words, inputs, hidden, form or "cudnn")

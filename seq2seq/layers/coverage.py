@@ -56,14 +56,14 @@ class LinguisticCoverage(nn.Module):
 
     size = 1
 
-    def __init__(self, annotation: int, most: float) -> None:
+    def __init__(self, annotation: int, max_fertility: float) -> None:
         super().__init__()
-        self.most = most
+        self.max_fertility = max_fertility
         self.fertility = nn.Linear(annotation, 1, bias=False)
 
     def annotations(self, values: Tensor) -> Tensor:
         """Phi_j, (B, [K,] T, 1)."""
-        return self.most * torch.sigmoid(self.fertility(values))
+        return self.max_fertility * torch.sigmoid(self.fertility(values))
 
     def forward(self, coverage_BKT1: Tensor, weights_BKT: Tensor, share_BKT1: Tensor, before_BKH: Tensor) -> Tensor:
         """The coverage after this look, (B, K, T, 1)."""

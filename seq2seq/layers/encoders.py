@@ -20,12 +20,12 @@ from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.images.networks import build_network
 from seq2seq.layers.cells import GRUCell
 from seq2seq.layers.gates import SelectiveGate
-from seq2seq.layers.step_linear import Moment, full
+from seq2seq.layers.step_linear import StepInputs, at_least_fp32
 from seq2seq.text import PAD
 
 
 @dataclass(frozen=True)
-class Annotated:
+class EncoderOutput:
     """What one source became: annotations (B, T, D), the summary (B, S) that the decoder's first state is made from,
     padding (B, T), and a text's embeddings (B, T, E)."""
 
@@ -46,7 +46,7 @@ class TextEncoder(nn.Module):
         gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
         self.gate = None if gated is None else SelectiveGate(config.annotation, gated)
 
-    def forward(self, text: TextInput) -> Annotated:
+    def forward(self, text: TextInput) -> EncoderOutput:
         words_BTE = self.words(text.ids_BT)  # word attention reads them as they are, the encoder with dropout
         encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
         states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
@@ -54,14 +54,14 @@ class TextEncoder(nn.Module):
             ends = (encoded.last_forward_BH, encoded.first_backward_BH)
             sentence_BS = torch.cat(ends, -1) if self.config.selective_gate == "concatenation" else sum(ends)
             states_BTD = self.gate(states_BTD, sentence_BS)
-        return Annotated(states_BTD, self.summary(encoded, padding_BT), padding_BT, words_BTE)
+        return EncoderOutput(states_BTD, self.summary(encoded, padding_BT), padding_BT, words_BTE)
 
-    def summary(self, encoded: "Encoded", padding_BT: Tensor) -> Tensor:
+    def summary(self, encoded: "BidirectionalOutput", padding_BT: Tensor) -> Tensor:
         """What the first decoder state is made from, by `first_state`; a selective gate does not touch it."""
         if encoded.last_BS is not None:
             return encoded.last_BS
         if self.config.first_state == "mean":
-            return mean_of_present(encoded.states_BTD, padding_BT)
+            return masked_mean(encoded.states_BTD, padding_BT)
         if self.config.first_state == "ends":
             return torch.cat([encoded.last_forward_BH, encoded.first_backward_BH], -1)
         return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
@@ -80,11 +80,11 @@ class ImageEncoder(nn.Module):
         self.frozen = grid.network is not None and grid.network.frozen
         self.projection = nn.Linear(grid.features, config.annotation)
 
-    def forward(self, image: ImageInput) -> Annotated:
+    def forward(self, image: ImageInput) -> EncoderOutput:
         states_BTD: Tensor = self.projection(self.features(image))
         position_T = torch.arange(self.grid.regions, device=states_BTD.device)
         padding_BT = position_T >= image.lengths_B[:, None]
-        return Annotated(states_BTD, mean_of_present(states_BTD, padding_BT), padding_BT)
+        return EncoderOutput(states_BTD, masked_mean(states_BTD, padding_BT), padding_BT)
 
     def features(self, image: ImageInput) -> Tensor:
         """(B, T, F), zeros for an absent image."""
@@ -100,14 +100,14 @@ class ImageEncoder(nn.Module):
         return nothing.to(features_NTF.dtype).index_copy(0, there_N, features_NTF)
 
 
-def mean_of_present(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
+def masked_mean(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
     """The mean of each row's real positions, (B, D); zeros where there is none."""
     present_BT1 = (~padding_BT)[:, :, None]
     return (states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
 
 
 @dataclass(frozen=True)
-class Encoded:
+class BidirectionalOutput:
     """Annotations (B, T, D); of the top layer the forward state at the last word and the backward state at the first,
     each (B, H); and where they are asked for the last states (and memories) of every layer, both directions summed,
     side by side (B, S)."""
@@ -130,15 +130,15 @@ class BidirectionalEncoder(nn.Module):
     def __init__(self, config: Architecture) -> None:
         super().__init__()
         together = config.encoder_stacks != "interleaved"
-        stacks, depth = (1, config.layers_up) if together else (config.layers_up, 1)
+        stacks, depth = (1, config.encoder_depth) if together else (config.encoder_depth, 1)
         sizes = [config.embedding] + [config.annotation] * (stacks - 1)
-        self.forwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
-        self.backwards = nn.ModuleList(direction(config, size, depth) for size in sizes)
+        self.forwards = nn.ModuleList(build_direction(config, size, depth) for size in sizes)
+        self.backwards = nn.ModuleList(build_direction(config, size, depth) for size in sizes)
         self.dropout = config.dropout
         self.summed = config.directions == "summed"
-        self.every_last = config.first_state == "sum"
+        self.needs_last_states = config.first_state == "sum"
 
-    def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> Encoded:
+    def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> BidirectionalOutput:
         """Annotations of every position; those of padding are finite and mean nothing."""
         position_T = torch.arange(words_BTE.shape[1], device=lengths_B.device)
         mirror_BT = lengths_B[:, None] - 1 - position_T
@@ -147,16 +147,18 @@ class BidirectionalEncoder(nn.Module):
         for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             states = F.dropout(states, self.dropout, self.training and i > 0)
             with usable_kernels(states.device):
-                if self.every_last:
-                    forward, ends = run_to_ends(ahead, states, lengths_B)
-                    mirrored, back_ends = run_to_ends(back, take(states, mirror_BT), lengths_B)
+                if self.needs_last_states:
+                    forward, ends = run_with_last_states(ahead, states, lengths_B)
+                    mirrored, back_ends = run_with_last_states(back, gather_positions(states, mirror_BT), lengths_B)
                     last += [one + other for one, other in zip(ends, back_ends, strict=True)]
                 else:
-                    forward, mirrored = ahead(states)[0], back(take(states, mirror_BT))[0]
-            backward = take(mirrored, mirror_BT)
+                    forward, mirrored = ahead(states)[0], back(gather_positions(states, mirror_BT))[0]
+            backward = gather_positions(mirrored, mirror_BT)
             states = forward + backward if self.summed else torch.cat([forward, backward], -1)
         last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
-        return Encoded(states, take(forward, last_B1)[:, 0], backward[:, 0], torch.cat(last, -1) if last else None)
+        return BidirectionalOutput(
+            states, gather_positions(forward, last_B1)[:, 0], backward[:, 0], torch.cat(last, -1) if last else None
+        )
 
 
 class PaperGRU(nn.Module):
@@ -172,12 +174,14 @@ class PaperGRU(nn.Module):
         """States of the top layer and of all layers, each (B, T, H)."""
         layers = []
         for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
-            given = layer.given(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
+            precomputed = layer.precompute(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
             nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
-            hidden, states = full(inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden)), []
+            hidden, states = at_least_fp32(inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden)), []
             for t in range(inputs_BTI.shape[1]):
-                at = Moment({part: share if share.dim() == 1 else share[:, t] for part, share in given.items()})
-                (hidden,) = layer(at, nothing_B0, (hidden,))
+                step = StepInputs(
+                    {part: share if share.dim() == 1 else share[:, t] for part, share in precomputed.items()}
+                )
+                (hidden,) = layer(step, nothing_B0, (hidden,))
                 states.append(hidden)
             inputs_BTI = torch.stack(states, 1).to(inputs_BTI.dtype)
             layers.append(inputs_BTI)
@@ -213,12 +217,12 @@ def onednn_has_half_lstm() -> bool:
     return True
 
 
-def run_to_ends(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
+def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
     """States of the top layer (B, T, H), and each layer's state (and memory) at every sentence's own end, (B, H)."""
     if isinstance(network, PaperGRU):
         states_BTH, layers = network(inputs_BTI)
         last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
-        return states_BTH, [take(layer, last_B1)[:, 0] for layer in layers]
+        return states_BTH, [gather_positions(layer, last_B1)[:, 0] for layer in layers]
     # The kernels tell the memory only at the end of the sequence: packed, that is the sentence's own.
     packed = pack_padded_sequence(inputs_BTI, lengths_B.cpu(), batch_first=True, enforce_sorted=False)
     output, ends = network(packed)
@@ -228,7 +232,7 @@ def run_to_ends(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tu
     return states_BTH, [leaf for layer in zip(*ends, strict=True) for leaf in layer]
 
 
-def direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
+def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
     """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
     dropout = config.dropout if layers > 1 else 0.0  # torch warns where there is nothing between layers
     if config.cell == "gru" and config.gru == "paper":  # with an LSTM `gru` is the form of neural coverage alone
@@ -237,6 +241,6 @@ def direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
     return network(inputs, config.hidden, layers, batch_first=True, dropout=dropout)
 
 
-def take(states_BTD: Tensor, positions_BT: Tensor) -> Tensor:
+def gather_positions(states_BTD: Tensor, positions_BT: Tensor) -> Tensor:
     """Each row's states at its own positions."""
     return states_BTD.gather(1, positions_BT[:, :, None].expand(-1, -1, states_BTD.shape[-1]))

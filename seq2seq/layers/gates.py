@@ -7,7 +7,7 @@ T source positions, D annotation.
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.step_linear import Moment, Recurrent
+from seq2seq.layers.step_linear import StepInputs, StepLinear
 
 
 class ContextualGate(nn.Module):
@@ -24,12 +24,12 @@ class ContextualGate(nn.Module):
         self.hidden, self.gates = hidden, gates
         self.words = nn.Linear(words, hidden) if words else None
         self.bias = None if words else nn.Parameter(torch.zeros(hidden))
-        self.state = Recurrent(inputs + hidden, hidden)
+        self.state = StepLinear(inputs + hidden, hidden)
         # Rows: the cell's gates, then the gate itself.
-        self.annotation_context = Recurrent(annotation, (gates + 1) * hidden)
-        self.word_context = Recurrent(embedding, (gates + 1) * hidden)
+        self.annotation_context = StepLinear(annotation, (gates + 1) * hidden)
+        self.word_context = StepLinear(embedding, (gates + 1) * hidden)
 
-    def given(self, words: Tensor | None) -> dict[Recurrent, Tensor]:
+    def precompute(self, words: Tensor | None) -> dict[StepLinear, Tensor]:
         """The share of o that does not depend on the recurrence, (..., H), or the bias alone."""
         if self.words is not None and words is not None:
             return {self.state: self.words(words)}
@@ -37,13 +37,13 @@ class ContextualGate(nn.Module):
         return {self.state: self.bias}
 
     def forward(
-        self, at: Moment, inputs: Tensor, hidden: Tensor, annotation_context: Tensor, word_context: Tensor
+        self, step: StepInputs, inputs: Tensor, hidden: Tensor, annotation_context: Tensor, word_context: Tensor
     ) -> tuple[Tensor, Tensor]:
         """What the contexts add to the cell's gates, (..., P), and o, (..., H)."""
         parts = [self.gates * self.hidden, self.hidden]
-        from_annotations, gate_annotations = at(self.annotation_context, annotation_context).split(parts, -1)
-        from_words, gate_words = at(self.word_context, word_context).split(parts, -1)
-        own = at(self.state, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        from_annotations, gate_annotations = step(self.annotation_context, annotation_context).split(parts, -1)
+        from_words, gate_words = step(self.word_context, word_context).split(parts, -1)
+        own = step(self.state, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
         gate = torch.sigmoid(own + gate_annotations + gate_words).to(from_words.dtype)
         every = gate[..., None, :]  # the same for each of the cell's gates
         shape = (self.gates, self.hidden)
@@ -64,7 +64,7 @@ class SelectiveGate(nn.Module):
         self.annotation = nn.Linear(annotation, annotation)
         self.sentence = nn.Linear(sentence, annotation, bias=False)
 
-    def open(self) -> None:
+    def open_gate(self) -> None:
         """A bias of 2: at first 0.88 of every annotation passes. Half open, it would have to learn that first."""
         nn.init.constant_(self.annotation.bias, 2.0)
 

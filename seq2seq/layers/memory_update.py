@@ -6,10 +6,10 @@ Axes: B sentences, K hypotheses of each, T source positions, H state, D annotati
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.step_linear import Moment, Recurrent
+from seq2seq.layers.step_linear import StepInputs, StepLinear
 
 
-class Writing(nn.Module):
+class MemoryUpdate(nn.Module):
     """FORGET, then UPDATE, at every source position by its weight.
 
     F = sigmoid(W_F s)      h~_j = h_j * (1 - w_j F)
@@ -18,13 +18,13 @@ class Writing(nn.Module):
 
     def __init__(self, state: int, annotation: int) -> None:
         super().__init__()
-        self.forget = Recurrent(state, annotation)
-        self.update = Recurrent(state, annotation)
+        self.forget = StepLinear(state, annotation)
+        self.update = StepLinear(state, annotation)
 
-    def forward(self, at: Moment, hidden_BKH: Tensor, weights_BKT: Tensor, annotations_BKTD: Tensor) -> Tensor:
+    def forward(self, step: StepInputs, hidden_BKH: Tensor, weights_BKT: Tensor, annotations_BKTD: Tensor) -> Tensor:
         """The annotations after this step, (B, K, T, D)."""
-        forget_BK1D = torch.sigmoid(at(self.forget, hidden_BKH))[:, :, None]
-        update_BK1D = torch.sigmoid(at(self.update, hidden_BKH))[:, :, None]
+        forget_BK1D = torch.sigmoid(step(self.forget, hidden_BKH))[:, :, None]
+        update_BK1D = torch.sigmoid(step(self.update, hidden_BKH))[:, :, None]
         weights_BKT1 = weights_BKT.to(annotations_BKTD.dtype)[..., None]
         # h (1 - wF) + wU = h + w (U - F h): one pass less over what is per hypothesis and position
         return torch.addcmul(annotations_BKTD, weights_BKT1, update_BK1D - forget_BK1D * annotations_BKTD)

@@ -12,21 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
-from seq2seq.layers.attention import AdditiveAttention, context, normalized_where_present
+from seq2seq.layers.attention import AdditiveAttention, context, masked_softmax_where_present
 from seq2seq.layers.state import View
-from seq2seq.layers.step_linear import Moment, Recurrent
+from seq2seq.layers.step_linear import StepInputs, StepLinear
 
 SENTINEL = "sentinel"
 
 
 @dataclass(frozen=True)
-class Combined:
+class CombinedAttention:
     """One look at all sources: the context (B, K, C), each source's weights (B, K, T_k), and what each source, and the
     sentinel, weighs in all, (B, K); the last is empty where contexts only lie side by side."""
 
     context: Tensor
     weights: dict[str, Tensor]
-    between: dict[str, Tensor] = field(default_factory=dict)
+    source_weights: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Sentinel(nn.Module):
@@ -40,31 +40,31 @@ class Sentinel(nn.Module):
     def __init__(self, embedding: int, hidden: int) -> None:
         super().__init__()
         self.words = nn.Linear(embedding, hidden)
-        self.gate = Recurrent(hidden, hidden)
+        self.gate = StepLinear(hidden, hidden)
 
-    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
         """The word's share of the gate, and its bias."""
         return {self.gate: self.words(words)}
 
-    def forward(self, at: Moment, query_BKH: Tensor, before_BKH: Tensor) -> Tensor:
+    def forward(self, step: StepInputs, query_BKH: Tensor, before_BKH: Tensor) -> Tensor:
         """psi, (B, K, H)."""
-        opened = torch.sigmoid(at(self.gate, before_BKH))
+        opened = torch.sigmoid(step(self.gate, before_BKH))
         return opened * query_BKH.to(opened.dtype)
 
 
-class Biased(nn.Module):
+class BiasedStepLinear(nn.Module):
     """A linear map with a bias inside the recurrence."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.map = Recurrent(inputs, outputs)
+        self.map = StepLinear(inputs, outputs)
         self.bias = nn.Parameter(torch.zeros(outputs))
 
-    def given(self) -> dict[Recurrent, Tensor]:
+    def precompute(self) -> dict[StepLinear, Tensor]:
         return {self.map: self.bias}
 
-    def forward(self, at: Moment, x: Tensor) -> Tensor:
-        return at(self.map, x)
+    def forward(self, step: StepInputs, x: Tensor) -> Tensor:
+        return step(self.map, x)
 
 
 class Concatenation(nn.Module):
@@ -72,23 +72,23 @@ class Concatenation(nn.Module):
 
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
         super().__init__()
-        self.attentions = own_attentions(config, coverage_size)
+        self.attentions = build_attentions(config, coverage_size)
         self.size = len(config.sources) * config.annotation
 
-    def prepared(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
         """A source's keys and values, computed once a sentence."""
         return self.attentions[source].keys(states_BTD), states_BTD  # type: ignore[operator]
 
-    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
         """Nothing here takes a word or has a bias inside the recurrence."""
         return {}
 
     def forward(
-        self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
-    ) -> Combined:
-        weights = weights_in_each(self.attentions, at, query, views, covered)
+        self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+    ) -> CombinedAttention:
+        weights = attention_per_source(self.attentions, step, query, views, covered)
         contexts = [context(weights[source], view.values_BTD) for source, view in views.items()]
-        return Combined(torch.cat(contexts, -1), weights)
+        return CombinedAttention(torch.cat(contexts, -1), weights)
 
 
 class FlatCombination(nn.Module):
@@ -102,9 +102,9 @@ class FlatCombination(nn.Module):
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
         super().__init__()
         hidden, annotation, size = config.hidden, config.annotation, config.energy_size
-        self.size = config.shared
+        self.size = config.combined_size
         self.shared = bool(config.share_projections)
-        self.query = Recurrent(hidden, size)
+        self.query = StepLinear(hidden, size)
         self.energy = nn.Linear(size, 1, bias=False)
         self.keys = nn.ModuleDict({source: nn.Linear(annotation, size) for source in config.sources})
         self.values = (
@@ -118,25 +118,25 @@ class FlatCombination(nn.Module):
             else None
         )
         self.sentinel = Sentinel(config.embedding, hidden) if config.sentinel else None
-        self.sentinel_key = Biased(hidden, size) if config.sentinel else None
-        self.sentinel_value = Biased(hidden, self.size) if config.sentinel and not self.shared else None
+        self.sentinel_key = BiasedStepLinear(hidden, size) if config.sentinel else None
+        self.sentinel_value = BiasedStepLinear(hidden, self.size) if config.sentinel and not self.shared else None
 
-    def prepared(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
         """A source's keys (B, T, A) and values (B, T, C), computed once a sentence."""
         keys: Tensor = self.keys[source](states_BTD)
         return keys, keys if self.values is None else self.values[source](states_BTD)
 
-    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
         """What of the sentinel's maps is known before the recurrence."""
-        return sentinel_given(words, self.sentinel, self.sentinel_key, self.sentinel_value)
+        return precompute_sentinel(words, self.sentinel, self.sentinel_key, self.sentinel_value)
 
     def forward(
-        self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
-    ) -> Combined:
-        asked_BK1A = at(self.query, query)[:, :, None]
+        self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+    ) -> CombinedAttention:
+        query_BK1A = step(self.query, query)[:, :, None]
         energies, paddings = [], []
         for source, view in views.items():
-            inside = asked_BK1A + view.keys_BTA[:, None]
+            inside = query_BK1A + view.keys_BTA[:, None]
             if self.covered is not None:
                 inside = inside + self.covered[source](covered[source].to(inside.dtype))
             energies.append(self.energy(torch.tanh(inside)).squeeze(-1))
@@ -144,24 +144,24 @@ class FlatCombination(nn.Module):
         widths = [padding.shape[1] for padding in paddings]
         value_BKC = None
         if self.sentinel is not None and self.sentinel_key is not None:
-            psi_BKH = self.sentinel(at, query, before)
-            key_BKA = self.sentinel_key(at, psi_BKH)
-            value_BKC = key_BKA if self.sentinel_value is None else self.sentinel_value(at, psi_BKH)
-            energies.append(self.energy(torch.tanh(asked_BK1A.squeeze(2) + key_BKA)))
+            psi_BKH = self.sentinel(step, query, before)
+            key_BKA = self.sentinel_key(step, psi_BKH)
+            value_BKC = key_BKA if self.sentinel_value is None else self.sentinel_value(step, psi_BKH)
+            energies.append(self.energy(torch.tanh(query_BK1A.squeeze(2) + key_BKA)))
             paddings.append(paddings[0].new_zeros(len(paddings[0]), 1))
             widths.append(1)
         padding_BT = torch.cat(paddings, -1)
         nothing_B1 = padding_BT.all(-1, keepdim=True)
-        alpha_BKT = normalized_where_present(torch.cat(energies, -1), padding_BT & ~nothing_B1, nothing_B1)
+        alpha_BKT = masked_softmax_where_present(torch.cat(energies, -1), padding_BT & ~nothing_B1, nothing_B1)
         parts = alpha_BKT.split(widths, -1)
         weights = dict(zip(views, parts, strict=False))
-        between = {source: weights_BKT.sum(-1) for source, weights_BKT in weights.items()}
+        source_weights = {source: weights_BKT.sum(-1) for source, weights_BKT in weights.items()}
         context_BKC = sum(context(weights[source], view.values_BTD) for source, view in views.items())
         assert isinstance(context_BKC, Tensor)
         if value_BKC is not None:
-            between[SENTINEL] = parts[-1].squeeze(-1)
+            source_weights[SENTINEL] = parts[-1].squeeze(-1)
             context_BKC = context_BKC + parts[-1].to(value_BKC.dtype) * value_BKC
-        return Combined(context_BKC, weights, between)
+        return CombinedAttention(context_BKC, weights, source_weights)
 
 
 class HierarchicalCombination(nn.Module):
@@ -173,62 +173,64 @@ class HierarchicalCombination(nn.Module):
     def __init__(self, config: ModelConfig, coverage_size: int = 0) -> None:
         super().__init__()
         hidden, annotation, size = config.hidden, config.annotation, config.energy_size
-        self.size = config.shared
+        self.size = config.combined_size
         shared = bool(config.share_projections)
-        self.attentions = own_attentions(config, coverage_size)
-        self.query = Recurrent(hidden, size)
+        self.attentions = build_attentions(config, coverage_size)
+        self.query = StepLinear(hidden, size)
         self.energy = nn.Linear(size, 1, bias=False)
-        self.keys = nn.ModuleDict({source: Biased(annotation, size) for source in config.sources})
+        self.keys = nn.ModuleDict({source: BiasedStepLinear(annotation, size) for source in config.sources})
         self.values = (
-            None if shared else nn.ModuleDict({source: Biased(annotation, self.size) for source in config.sources})
+            None
+            if shared
+            else nn.ModuleDict({source: BiasedStepLinear(annotation, self.size) for source in config.sources})
         )
         self.sentinel = Sentinel(config.embedding, hidden) if config.sentinel else None
-        self.sentinel_key = Biased(hidden, size) if config.sentinel else None
-        self.sentinel_value = Biased(hidden, self.size) if config.sentinel and not shared else None
+        self.sentinel_key = BiasedStepLinear(hidden, size) if config.sentinel else None
+        self.sentinel_value = BiasedStepLinear(hidden, self.size) if config.sentinel and not shared else None
 
-    def prepared(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
+    def prepare(self, source: str, states_BTD: Tensor) -> tuple[Tensor, Tensor]:
         """A source's keys and values for its own attention, computed once a sentence."""
         return self.attentions[source].keys(states_BTD), states_BTD  # type: ignore[operator]
 
-    def given(self, words: Tensor) -> dict[Recurrent, Tensor]:
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
         """What of the second attention's maps is known before the recurrence."""
-        shares = sentinel_given(words, self.sentinel, self.sentinel_key, self.sentinel_value)
+        shares = precompute_sentinel(words, self.sentinel, self.sentinel_key, self.sentinel_value)
         for one in (*self.keys.values(), *(() if self.values is None else self.values.values())):
-            assert isinstance(one, Biased)
-            shares |= one.given()
+            assert isinstance(one, BiasedStepLinear)
+            shares |= one.precompute()
         return shares
 
     def forward(
-        self, at: Moment, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
-    ) -> Combined:
-        weights = weights_in_each(self.attentions, at, query, views, covered)
+        self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+    ) -> CombinedAttention:
+        weights = attention_per_source(self.attentions, step, query, views, covered)
         keys, values, absent = [], [], []
         for source, view in views.items():
             context_BKD = context(weights[source], view.values_BTD)
-            keys.append(self.keys[source](at, context_BKD))
-            values.append(keys[-1] if self.values is None else self.values[source](at, context_BKD))
+            keys.append(self.keys[source](step, context_BKD))
+            values.append(keys[-1] if self.values is None else self.values[source](step, context_BKD))
             absent.append(view.absent_B1)
         names = list(views)
         if self.sentinel is not None and self.sentinel_key is not None:
-            psi_BKH = self.sentinel(at, query, before)
-            keys.append(self.sentinel_key(at, psi_BKH))
-            values.append(keys[-1] if self.sentinel_value is None else self.sentinel_value(at, psi_BKH))
+            psi_BKH = self.sentinel(step, query, before)
+            keys.append(self.sentinel_key(step, psi_BKH))
+            values.append(keys[-1] if self.sentinel_value is None else self.sentinel_value(step, psi_BKH))
             absent.append(torch.zeros_like(absent[0]))
             names.append(SENTINEL)
-        inside_BKNA = at(self.query, query)[:, :, None] + torch.stack(keys, 2)
+        inside_BKNA = step(self.query, query)[:, :, None] + torch.stack(keys, 2)
         energy_BKN = self.energy(torch.tanh(inside_BKNA)).squeeze(-1)
         absent_BN = torch.cat(absent, -1)
         nothing_B1 = absent_BN.all(-1, keepdim=True)
-        beta_BKN = normalized_where_present(energy_BKN, absent_BN & ~nothing_B1, nothing_B1)
+        beta_BKN = masked_softmax_where_present(energy_BKN, absent_BN & ~nothing_B1, nothing_B1)
         values_BKNC = torch.stack(values, 2)
         context_BKC = (beta_BKN[:, :, None].to(values_BKNC.dtype) @ values_BKNC).squeeze(2)
-        return Combined(context_BKC, weights, dict(zip(names, beta_BKN.unbind(-1), strict=True)))
+        return CombinedAttention(context_BKC, weights, dict(zip(names, beta_BKN.unbind(-1), strict=True)))
 
 
 Combination = Concatenation | FlatCombination | HierarchicalCombination
 
 
-def combination(config: ModelConfig, coverage_size: int) -> Combination | None:
+def build_combination(config: ModelConfig, coverage_size: int) -> Combination | None:
     """How the recipe has sources read together; None for one that is read by plain attention."""
     if config.combination == "none":
         return None
@@ -237,7 +239,7 @@ def combination(config: ModelConfig, coverage_size: int) -> Combination | None:
     return (FlatCombination if config.combination == "flat" else HierarchicalCombination)(config, coverage_size)
 
 
-def own_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
+def build_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
     """An additive attention for every source."""
     size = config.energy_size
     return nn.ModuleDict(
@@ -245,24 +247,24 @@ def own_attentions(config: ModelConfig, coverage_size: int) -> nn.ModuleDict:
     )
 
 
-def weights_in_each(
-    attentions: nn.ModuleDict, at: Moment, query: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
+def attention_per_source(
+    attentions: nn.ModuleDict, step: StepInputs, query: Tensor, views: Mapping[str, View], covered: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Where a query looks in every source by itself, (B, K, T_k); nowhere in one that is absent."""
     weights = {}
     for source, view in views.items():
         one = attentions[source]
         assert isinstance(one, AdditiveAttention)
-        energy_BKT = one.energies(at, query, view.keys_BTA, covered.get(source))
-        weights[source] = normalized_where_present(energy_BKT, view.outside_BT, view.absent_B1)
+        energy_BKT = one.energies(step, query, view.keys_BTA, covered.get(source))
+        weights[source] = masked_softmax_where_present(energy_BKT, view.masked_BT, view.absent_B1)
     return weights
 
 
-def sentinel_given(
-    words: Tensor, sentinel: Sentinel | None, key: Biased | None, value: Biased | None
-) -> dict[Recurrent, Tensor]:
+def precompute_sentinel(
+    words: Tensor, sentinel: Sentinel | None, key: BiasedStepLinear | None, value: BiasedStepLinear | None
+) -> dict[StepLinear, Tensor]:
     """The shares of the sentinel's maps that are known before the recurrence; none without one."""
-    shares = {} if sentinel is None else sentinel.given(words)
+    shares = {} if sentinel is None else sentinel.precompute(words)
     for one in (key, value):
-        shares |= {} if one is None else one.given()
+        shares |= {} if one is None else one.precompute()
     return shares

@@ -34,7 +34,7 @@ class View:
         return self.padding_BT.all(-1, keepdim=True)
 
     @cached_property
-    def outside_BT(self) -> Tensor:
+    def masked_BT(self) -> Tensor:
         """What a softmax leaves out: padding, but nothing of an absent row, whose energies so stay finite and have no
         gradient that is NaN."""
         return self.padding_BT & ~self.absent_B1
@@ -53,10 +53,10 @@ class View:
         """Room for so many positions."""
         return View(
             self.source,
-            fit(self.keys_BTA, 1, width, 0.0),
-            fit(self.values_BTD, 1, width, 0.0),
-            fit(self.covered_BTC, 1, width, 1.0),  # a fertility, which is divided by
-            fit(self.padding_BT, 1, width, True),
+            pad_or_trim(self.keys_BTA, 1, width, 0.0),
+            pad_or_trim(self.values_BTD, 1, width, 0.0),
+            pad_or_trim(self.covered_BTC, 1, width, 1.0),  # a fertility, which is divided by
+            pad_or_trim(self.padding_BT, 1, width, True),
         )
 
 
@@ -96,7 +96,7 @@ class Memory:
         return replace(
             self,
             views={name: view.resize(capacity[view.source]) for name, view in self.views.items()},
-            tokens={source: fit(ids, 1, capacity[source], PAD) for source, ids in self.tokens.items()},
+            tokens={source: pad_or_trim(ids, 1, capacity[source], PAD) for source, ids in self.tokens.items()},
         )
 
 
@@ -120,13 +120,13 @@ class State:
 
     def resize(self, capacity: dict[str, int]) -> "State":
         leaves = {
-            name: fit(leaf, 2, capacity[self.positions[name]], 0.0) if name in self.positions else leaf
+            name: pad_or_trim(leaf, 2, capacity[self.positions[name]], 0.0) if name in self.positions else leaf
             for name, leaf in self.leaves.items()
         }
         return replace(self, leaves=leaves)
 
 
-def fit(tensor: Tensor, axis: int, width: int, fill: bool | float) -> Tensor:
+def pad_or_trim(tensor: Tensor, axis: int, width: int, fill: bool | float) -> Tensor:
     """The tensor with `width` positions along an axis: cut, or filled up at the end."""
     have = tensor.shape[axis]
     if have >= width:

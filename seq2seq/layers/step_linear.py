@@ -1,7 +1,7 @@
 """Linear maps inside a recurrence, and one product for a weight's gradient over all steps.
 
 A map W x_t that every step applies would, left to autograd, multiply and add a weight-sized gradient at every step.
-The gradient is a sum over steps, so it is one product of all gradients with all inputs: `Unrolled` keeps the inputs,
+The gradient is a sum over steps, so it is one product of all gradients with all inputs: `UnrolledInputs` keeps the inputs,
 and makes it once. Axes: L steps, N rows, I inputs, O outputs.
 """
 
@@ -21,75 +21,76 @@ def product_dtype(weight: Tensor) -> torch.dtype:
     return weight.dtype
 
 
-def full(leaf: Tensor) -> Tensor:
+def at_least_fp32(leaf: Tensor) -> Tensor:
     """What every step adds to: never below fp32."""
     return leaf.to(torch.promote_types(leaf.dtype, torch.float32))
 
 
-class Recurrent(nn.Module):
-    """The map x -> given + W x, applied at every step; `given` is what does not depend on the recurrence."""
+class StepLinear(nn.Module):
+    """The map x -> given + W x, applied at every step; `precomputed` is what does not depend on the recurrence."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
 
 
-class Moment:
-    """All recurrent maps at one step: `moment(part, x)` is given + W x, for any leading axes of x."""
+class StepInputs:
+    """All recurrent maps at one step: `step(part, x)` is given + W x, for any leading axes of x."""
 
-    def __init__(self, given: Mapping[Recurrent, Tensor]) -> None:
-        self.given = given
+    def __init__(self, precomputed: Mapping[StepLinear, Tensor]) -> None:
+        self.precomputed = precomputed
 
-    def __call__(self, part: Recurrent, x: Tensor) -> Tensor:
+    def __call__(self, part: StepLinear, x: Tensor) -> Tensor:
         product = F.linear(x.to(product_dtype(part.weight)), part.weight)
-        return product + self.given[part].to(product.dtype) if part in self.given else product
+        return product + self.precomputed[part].to(product.dtype) if part in self.precomputed else product
 
 
-class Unrolled:
-    """All recurrent maps over L steps; `at(t)` is the moment t.
+class UnrolledInputs:
+    """All recurrent maps over L steps; `unrolled[t]` has the inputs of step t.
 
-    `given` holds (L, ..., O) for every part, in the precision that the products are to have.
+    `precomputed` holds (L, ..., O) for every part, in the precision that the products are to have.
     """
 
-    def __init__(self, given: Mapping[Recurrent, Tensor]) -> None:
-        self.seen: dict[Recurrent, list[Tensor]] = {part: [] for part in given}
+    def __init__(self, precomputed: Mapping[StepLinear, Tensor]) -> None:
+        self.inputs: dict[StepLinear, list[Tensor]] = {part: [] for part in precomputed}
         self.steps = {
-            part: _OneProduct.apply(rows, part.weight, self.seen[part]).unbind(0) for part, rows in given.items()
+            part: _SummedWeightGradient.apply(rows, part.weight, self.inputs[part]).unbind(0)
+            for part, rows in precomputed.items()
         }
-        self.weights = {part: part.weight.detach().to(rows.dtype).t() for part, rows in given.items()}
+        self.weights = {part: part.weight.detach().to(rows.dtype).t() for part, rows in precomputed.items()}
 
-    def at(self, step: int) -> "UnrolledMoment":
-        return UnrolledMoment(self, step)
+    def __getitem__(self, step: int) -> "UnrolledStepInputs":
+        return UnrolledStepInputs(self, step)
 
 
-class UnrolledMoment(Moment):
-    def __init__(self, unrolled: Unrolled, step: int) -> None:
+class UnrolledStepInputs(StepInputs):
+    def __init__(self, unrolled: UnrolledInputs, step: int) -> None:
         self.unrolled = unrolled
         self.step = step
 
-    def __call__(self, part: Recurrent, x: Tensor) -> Tensor:
-        given = self.unrolled.steps[part][self.step]
-        rows_NI = x.flatten(0, -2).to(given.dtype)
-        self.unrolled.seen[part].append(rows_NI.detach())
-        product_NO = torch.addmm(given.flatten(0, -2), rows_NI, self.unrolled.weights[part])
+    def __call__(self, part: StepLinear, x: Tensor) -> Tensor:
+        precomputed = self.unrolled.steps[part][self.step]
+        rows_NI = x.flatten(0, -2).to(precomputed.dtype)
+        self.unrolled.inputs[part].append(rows_NI.detach())
+        product_NO = torch.addmm(precomputed.flatten(0, -2), rows_NI, self.unrolled.weights[part])
         return product_NO.view(*x.shape[:-1], -1)
 
 
-class _OneProduct(torch.autograd.Function):
-    """The identity on `given`; backward, it also makes the weight's gradient from the gradients of all steps.
+class _SummedWeightGradient(torch.autograd.Function):
+    """The identity on `precomputed`; backward, it also makes the weight's gradient from the gradients of all steps.
 
     The loop adds W x_t to given_t, so the gradient that reaches given_t is that of the product, and
-    dW = sum_t grad_t x_t' . All steps have run by then: `seen` is full.
+    dW = sum_t grad_t x_t' . All steps have run by then: `inputs` is full.
     """
 
     @staticmethod
-    def forward(ctx: Any, given_LNO: Tensor, weight: Tensor, seen: list[Tensor]) -> Tensor:
-        ctx.seen, ctx.dtype = seen, weight.dtype
-        return given_LNO.view_as(given_LNO)
+    def forward(ctx: Any, precomputed_LNO: Tensor, weight: Tensor, inputs: list[Tensor]) -> Tensor:
+        ctx.inputs, ctx.dtype = inputs, weight.dtype
+        return precomputed_LNO.view_as(precomputed_LNO)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         (gradient,) = gradients
-        inputs = torch.cat(ctx.seen)
-        ctx.seen.clear()  # the inputs are of no more use, and the list outlives the graph
+        inputs = torch.cat(ctx.inputs)
+        ctx.inputs.clear()  # the inputs are of no more use, and the list outlives the graph
         return gradient, (gradient.reshape(-1, gradient.shape[-1]).t() @ inputs).to(ctx.dtype), None

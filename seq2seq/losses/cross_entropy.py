@@ -22,7 +22,7 @@ class Loss:
     nats: Tensor
 
 
-def cross_entropy(
+def chunked_cross_entropy(
     readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float = 0.0
 ) -> Loss:
     """Cross-entropy of softmax(W r + b) with label smoothing, summed.

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Statistics, Values, percentage
-from seq2seq.metrics.translation import Words
+from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Values, percentage
+from seq2seq.metrics.translation import WordTokenizer
 
 ORDERS = range(1, 5)  # of the n-grams that repetition is counted by
 
 
-class Behaviour(Metric):
+class BehaviourMetric(Metric):
     """A metric over the words of each output and of its references."""
 
-    def __init__(self, name: str, reading: Reading) -> None:
+    def __init__(self, name: str, reading: Preprocessing) -> None:
         super().__init__(name)
-        self.words = Words(reading)
+        self.words = WordTokenizer(reading)
 
-    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
+    def statistics(self, outputs: SystemOutputs, answers: ReferenceSet) -> Statistics:
         return np.array(
             [
                 self.counts(self.words(hypothesis), [self.words(reference) for reference in references])
@@ -36,18 +36,18 @@ class Behaviour(Metric):
     def values(self, sums: Statistics) -> Values:
         return percentage(sums)
 
-    def how(self, answers: Answers) -> str:
-        return f"nrefs:{len(answers.references)}|{self.words.how}"
+    def signature_settings(self, answers: ReferenceSet) -> str:
+        return f"nrefs:{len(answers.references)}|{self.words.signature_settings}"
 
 
-class ExactMatch(Behaviour):
+class ExactMatch(BehaviourMetric):
     """The share of outputs that are, word for word, one of their references, in per cent."""
 
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
         return hypothesis in references, 1
 
 
-class RepetitionRate(Behaviour):
+class RepetitionRate(BehaviourMetric):
     """The share of the outputs' n-grams, n = 1 to 4 together, that stood in the same output before, in per cent.
 
     That is 1 - unique / all (See et al. 2017, figure 4; Welleck et al. 2020's seq-rep-n). References repeat too: it is
@@ -60,11 +60,11 @@ class RepetitionRate(Behaviour):
         grams = [list(zip(*(hypothesis[i:] for i in range(n)), strict=False)) for n in ORDERS]
         return sum(len(each) - len(set(each)) for each in grams), sum(map(len, grams))
 
-    def how(self, answers: Answers) -> str:
-        return f"n:1-4|{self.words.how}"
+    def signature_settings(self, answers: ReferenceSet) -> str:
+        return f"n:1-4|{self.words.signature_settings}"
 
 
-class LengthRatio(Behaviour):
+class LengthRatio(BehaviourMetric):
     """Words of the outputs over words of the references; of several, that of the nearest length (as in BLEU)."""
 
     better = "neither"
@@ -77,12 +77,12 @@ class LengthRatio(Behaviour):
         return percentage(sums) / 100
 
 
-class TranslationCount(Behaviour):
+class TranslationCount(BehaviourMetric):
     """A number of words in all. A summary leaves out by design, so it has none."""
 
     better = "lower"
 
-    def lacks(self, answers: Answers) -> str:
+    def missing_requirement(self, answers: ReferenceSet) -> str:
         return "a summary leaves out and condenses by design" if answers.task == "summarization" else ""
 
     def values(self, sums: Statistics) -> Values:
@@ -96,7 +96,7 @@ class OverTranslation(TranslationCount):
     """
 
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
-        allowed = most(Counter(reference) for reference in references)
+        allowed = max_counts(Counter(reference) for reference in references)
         return (sum(max(0, count - max(1, allowed[word])) for word, count in Counter(hypothesis).items()),)
 
 
@@ -111,7 +111,7 @@ class UnderTranslation(TranslationCount):
         return (min((Counter(reference) - said).total() for reference in references),)
 
 
-def most(counts: Iterable[Counter[str]]) -> Counter[str]:
+def max_counts(counts: Iterable[Counter[str]]) -> Counter[str]:
     """For every word the largest of several counts."""
     largest: Counter[str] = Counter()
     for each in counts:

@@ -3,17 +3,17 @@
 import difflib
 from collections.abc import Callable, Iterable
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.metrics.alignment import Accuracy, ErrorRate, Precision, Recall
 from seq2seq.metrics.behaviour import ExactMatch, LengthRatio, OverTranslation, RepetitionRate, UnderTranslation
 from seq2seq.metrics.meteor import Meteor
-from seq2seq.metrics.metric import Metric, Reading, Task
+from seq2seq.metrics.metric import Metric, Preprocessing, Task
 from seq2seq.metrics.rouge import RougeL, RougeN
 from seq2seq.metrics.translation import HumanTer, Sacrebleu, bleu, chrf, ter
 
 DUC_BYTES = 75  # what DUC's short summaries are cut to (its task 1 of 2003 and 2004)
 
-METRICS: dict[str, Callable[[str, Reading], Metric]] = {
+METRICS: dict[str, Callable[[str, Preprocessing], Metric]] = {
     "bleu": lambda name, reading: Sacrebleu(name, bleu, reading),
     "chrf": lambda name, reading: Sacrebleu(name, chrf, reading),
     "ter": lambda name, reading: Sacrebleu(name, ter, reading),
@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "alignment": ALIGNMENT,
     "all": tuple(METRICS),
 }
-USUAL: dict[Task, tuple[str, ...]] = {
+DEFAULT_METRICS: dict[Task, tuple[str, ...]] = {
     "translation": ("bleu",),
     "summarization": ("rouge",),
     "multimodal": ("bleu",),
@@ -51,7 +51,7 @@ USUAL: dict[Task, tuple[str, ...]] = {
 }
 
 
-def chosen(names: Iterable[str], reading: Reading) -> tuple[Metric, ...]:
+def select_metrics(names: Iterable[str], reading: Preprocessing) -> tuple[Metric, ...]:
     """The metrics of these names, in capitals or not, each once. Raises CallError for a name that is none's."""
     found: dict[str, Metric] = {}
     for name in map(str.lower, names):
@@ -59,7 +59,7 @@ def chosen(names: Iterable[str], reading: Reading) -> tuple[Metric, ...]:
             known = [*METRICS, *GROUPS]
             near = difflib.get_close_matches(name, known)
             meant = f"did you mean {' or '.join(near)}? " if near else ""
-            raise CallError("--metrics", f"'{name}' is no score", f"{meant}Known are {', '.join(known)}")
+            raise UsageError("--metrics", f"'{name}' is no score", f"{meant}Known are {', '.join(known)}")
         for one in GROUPS.get(name, (name,)):
             found.setdefault(one, METRICS[one](one, reading))
     return tuple(found.values())

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.alignment import Gold, Link
+from seq2seq.alignment import GoldAlignment, Link
 from seq2seq.errors import DataError
 from seq2seq.metrics.score import Score
 
@@ -26,7 +26,7 @@ Tokenization = Literal["13a", "none", "intl", "char", "zh"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class Preprocessing:
     """How text is read before it is compared. `lowercase` None: case counts, but where a metric's own habit differs.
 
     language: ISO code; None where it is not known.
@@ -38,7 +38,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Answers:
+class ReferenceSet:
     """What systems are judged by; line i of everything belongs together. Text is in NFC.
 
     references: one text or several. gold: the right word alignments of source and first reference; `unaligned` says why
@@ -46,30 +46,30 @@ class Answers:
     """
 
     references: tuple[tuple[str, ...], ...]
-    gold: tuple[Gold, ...]
+    gold: tuple[GoldAlignment, ...]
     unaligned: str
     task: Task | None
     composed: bool
 
     @classmethod
-    def of(
+    def from_lines(
         cls,
         references: Sequence[Sequence[str]],
         task: Task | None = None,
-        gold: Sequence[Gold] = (),
+        gold: Sequence[GoldAlignment] = (),
         unaligned: str = "there are no gold alignments",
-    ) -> "Answers":
+    ) -> "ReferenceSet":
         """Raises DataError where there is no reference, or one has more lines than another."""
         if not references:
             raise DataError("references", "there is no reference to score against")
         for number, reference in enumerate(references[1:], start=2):
-            check_lines(f"reference {number}", len(reference), "reference 1", len(references[0]))
-        composed = tuple(nfc(reference) for reference in references)
+            check_line_counts(f"reference {number}", len(reference), "reference 1", len(references[0]))
+        composed = tuple(normalize_nfc(reference) for reference in references)
         return cls(composed, tuple(gold), unaligned, task, composed != tuple(map(tuple, references)))
 
 
 @dataclass(frozen=True)
-class Outputs:
+class SystemOutputs:
     """What a system wrote, a line each, in NFC; and its word alignments of source and first reference, if any, with the
     looks that they were read `by`."""
 
@@ -79,15 +79,17 @@ class Outputs:
     by: str = ""
 
     @classmethod
-    def of(cls, hypotheses: Sequence[str], links: Sequence[frozenset[Link]] = (), by: str = "") -> "Outputs":
+    def from_lines(
+        cls, hypotheses: Sequence[str], links: Sequence[frozenset[Link]] = (), by: str = ""
+    ) -> "SystemOutputs":
         """Raises DataError where there is nothing."""
         if not hypotheses:
             raise DataError("hypotheses", "there are no lines to score")
-        composed = nfc(hypotheses)
+        composed = normalize_nfc(hypotheses)
         return cls(composed, tuple(links), composed != tuple(hypotheses), by)
 
     @classmethod
-    def together(cls, several: Collection["Outputs"]) -> "Outputs":
+    def concatenate(cls, several: Collection["SystemOutputs"]) -> "SystemOutputs":
         """What several systems wrote, one after the other: of which a signature of them all speaks."""
         return cls(
             tuple(line for own in several for line in own.hypotheses),
@@ -97,12 +99,12 @@ class Outputs:
         )
 
 
-def nfc(lines: Sequence[str]) -> tuple[str, ...]:
+def normalize_nfc(lines: Sequence[str]) -> tuple[str, ...]:
     """Text in Unicode's composed form, so that one letter is never two."""
     return tuple(unicodedata.normalize("NFC", line) for line in lines)
 
 
-def check_lines(name: str, lines: int, other: str, expected: int) -> None:
+def check_line_counts(name: str, lines: int, other: str, expected: int) -> None:
     """Raises DataError where one text has more lines than the other."""
     if lines != expected:
         raise DataError(
@@ -118,12 +120,12 @@ class Metric(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def lacks(self, answers: Answers) -> str:
+    def missing_requirement(self, answers: ReferenceSet) -> str:
         """What it is missing there, or nothing."""
         return ""
 
     @abstractmethod
-    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
+    def statistics(self, outputs: SystemOutputs, answers: ReferenceSet) -> Statistics:
         """What every sentence adds, (N, S)."""
 
     @abstractmethod
@@ -131,17 +133,17 @@ class Metric(ABC):
         """The scores of sums, (R, S) -> (R,)."""
 
     @abstractmethod
-    def how(self, answers: Answers) -> str:
+    def signature_settings(self, answers: ReferenceSet) -> str:
         """How it is reckoned, for the signature."""
 
-    def signature(self, outputs: Outputs, answers: Answers) -> str:
+    def signature(self, outputs: SystemOutputs, answers: ReferenceSet) -> str:
         """How to get the score again."""
-        return self.how(answers) + ("|form:nfc" if outputs.composed or answers.composed else "")
+        return self.signature_settings(answers) + ("|form:nfc" if outputs.composed or answers.composed else "")
 
-    def score(self, outputs: Outputs, answers: Answers) -> Score:
+    def score(self, outputs: SystemOutputs, answers: ReferenceSet) -> Score:
         """The score of a test set. Raises DataError where lines are missing, or what the metric needs is."""
-        check_lines("the hypotheses", len(outputs.hypotheses), "reference 1", len(answers.references[0]))
-        if reason := self.lacks(answers):
+        check_line_counts("the hypotheses", len(outputs.hypotheses), "reference 1", len(answers.references[0]))
+        if reason := self.missing_requirement(answers):
             raise DataError(self.name, reason)
         return self.report(self.statistics(outputs, answers), self.signature(outputs, answers))
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.metrics.metric import Answers, Metric, Outputs, Statistics, Values, percentage
+from seq2seq.metrics.metric import Metric, ReferenceSet, Statistics, SystemOutputs, Values, percentage
 from seq2seq.metrics.score import IntervalScore
 from seq2seq.metrics.stemming import stem
 
@@ -38,21 +38,21 @@ class Rouge(Metric):
         super().__init__(name)
         self.limit = limit
 
-    def lacks(self, answers: Answers) -> str:
+    def missing_requirement(self, answers: ReferenceSet) -> str:
         if self.limit and answers.task not in (None, "summarization"):
             return "recall of a cut text is a score of summaries"
         if not any(_WORD.search(line) for reference in answers.references for line in reference):
             return "ROUGE-1.5.5 knows the letters a-z and digits alone, and the references have none"
         return ""
 
-    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
+    def statistics(self, outputs: SystemOutputs, answers: ReferenceSet) -> Statistics:
         summaries = zip(outputs.hypotheses, *answers.references, strict=True)
         return np.array([(self.sentence(summary, references), 1) for summary, *references in summaries])
 
     def values(self, sums: Statistics) -> Values:
         return percentage(sums)
 
-    def how(self, answers: Answers) -> str:
+    def signature_settings(self, answers: ReferenceSet) -> str:
         cut = f"-b {self.limit}" if self.limit else "all"
         return (
             f"nrefs:{len(answers.references)}|{'recall' if self.limit else 'f1'}|length:{cut}|"
@@ -61,14 +61,14 @@ class Rouge(Metric):
 
     def report(self, statistics: Statistics, signature: str) -> IntervalScore:
         plain = super().report(statistics, signature)
-        low, high, mean = (round(100 * end, 3) for end in interval(statistics[:, 0]))
+        low, high, mean = (round(100 * end, 3) for end in confidence_interval(statistics[:, 0]))
         return IntervalScore(score=plain.score, signature=signature, low=low, high=high, mean=mean)
 
     def sentence(self, summary: str, references: Sequence[str]) -> float:
         """F1 (or recall) of one summary, 0 to 1."""
         found, theirs, ours = (sum(column) for column in zip(*self.matches(summary, references), strict=True))
-        recall, precision = rounded(found, theirs), rounded(found, ours)
-        return recall if self.limit else rounded(recall * precision, 0.5 * precision + 0.5 * recall)
+        recall, precision = rounded_ratio(found, theirs), rounded_ratio(found, ours)
+        return recall if self.limit else rounded_ratio(recall * precision, 0.5 * precision + 0.5 * recall)
 
     @abstractmethod
     def matches(self, summary: str, references: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -83,13 +83,13 @@ class RougeN(Rouge):
         self.order = order
 
     def matches(self, summary: str, references: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-        ours = self.grams(summary)
+        ours = self.ngrams(summary)
         for reference in references:
-            theirs = self.grams(reference)
+            theirs = self.ngrams(reference)
             yield (ours & theirs).total(), theirs.total(), ours.total()
 
-    def grams(self, text: str) -> Counter[Hashable]:
-        words = all_words(text, self.limit)
+    def ngrams(self, text: str) -> Counter[Hashable]:
+        words = stemmed_words(text, self.limit)
         return Counter(words if self.order == 1 else pairwise(words))
 
 
@@ -97,13 +97,13 @@ class RougeL(Rouge):
     """Of longest common subsequences."""
 
     def matches(self, summary: str, references: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-        ours, said = sentences(summary, self.limit), Counter(all_words(summary, self.limit))
+        ours, said = stemmed_sentences(summary, self.limit), Counter(stemmed_words(summary, self.limit))
         for reference in references:
-            theirs = sentences(reference, self.limit)
-            left, wanted = Counter(said), Counter(all_words(reference, self.limit))
+            theirs = stemmed_sentences(reference, self.limit)
+            left, wanted = Counter(said), Counter(stemmed_words(reference, self.limit))
             found = 0
             for sentence in theirs:
-                for word in common(sentence, ours):
+                for word in lcs_words(sentence, ours):
                     if left[word] > 0 and wanted[word] > 0:
                         left[word] -= 1
                         wanted[word] -= 1
@@ -111,15 +111,15 @@ class RougeL(Rouge):
             yield found, sum(map(len, theirs)), said.total()
 
 
-def common(reference: Stems, summary: Sequence[Stems]) -> list[str]:
+def lcs_words(reference: Stems, summary: Sequence[Stems]) -> list[str]:
     """The words of a reference's sentence that are in its longest common subsequence with any of the summary's."""
     places: set[int] = set()
     for sentence in summary:
-        places |= subsequence(reference, sentence)
+        places |= lcs_positions(reference, sentence)
     return [reference[i] for i in sorted(places)]
 
 
-def subsequence(reference: Stems, summary: Stems) -> set[int]:
+def lcs_positions(reference: Stems, summary: Stems) -> set[int]:
     """Where the longest common subsequence lies in the reference; of several, the one that the script finds."""
     if not set(reference) & set(summary):
         return set()
@@ -145,11 +145,11 @@ def subsequence(reference: Stems, summary: Stems) -> set[int]:
     return places
 
 
-def all_words(text: str, limit: int | None) -> Stems:
+def stemmed_words(text: str, limit: int | None) -> Stems:
     """The stems of a summary's first bytes; between its sentences nothing is counted."""
     words: Stems = []
     for sentence in filter(None, text.split("\n")):
-        words += stems(sentence, limit)
+        words += stem_words(sentence, limit)
         if limit is not None:
             limit -= len(sentence.encode())
             if limit <= 0:
@@ -157,36 +157,36 @@ def all_words(text: str, limit: int | None) -> Stems:
     return words
 
 
-def sentences(text: str, limit: int | None) -> list[Stems]:
+def stemmed_sentences(text: str, limit: int | None) -> list[Stems]:
     """The stems of each sentence. The script cuts each by itself here, and leaves out what follows one that it cut."""
     found = []
     for sentence in filter(None, text.split("\n")):
-        found.append(stems(sentence, limit))
+        found.append(stem_words(sentence, limit))
         if limit is not None and len(sentence.encode()) >= limit:
             break
     return found
 
 
-def stems(sentence: str, limit: int | None) -> Stems:
+def stem_words(sentence: str, limit: int | None) -> Stems:
     if limit is not None:
         sentence = sentence.encode()[:limit].decode(errors="ignore")
     return [stem(word.lower()) for word in _WORD.findall(sentence)]
 
 
-def rounded(part: float, whole: float) -> float:
+def rounded_ratio(part: float, whole: float) -> float:
     """A ratio to five digits; 0 of nothing."""
     return round(part / whole, 5) if whole else 0.0
 
 
-def interval(values: Values) -> tuple[float, float, float]:
+def confidence_interval(values: Values) -> tuple[float, float, float]:
     """The ends of the script's 95 % interval of a mean, and the mean that it prints, to five digits."""
     count = len(values)
     in_order = values[sorted(range(count), key=lambda i: f"{i + 1}.")]  # as text, which is how it sorts its cases
-    means = np.sort(np.concatenate([in_order[draws].mean(1) for draws in perls_draws(count)]))
+    means = np.sort(np.concatenate([in_order[draws].mean(1) for draws in perl_random_indices(count)]))
     return round(float(means[_LOW]), 5), round(float(means[_HIGH]), 5), round(float(means.mean()), 5)
 
 
-def perls_draws(count: int) -> Iterator[NDArray[np.int64]]:
+def perl_random_indices(count: int) -> Iterator[NDArray[np.int64]]:
     """For some resamples a row each: `int(rand(count))` so many times after `srand(resample)`, by Perl since 5.20.
 
     Its generator is that of drand48, x' = a x + c modulo 2^48; the n-th number is a^n x + c (a^(n-1) + ... + 1).

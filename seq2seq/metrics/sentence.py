@@ -9,14 +9,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ORDERS = 4
-NOTHING, NOWHERE = -1, -2  # behind a candidate's end, and behind a reference's: equal to no word, nor to each other
+CANDIDATE_PAD, REFERENCE_PAD = (
+    -1,
+    -2,
+)  # behind a candidate's end, and behind a reference's: equal to no word, nor to each other
 
 
 def bleu(candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, lengths_B: Tensor) -> Tensor:
     """Smoothed BLEU of each candidate, 0 to 1, (B, K): one is added to the matches and to the number of n-grams of
     every order above the first (Lin and Och 2004). Only the first `lengths` ids are words; 0 where there are none.
     """
-    candidates_BKL, references_BM = marked(candidates_BKL, lengths_BK, references_BM, lengths_B)
+    candidates_BKL, references_BM = mark_padding(candidates_BKL, lengths_BK, references_BM, lengths_B)
     # same[i, j]: the n-gram that ends at i is the one that ends at j, for n = 1, then one more each time.
     repeats_BKLL = equal_repeats = (candidates_BKL[..., None] == candidates_BKL[..., None, :]).tril(-1)
     found_BKLM = equal_found = candidates_BKL[..., None] == references_BM[:, None, None]
@@ -38,7 +41,7 @@ def rouge_l(candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, l
     """ROUGE-L's F1 of each candidate, 0 to 1, (B, K): the longest common subsequence's share of both (Lin 2004). Only
     the first `lengths` ids are words; 0 where there are none.
     """
-    candidates_BKL, references_BM = marked(candidates_BKL, lengths_BK, references_BM, lengths_B)
+    candidates_BKL, references_BM = mark_padding(candidates_BKL, lengths_BK, references_BM, lengths_B)
     found_BKLM = candidates_BKL[..., None] == references_BM[:, None, None]
     # longest[j]: of the words so far and the reference's first j; a word may lengthen what came before j.
     longest_BKM = F.pad(torch.zeros_like(found_BKLM[:, :, 0], dtype=torch.long), (1, 0))
@@ -48,13 +51,13 @@ def rouge_l(candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, l
     return 2 * longest_BKM[..., -1].double() / (lengths_BK + lengths_B[:, None]).clamp(min=1)
 
 
-def marked(
+def mark_padding(
     candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, lengths_B: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Candidates and references with what is no word marked as such."""
     position_L = torch.arange(candidates_BKL.shape[-1], device=lengths_BK.device)
     position_M = torch.arange(references_BM.shape[-1], device=lengths_B.device)
     return (
-        candidates_BKL.masked_fill(position_L >= lengths_BK[..., None], NOTHING),
-        references_BM.masked_fill(position_M >= lengths_B[:, None], NOWHERE),
+        candidates_BKL.masked_fill(position_L >= lengths_BK[..., None], CANDIDATE_PAD),
+        references_BM.masked_fill(position_M >= lengths_B[:, None], REFERENCE_PAD),
     )

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.metrics.metric import Metric, Statistics, Values
 
 Test = Literal["bootstrap", "randomisation", "sign"]
@@ -25,7 +25,7 @@ EQUAL = 1e-9  # scores that differ by less are equal: a sum's order shall decide
 
 
 @dataclass(frozen=True)
-class Compared:
+class SystemResult:
     """One system beside the baseline.
 
     score: the mean over its `runs`. low, high, mean: its 95 % interval and mean over resampled test sets, `interval`
@@ -53,7 +53,7 @@ class Comparison:
 
     test: Test
     signature: str
-    systems: tuple[Compared, ...]
+    systems: tuple[SystemResult, ...]
 
 
 def compare(
@@ -67,7 +67,7 @@ def compare(
     `samples`: resamples or trials; 0: 1,000 and 10,000. Raises CallError for fewer than two systems.
     """
     if len(systems) < 2:
-        raise CallError("compare", "one system alone cannot be compared", "name two or more")
+        raise UsageError("compare", "one system alone cannot be compared", "name two or more")
     found = {"bootstrap": bootstrap, "randomisation": randomisation, "sign": sign}[test](
         metric, systems, samples or SAMPLES[test]
     )
@@ -77,13 +77,13 @@ def compare(
     return Comparison(test, signature + drawn + (f"|runs:{most}" if most > 1 else ""), tuple(found))
 
 
-def plain(metric: Metric, name: str, runs: Sequence[Statistics]) -> Compared:
+def score_runs(metric: Metric, name: str, runs: Sequence[Statistics]) -> SystemResult:
     """A system's score."""
     scores = metric.values(np.stack([run.sum(0) for run in runs]))
-    return Compared(name, float(scores.mean()), tuple(scores.tolist()))
+    return SystemResult(name, float(scores.mean()), tuple(scores.tolist()))
 
 
-def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[Compared]:
+def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[SystemResult]:
     """Test sets of sentences drawn with replacement, the same for all systems; and runs drawn with replacement.
 
     p is the share of resamples whose difference exceeds the resamples' mean difference by as much as the real one is,
@@ -92,9 +92,9 @@ def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], sampl
     """
     draw = np.random.default_rng(SEED)
     columns = np.concatenate([run for runs in systems.values() for run in runs], 1)
-    sums = np.concatenate([counts @ columns for counts in resamples(len(columns), samples, draw)])
+    sums = np.concatenate([counts @ columns for counts in bootstrap_counts(len(columns), samples, draw)])
     width = columns.shape[1] // sum(len(runs) for runs in systems.values())
-    baseline: tuple[Compared, Values] | None = None
+    baseline: tuple[SystemResult, Values] | None = None
     first = 0
     for name, runs in systems.items():
         last = first + width * len(runs)
@@ -104,19 +104,19 @@ def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], sampl
         in_order = np.sort(scores)
         low, high = float(in_order[samples // 40]), float(in_order[samples - samples // 40 - 1])
         found = replace(
-            plain(metric, name, runs), mean=float(scores.mean()), interval=(high - low) / 2, low=low, high=high
+            score_runs(metric, name, runs), mean=float(scores.mean()), interval=(high - low) / 2, low=low, high=high
         )
         if baseline is None:
             baseline = found, scores
         else:
             differences = np.abs(scores - baseline[1])
             real = abs(found.score - baseline[0].score)
-            p_value = share(differences - differences.mean(), real) if real > EQUAL else 1.0
+            p_value = tail_probability(differences - differences.mean(), real) if real > EQUAL else 1.0
             found = replace(found, p_value=p_value)
         yield found
 
 
-def resamples(sentences: int, samples: int, draw: np.random.Generator) -> Iterator[Statistics]:
+def bootstrap_counts(sentences: int, samples: int, draw: np.random.Generator) -> Iterator[Statistics]:
     """How often each sentence is in each resample, (some samples, N)."""
     some = max(1, _AT_ONCE // sentences)
     for start in range(0, samples, some):
@@ -125,22 +125,25 @@ def resamples(sentences: int, samples: int, draw: np.random.Generator) -> Iterat
         yield np.bincount(places.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
-def randomisation(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[Compared]:
+def randomisation(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[SystemResult]:
     """Pairs of pseudo-systems made by dealing out each sentence's outputs anew; p is the share of trials that differ
     as much as the real systems do."""
     (first, own), *others = systems.items()
-    baseline = plain(metric, first, own)
+    baseline = score_runs(metric, first, own)
     yield baseline
     for name, runs in others:
-        found = plain(metric, name, runs)
+        found = score_runs(metric, name, runs)
         draw = np.random.default_rng(SEED)
         differences = np.concatenate(
-            [distances(metric, sums, len(own)) for sums in shuffled(np.stack([*own, *runs]), samples, draw)]
+            [
+                score_differences(metric, sums, len(own))
+                for sums in shuffled_sums(np.stack([*own, *runs]), samples, draw)
+            ]
         )
-        yield replace(found, p_value=share(differences, abs(found.score - baseline.score)))
+        yield replace(found, p_value=tail_probability(differences, abs(found.score - baseline.score)))
 
 
-def shuffled(runs: Statistics, samples: int, draw: np.random.Generator) -> Iterator[Statistics]:
+def shuffled_sums(runs: Statistics, samples: int, draw: np.random.Generator) -> Iterator[Statistics]:
     """Sums of runs (R, N, S) whose outputs have been dealt out anew, sentence by sentence: (R, some samples, S)."""
     count, sentences, _ = runs.shape
     some = max(1, _AT_ONCE // (sentences * count))
@@ -159,24 +162,24 @@ def shuffled(runs: Statistics, samples: int, draw: np.random.Generator) -> Itera
             yield np.stack(places)
 
 
-def distances(metric: Metric, sums: Statistics, own: int) -> Values:
+def score_differences(metric: Metric, sums: Statistics, own: int) -> Values:
     """How far apart the first `own` of the pseudo-runs (R, samples, S) score from the others, on average."""
     scores = np.stack([metric.values(run) for run in sums])
     apart: Values = np.abs(scores[:own].mean(0) - scores[own:].mean(0))
     return apart
 
 
-def sign(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[Compared]:
+def sign(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[SystemResult]:
     """Each sentence of a system put into the baseline's test set: does the score rise, or fall?"""
     (first, own), *others = systems.items()
-    yield plain(metric, first, own)
+    yield score_runs(metric, first, own)
     for name, runs in others:
-        found = changes(metric, np.mean(own, 0), np.mean(runs, 0))
+        found = sentence_effects(metric, np.mean(own, 0), np.mean(runs, 0))
         more, less = int((found > EQUAL).sum()), int((found < -EQUAL).sum())
-        yield replace(plain(metric, name, runs), more=more, less=less, p_value=sign_test(more, less))
+        yield replace(score_runs(metric, name, runs), more=more, less=less, p_value=sign_test(more, less))
 
 
-def changes(metric: Metric, own: Statistics, other: Statistics) -> Values:
+def sentence_effects(metric: Metric, own: Statistics, other: Statistics) -> Values:
     """By how much the score of `own` changes with each sentence that is taken from `other` instead, (N,)."""
     total = own.sum(0)
     found: Values = metric.values(total - own + other) - metric.values(total[None])[0]
@@ -193,17 +196,17 @@ def sign_test(more: int, less: int) -> float:
     return min(1.0, 2 * total / (1 << count))
 
 
-def share(found: Values, real: float) -> float:
+def tail_probability(found: Values, real: float) -> float:
     """The share of differences that are as large as the real one, itself counted."""
     return (int((found >= real - EQUAL).sum()) + 1) / (len(found) + 1)
 
 
-def correct(comparisons: Sequence[Comparison], how: Correction | None) -> list[Comparison]:
+def correct_p_values(comparisons: Sequence[Comparison], how: Correction | None) -> list[Comparison]:
     """Comparisons of one test with p-values corrected for all that were made; None leaves them as they are."""
     if how is None:
         return list(comparisons)
     found = [one.p_value for each in comparisons for one in each.systems if one.p_value is not None]
-    after = iter(corrected(found, how))
+    after = iter(adjust_p_values(found, how))
     return [
         replace(
             each,
@@ -214,7 +217,7 @@ def correct(comparisons: Sequence[Comparison], how: Correction | None) -> list[C
     ]
 
 
-def corrected(p_values: Sequence[float], how: Correction) -> list[float]:
+def adjust_p_values(p_values: Sequence[float], how: Correction) -> list[float]:
     """P-values of tests made together, so that any false finding among them is as unlikely as each value says.
 
     Bonferroni: times their number. Holm (1979): the smallest times their number, the next times one less, and so on,

@@ -37,7 +37,7 @@ _ENDING_2, _ENDING_3, _ENDING_4 = _ending(_STEP_2), _ending(_STEP_3), _ending(_S
 
 
 @lru_cache(maxsize=1)
-def exceptions() -> dict[str, str]:
+def irregular_forms() -> dict[str, str]:
     """Irregular forms and what stands for them."""
     text = (files(__package__) / "wordnet_exceptions.txt").read_text(encoding="ascii")
     return dict(line.split() for line in text.splitlines() if not line.startswith("#"))
@@ -48,7 +48,7 @@ def stem(word: str) -> str:
     """The stem of a word of lower-case letters a-z and digits."""
     if len(word) < SHORTEST:
         return word
-    return exceptions().get(word) or porter(word)
+    return irregular_forms().get(word) or porter(word)
 
 
 def porter(word: str) -> str:

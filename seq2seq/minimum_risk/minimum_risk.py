@@ -16,10 +16,10 @@ from seq2seq.losses.cross_entropy import Loss
 from seq2seq.metrics import sentence
 from seq2seq.minimum_risk.sampling import sample
 from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions, SlotTable, Waiting
+from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.text import END, PAD
 
-WIDEST = 64  # of a beam
+MAX_BEAM = 64  # of a beam
 
 METRICS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
     "bleu": sentence.bleu,
@@ -48,11 +48,11 @@ class RiskOptions(BaseModel):
 
     @model_validator(mode="after")
     def _beam(self) -> Self:
-        if self.draw != "samples" and self.candidates > WIDEST:
-            raise ValueError(f"candidates: {self.candidates} cannot come from a beam, which is at most {WIDEST} wide")
+        if self.draw != "samples" and self.candidates > MAX_BEAM:
+            raise ValueError(f"candidates: {self.candidates} cannot come from a beam, which is at most {MAX_BEAM} wide")
         return self
 
-    def longest_B(self, words_B: Tensor) -> Tensor:
+    def max_lengths_B(self, words_B: Tensor) -> Tensor:
         """Words that a candidate may have beside a reference of so many."""
         return words_B * 3 // 2 + 5 if self.max_length is None else torch.full_like(words_B, self.max_length)
 
@@ -66,13 +66,13 @@ class Candidates:
     chosen_BK: Tensor
 
 
-def minimum_risk(model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0) -> Loss:
+def minimum_risk_loss(model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0) -> Loss:
     """The risk that is expected of a batch's sentences, summed over them; the nats are those of the references.
 
     Candidates come from the model as it searches, without dropout; they are then learned with it. `smoothing` is the
     likelihood's, where some of that is added.
     """
-    loss = expected_risk(model, batch, propose(model, batch, options), options)
+    loss = expected_risk(model, batch, generate_candidates(model, batch, options), options)
     if not options.likelihood:
         return loss
     likelihood = model.loss(batch, smoothing)
@@ -86,11 +86,11 @@ def expected_risk(model: Model, batch: Batch, candidates: Candidates, options: R
     """
     log_p_BK = model.log_likelihoods(model.encode(batch), candidates.target_BKL)
     q_BK = torch.softmax((options.alpha * log_p_BK).masked_fill(~candidates.chosen_BK, -torch.inf), -1)
-    delta_BK = 1 - quality(candidates, options)
+    delta_BK = 1 - candidate_quality(candidates, options)
     return Loss((q_BK * delta_BK.to(q_BK.dtype)).sum(), -log_p_BK[:, 0].detach().sum())
 
 
-def quality(candidates: Candidates, options: RiskOptions) -> Tensor:
+def candidate_quality(candidates: Candidates, options: RiskOptions) -> Tensor:
     """Each candidate beside its reference, 0 to 1, (B, K)."""
     target_BKL = candidates.target_BKL
     words_BK = (target_BKL != PAD).sum(-1) - 1  # END is no word
@@ -98,47 +98,49 @@ def quality(candidates: Candidates, options: RiskOptions) -> Tensor:
 
 
 @torch.no_grad()
-def propose(model: Model, batch: Batch, options: RiskOptions) -> Candidates:
+def generate_candidates(model: Model, batch: Batch, options: RiskOptions) -> Candidates:
     """Candidates of every sentence of a batch, by the model as it is, without dropout."""
     assert batch.target_BL is not None
-    found = [[reference] for reference in outputs(batch.target_BL)]
-    longest_B = options.longest_B((batch.target_BL != PAD).sum(1) - 1)
+    found = [[reference] for reference in strip_padding(batch.target_BL)]
+    max_lengths_B = options.max_lengths_B((batch.target_BL != PAD).sum(1) - 1)
     training = model.training
     model.eval()
     try:
         if options.draw != "beam":
-            samples_BKL = sample(model, model.encode(batch), options.candidates, longest_B)
+            samples_BKL = sample(model, model.encode(batch), options.candidates, max_lengths_B)
             for own, drawn in zip(found, samples_BKL, strict=True):
-                own += outputs(drawn)
+                own += strip_padding(drawn)
         if options.draw != "samples":
-            for own, best in zip(found, search(model, batch, options.candidates, longest_B.tolist()), strict=True):
+            for own, best in zip(
+                found, beam_candidates(model, batch, options.candidates, max_lengths_B.tolist()), strict=True
+            ):
                 own += best
     finally:
         model.train(training)
         # Weights that autocast has cast in here are known to it without a gradient: it must not use these again.
         torch.clear_autocast_cache()
-    return gathered(found, options.reference, batch.target_BL.device)
+    return pack_candidates(found, options.reference, batch.target_BL.device)
 
 
-def search(model: Model, batch: Batch, beam: int, longest: Sequence[int]) -> list[list[list[int]]]:
+def beam_candidates(model: Model, batch: Batch, beam: int, max_lengths: Sequence[int]) -> list[list[list[int]]]:
     """The hypotheses that a beam search ends with, by sentence."""
     options = SearchOptions(beam=beam, n_best=beam)
     table = SlotTable(model, beam)
-    table.admit(batch, [Waiting(row, options, words) for row, words in enumerate(longest)])
-    found: list[list[list[int]]] = [[] for _ in longest]
-    while table.live:
+    table.admit(batch, [SearchRequest(row, options, words) for row, words in enumerate(max_lengths)])
+    found: list[list[list[int]]] = [[] for _ in max_lengths]
+    while table.active:
         table.step()
-        for done in table.retire():
+        for done in table.pop_finished():
             found[int(str(done.key))] = [hypothesis.ids for hypothesis in done.hypotheses]
     return found
 
 
-def outputs(target_KL: Tensor) -> list[list[int]]:
+def strip_padding(target_KL: Tensor) -> list[list[int]]:
     """Rows of ids, each up to its END."""
     return [row[: row.index(END)] for row in target_KL.tolist()]
 
 
-def gathered(found: Sequence[Sequence[list[int]]], reference: bool, device: torch.device) -> Candidates:
+def pack_candidates(found: Sequence[Sequence[list[int]]], reference: bool, device: torch.device) -> Candidates:
     """Candidates as tensors, equal ones once; the first of each sentence is its reference."""
     sets: list[list[Sequence[int]]] = []
     for first, *others in found:

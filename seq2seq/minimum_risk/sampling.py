@@ -14,21 +14,21 @@ from seq2seq.text import BEGIN, END, PAD
 
 
 @torch.no_grad()
-def sample(model: Model, memory: Memory, count: int, longest_B: Tensor) -> Tensor:
+def sample(model: Model, memory: Memory, count: int, max_lengths_B: Tensor) -> Tensor:
     """`count` outputs of each sentence by ancestral sampling, (B, K, L): END behind each, then PAD.
 
-    PAD and BEGIN are never drawn, as search never chooses them. An output that has `longest_B` words without an end is
+    PAD and BEGIN are never drawn, as search never chooses them. An output that has `max_lengths_B` words without an end is
     cut there. The random numbers are torch's own of the device: who wants the same outputs again seeds them.
     """
     state = repeat(model.start(memory), count)
-    token_BK = torch.full((memory.rows, count), BEGIN, device=longest_B.device)
+    token_BK = torch.full((memory.rows, count), BEGIN, device=max_lengths_B.device)
     live_BK = torch.ones_like(token_BK, dtype=torch.bool)
     words = []
-    for length in range(int(longest_B.max()) + 1):
+    for length in range(int(max_lengths_B.max()) + 1):
         state, readout, _ = model.step(memory, state, token_BK)
         drawn_N = draw(model.logits(readout[live_BK]))
         token_BK = torch.full_like(token_BK, PAD).masked_scatter(live_BK, drawn_N)
-        token_BK = token_BK.masked_fill(live_BK & (length >= longest_B)[:, None], END)
+        token_BK = token_BK.masked_fill(live_BK & (length >= max_lengths_B)[:, None], END)
         words.append(token_BK)
         live_BK = live_BK & (token_BK != END)
         if not live_BK.any():
@@ -39,10 +39,10 @@ def sample(model: Model, memory: Memory, count: int, longest_B: Tensor) -> Tenso
 def draw(logits_NV: Tensor) -> Tensor:
     """A word by each row's probabilities, but for PAD and BEGIN: where a number drawn from the whole falls as they are
     summed up. (torch.multinomial draws a number for every word of the vocabulary: benchmarks/risk.py.)"""
-    return torch.cat([draw_block(block_NV) for block_NV in logits_NV.split(max(1, BLOCK // logits_NV.shape[1]))])
+    return torch.cat([draw_token_block(block_NV) for block_NV in logits_NV.split(max(1, BLOCK // logits_NV.shape[1]))])
 
 
-def draw_block(logits_NV: Tensor) -> Tensor:
+def draw_token_block(logits_NV: Tensor) -> Tensor:
     """The same of rows that stay in a core's cache from one operation to the next."""
     logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32), copy=True)
     logits_NV[:, [PAD, BEGIN]] = -torch.inf

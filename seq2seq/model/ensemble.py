@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.batch import Batch
-from seq2seq.explain import Looks
+from seq2seq.explain import AttentionWeights
 from seq2seq.layers.state import Memory, State
 from seq2seq.model.model import Model
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
 class Ensemble(nn.Module):
@@ -35,66 +35,77 @@ class Ensemble(nn.Module):
         return cast(list[Model], list(self.members))
 
     @property
-    def kinds(self) -> list[str]:
+    def attention_kinds(self) -> list[str]:
         """The kinds of looks that it explains itself by: those that every member has."""
         first, *others = self.models
-        return [kind for kind in first.kinds if all(kind in other.kinds for other in others)]
+        return [kind for kind in first.attention_kinds if all(kind in other.attention_kinds for other in others)]
 
     def encode(self, batch: Batch) -> Memory:
         """What the members read."""
-        memories = [member.encode(batch) for member in self.models]
+        member_memories = [member.encode(batch) for member in self.models]
         return Memory(
-            {f"{i}.{name}": view for i, memory in enumerate(memories) for name, view in memory.views.items()},
-            torch.cat([memory.summary_BS for memory in memories], -1),
-            {source: ids for memory in memories for source, ids in memory.tokens.items()},
+            {f"{i}.{name}": view for i, memory in enumerate(member_memories) for name, view in memory.views.items()},
+            torch.cat([memory.summary_BS for memory in member_memories], -1),
+            {source: ids for memory in member_memories for source, ids in memory.tokens.items()},
         )
 
     def start(self, memory: Memory) -> State:
         """The members' states before the first word, one hypothesis a sentence."""
-        return side_by_side([m.start(own) for m, own in zip(self.models, self.memories(memory), strict=True)])
+        return merge_states([m.start(own) for m, own in zip(self.models, self.member_memories(memory), strict=True)])
 
-    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, Looks]:
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
         """One word of every hypothesis: the states behind it, the readouts (B, K, R) and what was looked at."""
         steps = [
-            member.step(own, state_of(i, state), token_BK)
-            for i, (member, own) in enumerate(zip(self.models, self.memories(memory), strict=True))
+            member.step(own, member_state(i, state), token_BK)
+            for i, (member, own) in enumerate(zip(self.models, self.member_memories(memory), strict=True))
         ]
-        states, readouts, looks = zip(*steps, strict=True)
-        return side_by_side(states), torch.cat(readouts, -1), Looks({}, members=looks)
+        states, member_readouts, attention_weights = zip(*steps, strict=True)
+        return merge_states(states), torch.cat(member_readouts, -1), AttentionWeights({}, members=attention_weights)
 
     def log_probabilities(self, readout: Tensor) -> Tensor:
         """(..., R) -> the log of the mean probability over the vocabulary (..., V), in fp32 or better."""
-        own = self.readouts(readout)
+        own = self.member_readouts(readout)
         logs = [member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)]
         return torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
 
-    def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
-        """The mean of what the members look at, by forced decoding; `vocabulary` is for each, as in `Model.looks`."""
-        each = zip(self.models, self.memories(memory), strict=True)
-        return Looks.mean([member.looks(own, target_BKL, vocabulary) for member, own in each])
+    def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
+        """The mean of what the members look at, by forced decoding; `vocabulary` is for each, as in `Model.forced_attention`."""
+        each = zip(self.models, self.member_memories(memory), strict=True)
+        return AttentionWeights.mean([member.forced_attention(own, target_BKL, vocabulary) for member, own in each])
 
-    def explained(self, memory: Memory, readout: Tensor, looks: Looks) -> Looks:
-        """The mean of what the members looked at in steps, with what `Model.explained` adds to each."""
-        each = zip(self.models, self.memories(memory), self.readouts(readout), looks.members, strict=True)
-        return Looks.mean([member.explained(own, part, seen) for member, own, part, seen in each])
+    def with_explanation_weights(
+        self, memory: Memory, readout: Tensor, attention_weights: AttentionWeights
+    ) -> AttentionWeights:
+        """The mean of what the members looked at in steps, with what `Model.with_explanation_weights` adds to each."""
+        each = zip(
+            self.models,
+            self.member_memories(memory),
+            self.member_readouts(readout),
+            attention_weights.members,
+            strict=True,
+        )
+        return AttentionWeights.mean(
+            [member.with_explanation_weights(own, part, seen) for member, own, part, seen in each]
+        )
 
-    def readouts(self, readout: Tensor) -> Sequence[Tensor]:
+    def member_readouts(self, readout: Tensor) -> Sequence[Tensor]:
         """Each member's own."""
         own: Sequence[Tensor] = readout.split([member.config.readout_size for member in self.models], -1)
         return own
 
-    def memories(self, memory: Memory) -> list[Memory]:
+    def member_memories(self, memory: Memory) -> list[Memory]:
         """Each member's own."""
         summaries = memory.summary_BS.split([member.config.summaries_size for member in self.models], -1)
         return [
-            replace(memory, views=named(i, memory.views), summary_BS=summary) for i, summary in enumerate(summaries)
+            replace(memory, views=member_items(i, memory.views), summary_BS=summary)
+            for i, summary in enumerate(summaries)
         ]
 
 
 Predictor = Model | Ensemble  # what search and explanations need
 
 
-def side_by_side(states: Sequence[State]) -> State:
+def merge_states(states: Sequence[State]) -> State:
     """The states of all members as one."""
     return State(
         {f"{i}.{name}": leaf for i, state in enumerate(states) for name, leaf in state.leaves.items()},
@@ -102,12 +113,12 @@ def side_by_side(states: Sequence[State]) -> State:
     )
 
 
-def state_of(member: int, state: State) -> State:
+def member_state(member: int, state: State) -> State:
     """One member's own."""
-    return State(named(member, state.leaves), named(member, state.positions))
+    return State(member_items(member, state.leaves), member_items(member, state.positions))
 
 
-def named(member: int, things: Mapping[str, Thing]) -> dict[str, Thing]:
+def member_items(member: int, things: Mapping[str, Item]) -> dict[str, Item]:
     """What is one member's, by the names that it gave."""
     prefix = f"{member}."
     return {name.removeprefix(prefix): thing for name, thing in things.items() if name.startswith(prefix)}

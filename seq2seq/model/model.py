@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from seq2seq.batch import Batch
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.explain import Looks
+from seq2seq.explain import AttentionWeights
 from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
 from seq2seq.layers.gates import SelectiveGate
-from seq2seq.layers.state import Memory, State, View, fit
-from seq2seq.layers.step_linear import Moment
-from seq2seq.losses.cross_entropy import Loss, bag_of_words, cross_entropy, log_likelihoods
+from seq2seq.layers.state import Memory, State, View, pad_or_trim
+from seq2seq.layers.step_linear import StepInputs
+from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
 from seq2seq.model.decoder import STATES, Decoder
 from seq2seq.text import BEGIN, END, PAD
 
@@ -48,7 +48,7 @@ class Model(nn.Module):
         if config.alignment_module:
             ((self.source, words),) = config.texts.items()
             self.alignment = nn.Linear(config.readout_size, words.vocabulary)
-        read = config.shared if config.combination == "flat" else config.annotation
+        read = config.combined_size if config.combination == "flat" else config.annotation
         self.image_words = (
             nn.ModuleDict({name: nn.Linear(read, config.target.vocabulary) for name in config.images})
             if config.image_words
@@ -63,9 +63,9 @@ class Model(nn.Module):
         self.initialize()
 
     @property
-    def kinds(self) -> list[str]:
+    def attention_kinds(self) -> list[str]:
         """The kinds of looks that it explains itself by."""
-        return self.config.looks
+        return self.config.attention_kinds
 
     @property
     def texts(self) -> dict[str, TextEncoder]:
@@ -80,7 +80,7 @@ class Model(nn.Module):
     def encode(self, batch: Batch) -> Memory:
         """What the decoder reads, computed once a sentence."""
         if self.training and self.config.source_dropout:
-            batch = hide(batch, self.config.source_dropout)
+            batch = drop_sources(batch, self.config.source_dropout)
         views: dict[str, View] = {}
         summaries = []
         for name in self.config.sources:
@@ -99,23 +99,27 @@ class Model(nn.Module):
         """The decoder's state before the first word, one hypothesis a sentence."""
         return self.decoder.start(memory)
 
-    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, Looks]:
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
         """One word of every hypothesis: the state behind it, the readout (B, K, R) and what was looked at."""
         words_BKE = self.embed(token_BK)
-        state, seen = self.decoder.advance(memory, state, Moment(self.decoder.given(words_BKE)))
-        return state, self.decoder.read(words_BKE, seen.hidden, seen.contexts), seen.looks
+        state, output = self.decoder.advance(memory, state, StepInputs(self.decoder.precompute(words_BKE)))
+        return state, self.decoder.read(words_BKE, output.hidden, output.contexts), output.attention_weights
 
-    def teacher_forced(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, Looks]:
+    def teacher_forced(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, AttentionWeights]:
         """Readouts (B, K, L, R) and looks at every position of K targets a sentence, given the words before it."""
-        readouts_BKLR, looks = self.unroll(memory, target_BKL)
-        return readouts_BKLR, self.with_fertility(memory, Looks.stack(looks))
+        readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
+        return readouts_BKLR, self.with_fertility(memory, AttentionWeights.stack(attention_weights))
 
-    def looks(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> Looks:
-        """What targets look at, by forced decoding, with all that `explained` adds."""
-        readouts_BKLR, looks = self.unroll(memory, target_BKL)
-        return self.explained(memory, readouts_BKLR, Looks.stack(looks), vocabulary)
+    def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
+        """What targets look at, by forced decoding, with all that `with_explanation_weights` adds."""
+        readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
+        return self.with_explanation_weights(
+            memory, readouts_BKLR, AttentionWeights.stack(attention_weights), vocabulary
+        )
 
-    def explained(self, memory: Memory, readouts_BKLR: Tensor, looks: Looks, vocabulary: bool = False) -> Looks:
+    def with_explanation_weights(
+        self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights, vocabulary: bool = False
+    ) -> AttentionWeights:
         """The looks of steps with what only explanations need: with linguistic coverage the fertilities; with the
         alignment module kind `uam`: q_j of the source's own tokens, each at its place, and of several at the one with
         the most attention (divided among equals). A row sums to what q_j gives to the source's tokens, at most 1.
@@ -123,36 +127,36 @@ class Model(nn.Module):
         `vocabulary`: only of the token that q_j is largest for in the whole source vocabulary; a row is 0 where the
         source does not have that token.
         """
-        looks = self.with_fertility(memory, looks)
-        log_q = self.heads(readouts_BKLR)
+        attention_weights = self.with_fertility(memory, attention_weights)
+        log_q = self.source_log_probabilities(readouts_BKLR)
         if log_q is None:
-            return looks
+            return attention_weights
         tokens_BT = memory.tokens[self.source]
         index_BKLT = tokens_BT[:, None, None].expand(*log_q.shape[:3], -1)
         q_BKLT = log_q.gather(-1, index_BKLT).exp().masked_fill(index_BKLT == PAD, 0.0)
         if vocabulary:
             q_BKLT = q_BKLT * (index_BKLT == log_q.argmax(-1, keepdim=True))
-        attention_BKLT = looks.weights[self.source, STATES].to(q_BKLT.dtype)
+        attention_BKLT = attention_weights.weights[self.source, STATES].to(q_BKLT.dtype)
         most_BKLV = torch.zeros_like(log_q).scatter_reduce(-1, index_BKLT, attention_BKLT, "amax")
         there_BKLT = (attention_BKLT == most_BKLV.gather(-1, index_BKLT)).to(q_BKLT.dtype)
         places_BKLV = torch.zeros_like(log_q).scatter_add(-1, index_BKLT, there_BKLT)
         uam_BKLT = q_BKLT * there_BKLT / places_BKLV.gather(-1, index_BKLT)
-        return replace(looks, weights=looks.weights | {(self.source, "uam"): uam_BKLT})
+        return replace(attention_weights, weights=attention_weights.weights | {(self.source, "uam"): uam_BKLT})
 
-    def with_fertility(self, memory: Memory, looks: Looks) -> Looks:
+    def with_fertility(self, memory: Memory, attention_weights: AttentionWeights) -> AttentionWeights:
         """With linguistic coverage: what it expects of every source position."""
         if self.config.coverage != "linguistic":
-            return looks
+            return attention_weights
         views = {view.source: view for name, view in memory.views.items() if name.endswith(f".{STATES}")}
-        return replace(looks, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
+        return replace(attention_weights, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
 
-    def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[Looks]]:
+    def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
         """Readouts (B, K, L, R), and the looks of each step."""
         before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
         words_BKLE = F.dropout(self.embed(before_BKL), self.config.dropout, self.training)
         return self.decoder.unroll(memory, words_BKLE)
 
-    def heads(self, readout: Tensor) -> Tensor | None:
+    def source_log_probabilities(self, readout: Tensor) -> Tensor | None:
         """The alignment module's log q over the source vocabulary (..., V_x), or None without one: equation 13 of
         Kiyono et al. 2018. For training, `align` and explanations only; search never calls it."""
         if self.alignment is None:
@@ -186,21 +190,21 @@ class Model(nn.Module):
         assert batch.target_BL is not None
         target_BL = batch.target_BL
         if self.alignment is not None:
-            target_BL = fit(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
+            target_BL = pad_or_trim(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
         memory = self.encode(batch)
         readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
         real_BL = target_BL != PAD
-        loss = self.cross_entropy(readouts_BLR, target_BL, real_BL, smoothing)
+        loss = self.word_loss(readouts_BLR, target_BL, real_BL, smoothing)
         if self.image_words is not None:
-            loss = replace(loss, objective=loss.objective + self.foretold(memory, batch.target_BL))
+            loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch.target_BL))
         if self.alignment is None:
             return loss
         text = batch.text(self.source)
-        steps_BL = align_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
+        steps_BL = bag_of_words_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
         null_BL = ~real_BL & (torch.arange(target_BL.shape[1], device=real_BL.device) < text.lengths_B[:, None])
         # Never smoothed: of what is soon certain, and most of the target, that would be all there is to learn from.
-        nulls = self.cross_entropy(readouts_BLR, target_BL, null_BL, 0.0)
+        nulls = self.word_loss(readouts_BLR, target_BL, null_BL, 0.0)
         words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
         bags = bag_of_words(
             readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
@@ -208,7 +212,7 @@ class Model(nn.Module):
         )  # fmt: skip
         return Loss(loss.objective + nulls.objective + bags, loss.nats)
 
-    def foretold(self, memory: Memory, target_BL: Tensor) -> Tensor:
+    def image_word_loss(self, memory: Memory, target_BL: Tensor) -> Tensor:
         """The negative log-likelihood of every target's bag of words given each of its images alone, weighted.
 
         Every region foretells words, p(w | image) = 1/T sum_t softmax(W v_t)_w, so that regions come to differ by what
@@ -237,10 +241,10 @@ class Model(nn.Module):
         words_N = log_likelihoods(readouts_BKLR[real_BKL], self.output.weight, self.output.bias, target_BKL[real_BKL])
         return words_N.new_zeros(real_BKL.shape).masked_scatter(real_BKL, words_N).sum(-1)
 
-    def cross_entropy(self, readouts_BLR: Tensor, target_BL: Tensor, chosen_BL: Tensor, smoothing: float) -> Loss:
+    def word_loss(self, readouts_BLR: Tensor, target_BL: Tensor, chosen_BL: Tensor, smoothing: float) -> Loss:
         """The loss of the chosen positions."""
         weight_VR, bias_V = self.output.weight, self.output.bias
-        return cross_entropy(readouts_BLR[chosen_BL], weight_VR, bias_V, target_BL[chosen_BL], smoothing)
+        return chunked_cross_entropy(readouts_BLR[chosen_BL], weight_VR, bias_V, target_BL[chosen_BL], smoothing)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -280,14 +284,14 @@ class Model(nn.Module):
         """The words of every text source, and of the target."""
         return [*(text.words for text in self.texts.values()), self.target_words]
 
-    def parts(self) -> dict[str, int]:
+    def parameter_counts(self) -> dict[str, int]:
         """Parameters by part; those that are shared count once."""
-        seen: set[int] = set()
+        output: set[int] = set()
         counts: dict[str, int] = {}
         for name, parameter in self.named_parameters():
             part = ".".join(name.split(".")[: {"decoder": 2, "encoders": 3}.get(name.split(".")[0], 1)])
-            counts[part] = counts.get(part, 0) + (0 if id(parameter) in seen else parameter.numel())
-            seen.add(id(parameter))
+            counts[part] = counts.get(part, 0) + (0 if id(parameter) in output else parameter.numel())
+            output.add(id(parameter))
         return counts
 
 
@@ -297,7 +301,7 @@ def open_gates(model: Model) -> None:
         if isinstance(module, LSTMCell):
             module.open_forget_gate()
         elif isinstance(module, SelectiveGate):
-            module.open()
+            module.open_gate()
         elif isinstance(module, nn.LSTM):
             for layer in range(module.num_layers):
                 getattr(module, f"bias_ih_l{layer}")[module.hidden_size : 2 * module.hidden_size] = 1.0
@@ -320,7 +324,7 @@ def orthogonalize(model: Model) -> None:
                 gate.copy_(nn.init.orthogonal_(torch.empty(hidden, hidden)))
 
 
-def hide(batch: Batch, share: float) -> Batch:
+def drop_sources(batch: Batch, share: float) -> Batch:
     """The batch without a share of the sources that its sentences have; where all would go, all stay."""
     lengths_NB = torch.stack([source.lengths_B for source in batch.sources.values()])
     kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape, device=lengths_NB.device) >= share)
@@ -332,7 +336,7 @@ def hide(batch: Batch, share: float) -> Batch:
     return replace(batch, sources=hidden)
 
 
-def align_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:
+def bag_of_words_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:
     """How much each step counts in the sum over steps that is to match the source's bag of words, (B, L).
 
     A source of I tokens has I steps (Kiyono et al. 2018, section 4.1). Where its target has more, J + 1 > I, there is

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from seq2seq.config import ModelConfig
 from seq2seq.model.model import build
 
-DRAWS = (torch.Tensor.normal_, torch.Tensor.uniform_)
+RANDOM_FILLS = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -18,17 +18,17 @@ def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
     Raises RuntimeError, OverflowError or TypeError for a size that no tensor can have.
     """
-    with torch.device("meta"), _Undrawn():
+    with torch.device("meta"), _SkipInitialization():
         return {name: tuple(parameter.shape) for name, parameter in build(config).named_parameters()}
 
 
 def parameter_counts(config: ModelConfig) -> dict[str, int]:
     """Parameters by part, as `Model.parts`. Nothing is allocated. Raises as `parameter_shapes`."""
-    with torch.device("meta"), _Undrawn():
-        return build(config).parts()
+    with torch.device("meta"), _SkipInitialization():
+        return build(config).parameter_counts()
 
 
-class _Undrawn(TorchFunctionMode):
+class _SkipInitialization(TorchFunctionMode):
     """Leaves parameters as they are where they would be initialised: on the meta device there is nothing to draw, and
     torch would load its compiler for it, which takes seconds."""
 
@@ -39,6 +39,6 @@ class _Undrawn(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func in DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+        if func in RANDOM_FILLS or getattr(func, "__module__", None) == nn.init.__name__:
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))

@@ -1,17 +1,17 @@
 """TODO"""
 
 from seq2seq.search.slots import (
-    Finished,
     Hypothesis,
     SearchOptions,
+    SearchRequest,
+    SearchResult,
     SlotTable,
-    Waiting,
 )
 
 __all__ = [
-    "Finished",
+    "SearchResult",
     "Hypothesis",
     "SearchOptions",
     "SlotTable",
-    "Waiting",
+    "SearchRequest",
 ]

@@ -13,7 +13,7 @@ from seq2seq.text.tokenizer import (
     Encoded,
     TextConfig,
     Tokenizer,
-    words,
+    word_spans,
 )
 
 __all__ = [
@@ -29,5 +29,5 @@ __all__ = [
     "Encoded",
     "TextConfig",
     "Tokenizer",
-    "words",
+    "word_spans",
 ]

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.text.tokenizer import DELETE, KEEP, UNKNOWN, Decoded, Encoded, Tokenizer, words
+from seq2seq.text.tokenizer import DELETE, KEEP, UNKNOWN, Decoded, Encoded, Tokenizer, word_spans
 
 Word = TypeVar("Word", bound=Hashable)
 
@@ -21,13 +21,13 @@ class Edit(Enum):
     DELETE = "delete"
 
 
-def operations(mt: Sequence[Word], target: Sequence[Word]) -> list[Edit | Word]:
+def edit_script(mt: Sequence[Word], target: Sequence[Word]) -> list[Edit | Word]:
     """The shortest script that makes the target of the machine translation (Libovicky et al. 2016).
 
     Of several it is the one that keeps as early as it can, and deletes before it inserts. It keeps and deletes as often
     as `mt` has words, and keeps and inserts as often as the target has.
     """
-    common = common_to_ends(mt, target)
+    common = suffix_lcs_lengths(mt, target)
     script: list[Edit | Word] = []
     i = j = 0
     while i < len(mt) or j < len(target):
@@ -43,7 +43,7 @@ def operations(mt: Sequence[Word], target: Sequence[Word]) -> list[Edit | Word]:
     return script
 
 
-def common_to_ends(mt: Sequence[Word], target: Sequence[Word]) -> NDArray[np.int32]:
+def suffix_lcs_lengths(mt: Sequence[Word], target: Sequence[Word]) -> NDArray[np.int32]:
     """How many words, in their order, mt[i:] and target[j:] have in common, for all i and j, ends included."""
     numbers: dict[Word, int] = {}
     ours, theirs = (
@@ -65,7 +65,7 @@ class Origin:
     """
 
     step: int | None
-    place: int | None
+    position: int | None
 
 
 def origins(script: Iterable[Edit | Word], length: int) -> list[Origin]:
@@ -75,66 +75,70 @@ def origins(script: Iterable[Edit | Word], length: int) -> list[Origin]:
     says nothing of are kept, and what it says of words that are not there is ignored.
     """
     found: list[Origin] = []
-    place = 0
+    position = 0
     for step, operation in enumerate(script):
         if not isinstance(operation, Edit):
             found.append(Origin(step, None))
             continue
-        if operation is Edit.KEEP and place < length:
-            found.append(Origin(step, place))
-        place += 1
-    return [*found, *(Origin(None, rest) for rest in range(place, length))]
+        if operation is Edit.KEEP and position < length:
+            found.append(Origin(step, position))
+        position += 1
+    return [*found, *(Origin(None, rest) for rest in range(position, length))]
 
 
-def apply(script: Sequence[Edit | Word], mt: Sequence[Word]) -> list[Word]:
+def apply_script(script: Sequence[Edit | Word], mt: Sequence[Word]) -> list[Word]:
     """The edited text; of a script of another length as `origins` has it. apply(operations(a, b), a) is b."""
-    edited: list[Word] = []
+    result: list[Word] = []
     for origin in origins(script, len(mt)):
-        if origin.place is not None:
-            edited.append(mt[origin.place])
+        if origin.position is not None:
+            result.append(mt[origin.position])
         elif origin.step is not None:
             word = script[origin.step]
             assert not isinstance(word, Edit)
-            edited.append(word)
-    return edited
+            result.append(word)
+    return result
 
 
 # Scripts as a model writes them: ids of the target's vocabulary, two of which say to keep and to delete a piece.
 
-SYMBOLS: dict[int, Edit] = {KEEP: Edit.KEEP, DELETE: Edit.DELETE}
+EDIT_TOKENS: dict[int, Edit] = {KEEP: Edit.KEEP, DELETE: Edit.DELETE}
 
 
-def script_of(tokenizer: Tokenizer, mt: str, target: str, raw: bool = False) -> Encoded:
+def encode_script(tokenizer: Tokenizer, mt: str, target: str, raw: bool = False) -> Encoded:
     """The operations that make the target of the machine translation, and the part of the target that each becomes.
 
     Both texts are cut into the target's pieces. An unknown word is kept where it is the same, not where both are
     unknown. Nothing is made of an empty target.
     """
-    (script,) = scripts_of(tokenizer, [mt], [target], raw)
+    (script,) = encode_scripts(tokenizer, [mt], [target], raw)
     return script
 
 
-def scripts_of(tokenizer: Tokenizer, mts: Sequence[str], targets: Sequence[str], raw: bool = False) -> list[Encoded]:
-    """As `script_of`, for many texts at once."""
+def encode_scripts(
+    tokenizer: Tokenizer, mts: Sequence[str], targets: Sequence[str], raw: bool = False
+) -> list[Encoded]:
+    """As `encode_script`, for many texts at once."""
     found = []
     read = zip(mts, targets, tokenizer.encode_batch(mts, raw), tokenizer.encode_batch(targets, raw), strict=True)
     for mt, target, ours, theirs in read:
         ids: list[int] = []
         offsets: list[tuple[int, int]] = []
-        place = end = 0
-        for operation in operations(known(ours, mt), known(theirs, target)) if theirs.ids else ():
+        position = end = 0
+        for operation in (
+            edit_script(comparable_pieces(ours, mt), comparable_pieces(theirs, target)) if theirs.ids else ()
+        ):
             if operation is Edit.DELETE:
                 ids.append(DELETE)
                 offsets.append((end, end))
                 continue
-            ids.append(KEEP if operation is Edit.KEEP else theirs.ids[place])
-            offsets.append(theirs.offsets[place])
-            end, place = offsets[-1][1], place + 1
+            ids.append(KEEP if operation is Edit.KEEP else theirs.ids[position])
+            offsets.append(theirs.offsets[position])
+            end, position = offsets[-1][1], position + 1
         found.append(Encoded(ids, offsets))
     return found
 
 
-def known(encoded: Encoded, text: str) -> list[tuple[int, str]]:
+def comparable_pieces(encoded: Encoded, text: str) -> list[tuple[int, str]]:
     """The pieces of a text, unknown ones told apart by how they are written."""
     return [
         (piece, text[slice(*span)] if piece == UNKNOWN else "")
@@ -142,7 +146,7 @@ def known(encoded: Encoded, text: str) -> list[tuple[int, str]]:
     ]
 
 
-def edited(
+def decode_script(
     tokenizer: Tokenizer, script: Sequence[int], mt: str, unknown_words: Mapping[int, str], raw: bool = False
 ) -> Decoded:
     """The text that a script of ids makes of the machine translation, and the part of it that each step became.
@@ -154,11 +158,11 @@ def edited(
     ids: list[int] = []
     stand_ins: dict[int, str] = {}
     steps: list[int | None] = []
-    for origin in origins([SYMBOLS.get(piece, piece) for piece in script], len(given.ids)):
-        if origin.place is not None:
-            piece = given.ids[origin.place]
+    for origin in origins([EDIT_TOKENS.get(piece, piece) for piece in script], len(given.ids)):
+        if origin.position is not None:
+            piece = given.ids[origin.position]
             if piece == UNKNOWN:
-                stand_ins[len(ids)] = mt[slice(*given.offsets[origin.place])]
+                stand_ins[len(ids)] = mt[slice(*given.offsets[origin.position])]
         else:
             assert origin.step is not None
             piece = script[origin.step]
@@ -189,23 +193,23 @@ class Change:
 
 
 def diff(before: str, after: str) -> list[Change]:
-    """The changes from one text to another, word by word (`text.words`), in order, no two of a kind side by side.
+    """The changes from one text to another, word by word (`text.word_spans`), in order, no two of a kind side by side.
 
     Their `before`s joined are the one text, their `after`s the other, to the last space. White space is kept where both
     texts have it beside a change.
     """
-    ours, theirs = words(before), words(after)
-    script = operations([before[slice(*span)] for span in ours], [after[slice(*span)] for span in theirs])
+    ours, theirs = word_spans(before), word_spans(after)
+    script = edit_script([before[slice(*span)] for span in ours], [after[slice(*span)] for span in theirs])
     kept = [
-        (ours[origin.place], theirs[number])
+        (ours[origin.position], theirs[number])
         for number, origin in enumerate(origins(script, len(ours)))
-        if origin.place is not None
+        if origin.position is not None
     ]
     ends = ((len(before),) * 2, (len(after),) * 2)
     changes: list[Change] = []
     for (own, other), (next_own, next_other) in pairwise([((0, 0), (0, 0)), *kept, ends]):
-        changes += changed(before[own[1] : next_own[0]], after[other[1] : next_other[0]])
-        changes += changed(before[slice(*next_own)], after[slice(*next_other)])
+        changes += diff_between_kept(before[own[1] : next_own[0]], after[other[1] : next_other[0]])
+        changes += diff_between_kept(before[slice(*next_own)], after[slice(*next_other)])
     merged: list[Change] = []
     for change in changes:
         if merged and merged[-1].op == change.op:
@@ -215,7 +219,7 @@ def diff(before: str, after: str) -> list[Change]:
     return merged
 
 
-def changed(before: str, after: str) -> list[Change]:
+def diff_between_kept(before: str, after: str) -> list[Change]:
     """The changes between two texts that lie between words kept: white space that both begin or end with is kept."""
     if before == after:
         return [Change("keep", before, after)] if before else []

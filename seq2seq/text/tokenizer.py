@@ -4,7 +4,7 @@ A piece is one entry of a vocabulary. `▁` in a piece stands for white space be
 
 - `bpe`: a piece that begins a word begins with `▁`; the others continue it. What no piece covers is spelt in UTF-8
   bytes, `<0x00>` to `<0xFF>`, so nothing is unknown.
-- `words`: words are bare, whatever stands beside them; a punctuation mark carries a `▁` on each side where white space
+- `word_spans`: words are bare, whatever stands beside them; a punctuation mark carries a `▁` on each side where white space
   was (`,▁`, `▁(`), which is what puts the spaces back.
 - tokenised text is split at its spaces and nowhere else.
 
@@ -37,7 +37,7 @@ OPERATIONS = ("<keep>", "<delete>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 FORMAT = 1
-COVERAGE = 0.9999  # of all letters seen in training are covered by pieces; rarer ones are spelt in bytes
+LETTER_COVERAGE = 0.9999  # of all letters seen in training are covered by pieces; rarer ones are spelt in bytes
 
 Span = tuple[int, int]
 
@@ -111,13 +111,13 @@ class Decoded:
     offsets: list[Span]
 
 
-def words(text: str) -> list[Span]:
+def word_spans(text: str) -> list[Span]:
     """Where the words and punctuation marks of raw text lie.
 
     A word is a longest run of letters, digits and combining marks, with single apostrophes and hyphens inside; a Han or
     Kana character is a word; any other character that is no space is one, with the marks that modify it.
     """
-    return [span for _, span in _WORDS.pre_tokenize_str(_substituted(text))]
+    return [span for _, span in _WORDS.pre_tokenize_str(_substitute_reserved(text))]
 
 
 class Tokenizer:
@@ -131,14 +131,14 @@ class Tokenizer:
             raise ValueError("a piece stands twice in the vocabulary")
         self._vocabulary = tuple(vocabulary)
         self._merges = tuple(merges)
-        self._rust = _pipeline(config, self._vocabulary, self._merges)
-        self._shown = [_shown(config, number, piece) for number, piece in enumerate(self._vocabulary)]
+        self._rust = _lookup_pipeline(config, self._vocabulary, self._merges)
+        self._shown = [_output_piece(config, number, piece) for number, piece in enumerate(self._vocabulary)]
 
     @classmethod
     def train(cls, lines: Iterable[str], config: TextConfig) -> "Tokenizer":
         """Learn a vocabulary from lines of text, read once and not kept. The same lines give the same vocabulary."""
         learn = _learn_bpe if config.units == "bpe" else _learn_words
-        vocabulary, merges = learn((_normalised(line, config).text for line in lines), config)
+        vocabulary, merges = learn((_normalize(line, config).text for line in lines), config)
         return cls(config, vocabulary, merges)
 
     @property
@@ -157,7 +157,7 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str], raw: bool = False) -> list[Encoded]:
         """As `encode`, for many texts at once."""
         read = [self._read(text, raw) for text in texts]
-        encodings = self._rust.encode_batch([_framed(self.config, each.text) for each in read])
+        encodings = self._rust.encode_batch([_pad_with_spaces(self.config, each.text) for each in read])
         return [
             Encoded(encoding.ids, self._places(each, encoding.offsets))
             for each, encoding in zip(read, encodings, strict=True)
@@ -165,7 +165,7 @@ class Tokenizer:
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids alone, for many texts at once; faster than `encode_batch`."""
-        read = [_framed(self.config, _normalised(text, self.config).text) for text in texts]
+        read = [_pad_with_spaces(self.config, _normalize(text, self.config).text) for text in texts]
         return [encoding.ids for encoding in self._rust.encode_batch_fast(read)]
 
     def decode(self, ids: Sequence[int], unknown_words: Mapping[int, str] | None = None, raw: bool = False) -> str:
@@ -181,20 +181,20 @@ class Tokenizer:
     ) -> Decoded:
         """As `decode`, with the part of the text that each id became."""
         stand_ins = unknown_words or {}
-        decoded = _written(
-            _Shown(stand_ins[position]) if position in stand_ins else self._shown[number]
+        decoded = _join_pieces(
+            _OutputPiece(stand_ins[position]) if position in stand_ins else self._shown[number]
             for position, number in enumerate(ids)
         )
         if raw and self.config.tokenised:
-            decoded = _detokenised(decoded, self.config.language)
+            decoded = _detokenize(decoded, self.config.language)
         if raw and self.config.lowercase:
             decoded = Decoded(_sentence_case(decoded.text, self.config.language), decoded.offsets)
         return decoded
 
-    def words(self, text: str, raw: bool = False) -> list[Span]:
-        """Where the words lie: between spaces in tokenised text (segmented words whole), else as `words` has it."""
+    def word_spans(self, text: str, raw: bool = False) -> list[Span]:
+        """Where the words lie: between spaces in tokenised text (segmented words whole), else as `word_spans` has it."""
         if raw or not self.config.tokenised:
-            return words(text)
+            return word_spans(text)
         spans: list[Span] = []
         joiner = self.config.segmentation
         for match in re.finditer(r"\S+", text):
@@ -204,17 +204,17 @@ class Tokenizer:
                 spans.append(match.span())
         return spans
 
-    def joined(self, text: str) -> Decoded:
+    def detokenize(self, text: str) -> Decoded:
         """Tokenised text as people write it, and the part of it that each token became."""
         tokens = text.split()
         starts = [0, *accumulate(len(token) + 1 for token in tokens)]
         places = [(start, start + len(token)) for start, token in zip(starts, tokens, strict=False)]
-        return _detokenised(Decoded(" ".join(tokens), places), self.config.language)
+        return _detokenize(Decoded(" ".join(tokens), places), self.config.language)
 
-    def separated(self, written: Decoded) -> Decoded:
+    def tokenize(self, written: Decoded) -> Decoded:
         """Text as people write it with its words and punctuation marks between spaces, by Moses' rules, as data that is
         tokenised has it."""
-        return _respaced(written, " ".join(_moses(self.config.language)[0].tokenize(written.text, escape=False)))
+        return _change_spaces(written, " ".join(_moses(self.config.language)[0].tokenize(written.text, escape=False)))
 
     def for_language(self, language: str | None) -> "Tokenizer":
         """The same vocabulary, for the text of another language: what a joint vocabulary is on its second side."""
@@ -281,12 +281,14 @@ class Tokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer.from_json, (self.to_json(),)
 
-    def _read(self, text: str, raw: bool) -> "_Mapped":
+    def _read(self, text: str, raw: bool) -> "_MappedText":
         """The text as the vocabulary was trained to see it."""
         if not (raw and self.config.tokenised):
-            return _normalised(text, self.config)
-        mapped = _lowered(_tokenised(_composed(_substituted(text)), self.config.language), self.config.lowercase)
-        return _segmented(mapped, self._known, self.config.segmentation if self.config.units == "words" else None)
+            return _normalize(text, self.config)
+        mapped = _lowercase(
+            _tokenize(_compose(_substitute_reserved(text)), self.config.language), self.config.lowercase
+        )
+        return _segment(mapped, self._known, self.config.segmentation if self.config.units == "words" else None)
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -295,9 +297,9 @@ class Tokenizer:
             return frozenset(self._vocabulary[len(self.config.reserved) :])
         return frozenset(piece[1:] for piece in self._vocabulary if piece.startswith("▁"))
 
-    def _places(self, read: "_Mapped", offsets: Sequence[Span]) -> list[Span]:
+    def _places(self, read: "_MappedText", offsets: Sequence[Span]) -> list[Span]:
         """Offsets in the normalised text as offsets in the given one, without the white space around."""
-        shift = int(_is_framed(self.config))
+        shift = int(_needs_padding_spaces(self.config))
         places = []
         for start, end in offsets:
             start, end = max(start - shift, 0), min(end - shift, len(read.text))
@@ -313,7 +315,7 @@ class Tokenizer:
 
 
 @dataclass(frozen=True)
-class _Mapped:
+class _MappedText:
     """A text made of another; `spans`: for each character its part of the first text (None: itself)."""
 
     text: str
@@ -327,23 +329,23 @@ class _Mapped:
         place = self.spans[start][0] if start < len(self.spans) else self.spans[-1][1] if self.spans else 0
         return place, place
 
-    def then(self, text: str, spans: list[Span]) -> "_Mapped":
+    def then(self, text: str, spans: list[Span]) -> "_MappedText":
         """A further step: `spans` are parts of this text."""
-        return _Mapped(text, [self.span(*span) for span in spans])
+        return _MappedText(text, [self.span(*span) for span in spans])
 
 
-def _normalised(text: str, config: TextConfig) -> _Mapped:
+def _normalize(text: str, config: TextConfig) -> _MappedText:
     """NFC, one kind of space, no lone surrogates; lower case and pieces joined where the config says so."""
-    mapped = _lowered(_composed(_substituted(text)), config.lowercase)
+    mapped = _lowercase(_compose(_substitute_reserved(text)), config.lowercase)
     if config.unknown is not None:
         own = config.unknown.lower() if config.lowercase else config.unknown
-        mapped = _rewritten(mapped, re.compile(rf"(?<!\S){re.escape(own)}(?!\S)"), _UNKNOWN)
+        mapped = _replace(mapped, re.compile(rf"(?<!\S){re.escape(own)}(?!\S)"), _UNKNOWN)
     if config.segmentation is not None and config.units == "bpe":
-        mapped = _rewritten(mapped, re.compile(rf"{re.escape(config.segmentation)}(?: +|$)"), "")
+        mapped = _replace(mapped, re.compile(rf"{re.escape(config.segmentation)}(?: +|$)"), "")
     return mapped
 
 
-def _substituted(text: str) -> str:
+def _substitute_reserved(text: str) -> str:
     """Characters that have no place in text replaced, one for one."""
     if text.isprintable() and "▁" not in text:  # so it is nearly always, and this is quicker than the search
         return text
@@ -355,25 +357,25 @@ def _substitute(match: re.Match[str]) -> str:
     return " " if odd.isspace() else _LITERAL_MARK if odd == "▁" else "\ufffd"
 
 
-def _composed(text: str) -> _Mapped:
+def _compose(text: str) -> _MappedText:
     """NFC."""
     if unicodedata.is_normalized("NFC", text):
-        return _Mapped(text)
+        return _MappedText(text)
     composed: list[str] = []
     spans: list[Span] = []
     start = 0
     while start < len(text):
         end = start + 1
-        while end < len(text) and _joins(text, start, end):
+        while end < len(text) and _composes(text, start, end):
             end += 1
         group = unicodedata.normalize("NFC", text[start:end])
         composed.append(group)
         spans += [(start, end)] * len(group)
         start = end
-    return _Mapped("".join(composed), spans)
+    return _MappedText("".join(composed), spans)
 
 
-def _joins(text: str, start: int, end: int) -> bool:
+def _composes(text: str, start: int, end: int) -> bool:
     """Whether the character at `end` may compose with, or change places in, the group before it, from `start` on."""
     following = text[end]
     if following.isascii():
@@ -385,18 +387,18 @@ def _joins(text: str, start: int, end: int) -> bool:
     return unicodedata.normalize("NFC", group + following) != apart
 
 
-def _lowered(mapped: _Mapped, lowercase: bool) -> _Mapped:
+def _lowercase(mapped: _MappedText, lowercase: bool) -> _MappedText:
     if not lowercase:
         return mapped
     lower = mapped.text.lower()
     if len(lower) == len(mapped.text):
-        return _Mapped(lower, mapped.spans)
+        return _MappedText(lower, mapped.spans)
     letters = [letter.lower() for letter in mapped.text]  # a few letters become two
     spans = [(i, i + 1) for i, letter in enumerate(letters) for _ in letter]
     return mapped.then("".join(letters), spans)
 
 
-def _rewritten(mapped: _Mapped, pattern: re.Pattern[str], replacement: str) -> _Mapped:
+def _replace(mapped: _MappedText, pattern: re.Pattern[str], replacement: str) -> _MappedText:
     """Each match replaced."""
     if not pattern.search(mapped.text):
         return mapped
@@ -412,21 +414,21 @@ def _rewritten(mapped: _Mapped, pattern: re.Pattern[str], replacement: str) -> _
     return mapped.then("".join(parts), spans)
 
 
-def _tokenised(mapped: _Mapped, language: str | None) -> _Mapped:
+def _tokenize(mapped: _MappedText, language: str | None) -> _MappedText:
     """Words and punctuation separated by spaces, as Moses does."""
     text = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in mapped.text)
     joined = " ".join(_moses(language)[0].tokenize(text, escape=False))
-    return mapped.then(joined, _followed(joined, text))
+    return mapped.then(joined, _align_characters(joined, text))
 
 
-def _segmented(mapped: _Mapped, known: frozenset[str], joiner: str | None) -> _Mapped:
+def _segment(mapped: _MappedText, known: frozenset[str], joiner: str | None) -> _MappedText:
     """Words cut into the longest known pieces: in scripts without spaces, and all words where pieces have a joiner."""
-    together = _rewritten(mapped, re.compile(rf"(?<=[{_UNSPACED_RANGES}]) (?=[{_UNSPACED_RANGES}])"), "")
+    together = _replace(mapped, re.compile(rf"(?<=[{_UNSPACED_RANGES}]) (?=[{_UNSPACED_RANGES}])"), "")
     parts: list[str] = []
     spans: list[Span] = []
     for match in re.finditer(rf"([{_UNSPACED_RANGES}]+)|[^ {_UNSPACED_RANGES}]+", together.text):
         place = match.start()
-        for piece, size in _longest(match.group(), known, "" if match.group(1) else joiner):
+        for piece, size in _longest_pieces(match.group(), known, "" if match.group(1) else joiner):
             parts.append(piece + " ")
             spans += [(i, i + 1) for i in range(place, place + size)]
             place += size
@@ -434,7 +436,7 @@ def _segmented(mapped: _Mapped, known: frozenset[str], joiner: str | None) -> _M
     return together.then("".join(parts), spans)
 
 
-def _longest(word: str, known: frozenset[str], joiner: str | None) -> list[tuple[str, int]]:
+def _longest_pieces(word: str, known: frozenset[str], joiner: str | None) -> list[tuple[str, int]]:
     """A word as known pieces, the longest first, with their sizes in it; whole where pieces do not join or suffice."""
     pieces = []
     start = 0
@@ -460,7 +462,7 @@ def _moses(language: str | None) -> tuple[Any, Any]:
     return MosesTokenizer(language or "en"), MosesDetokenizer(language or "en")
 
 
-def _followed(text: str, other: str) -> list[Span]:
+def _align_characters(text: str, other: str) -> list[Span]:
     """For each character of a text its part of another that differs from it in spaces (and little else)."""
     spans = []
     place = 0
@@ -479,17 +481,19 @@ def _followed(text: str, other: str) -> list[Span]:
 # What a vocabulary is, and how it is learned.
 
 
-def _pipeline(config: TextConfig, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]) -> tokenizers.Tokenizer:
+def _lookup_pipeline(
+    config: TextConfig, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]
+) -> tokenizers.Tokenizer:
     """The tokenizer that cuts normalised text and looks its pieces up."""
     # No text can spell the special ones' names here, and the character that unknown words were replaced by is UNKNOWN.
     special = (_UNKNOWN if number == UNKNOWN else _UNKNOWN + name for number, name in enumerate(config.reserved))
     ids = {piece: number for number, piece in enumerate((*special, *vocabulary[len(config.reserved) :]))}
     if config.units == "words":
-        return _cut(config, models.WordLevel(ids, unk_token=_UNKNOWN))
-    return _cut(config, models.BPE(ids, list(merges), unk_token=_UNKNOWN, byte_fallback=True))
+        return _pre_tokenizer_pipeline(config, models.WordLevel(ids, unk_token=_UNKNOWN))
+    return _pre_tokenizer_pipeline(config, models.BPE(ids, list(merges), unk_token=_UNKNOWN, byte_fallback=True))
 
 
-def _cut(config: TextConfig, model: models.Model) -> tokenizers.Tokenizer:
+def _pre_tokenizer_pipeline(config: TextConfig, model: models.Model) -> tokenizers.Tokenizer:
     """A pipeline that cuts normalised text (framed, where it must be) into what the model looks up."""
     pipeline = tokenizers.Tokenizer(model)
     steps: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.WhitespaceSplit()]
@@ -504,13 +508,13 @@ def _cut(config: TextConfig, model: models.Model) -> tokenizers.Tokenizer:
     return pipeline
 
 
-def _is_framed(config: TextConfig) -> bool:
+def _needs_padding_spaces(config: TextConfig) -> bool:
     return config.units == "words" and not config.tokenised
 
 
-def _framed(config: TextConfig, text: str) -> str:
+def _pad_with_spaces(config: TextConfig, text: str) -> str:
     """With white space at both ends, where a mark shows the white space beside it."""
-    return f" {text} " if _is_framed(config) else text
+    return f" {text} " if _needs_padding_spaces(config) else text
 
 
 def _learn_bpe(lines: Iterable[str], config: TextConfig) -> tuple[list[str], list[tuple[str, str]]]:
@@ -522,14 +526,14 @@ def _learn_bpe(lines: Iterable[str], config: TextConfig) -> tuple[list[str], lis
             letters.update(line)
             yield line
 
-    pipeline = _cut(config, models.BPE())
+    pipeline = _pre_tokenizer_pipeline(config, models.BPE())
     # Half as many again as wanted, since those with rare letters are dropped.
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary + config.vocabulary // 2, min_frequency=2, special_tokens=[], show_progress=False
     )
     pipeline.train_from_iterator(counted(), trainer)
     room = config.vocabulary - len(config.reserved) - len(BYTES)
-    pieces = dict.fromkeys(["▁", *_frequent(letters, at_most=room // 2)])
+    pieces = dict.fromkeys(["▁", *_frequent_letters(letters, at_most=room // 2)])
     merges = []
     for left, right in json.loads(pipeline.to_str())["model"]["merges"]:
         joined = left + right
@@ -542,11 +546,11 @@ def _learn_bpe(lines: Iterable[str], config: TextConfig) -> tuple[list[str], lis
     return [*config.reserved, *BYTES, *pieces], merges
 
 
-def _frequent(letters: Counter[str], at_most: int) -> list[str]:
+def _frequent_letters(letters: Counter[str], at_most: int) -> list[str]:
     """The most frequent letters that cover nearly all of the text, in the order of their code points."""
     for none in (" ", _UNKNOWN):
         letters.pop(none, None)
-    missing = letters.total() * COVERAGE
+    missing = letters.total() * LETTER_COVERAGE
     frequent = []
     for letter, count in sorted(letters.items(), key=lambda item: (-item[1], item[0]))[:at_most]:
         if missing <= 0:
@@ -558,12 +562,12 @@ def _frequent(letters: Counter[str], at_most: int) -> list[str]:
 
 def _learn_words(lines: Iterable[str], config: TextConfig) -> tuple[list[str], list[tuple[str, str]]]:
     """The most frequent words and marks; no merges."""
-    pipeline = _cut(config, models.WordLevel(unk_token=_UNKNOWN))
+    pipeline = _pre_tokenizer_pipeline(config, models.WordLevel(unk_token=_UNKNOWN))
     # Room for the forms of the unknown word too, which are dropped.
     trainer = trainers.WordLevelTrainer(
         vocab_size=config.vocabulary + 4, min_frequency=1, special_tokens=[], show_progress=False
     )
-    pipeline.train_from_iterator((_framed(config, line) for line in lines), trainer)
+    pipeline.train_from_iterator((_pad_with_spaces(config, line) for line in lines), trainer)
     by_id = sorted(pipeline.get_vocab().items(), key=lambda item: item[1])
     found = [piece for piece, _ in by_id if _UNKNOWN not in piece]
     return [*config.reserved, *found[: config.vocabulary - len(config.reserved)]], []
@@ -573,7 +577,7 @@ def _learn_words(lines: Iterable[str], config: TextConfig) -> tuple[list[str], l
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _OutputPiece:
     """A piece in a text: white space stands between two pieces where both have it on that side."""
 
     content: str
@@ -582,24 +586,24 @@ class _Shown:
     byte: bytes = b""
 
 
-def _shown(config: TextConfig, number: int, piece: str) -> _Shown | None:
+def _output_piece(config: TextConfig, number: int, piece: str) -> _OutputPiece | None:
     """How the piece of an id is written; None: not at all."""
     reserved = len(config.reserved)
     if number < reserved:
-        return _Shown(config.unknown or piece) if number == UNKNOWN else None
+        return _OutputPiece(config.unknown or piece) if number == UNKNOWN else None
     if config.units == "bpe":
         if number < reserved + len(BYTES):
-            return _Shown("", before=False, byte=bytes([number - reserved]))
-        return _Shown(piece.removeprefix("▁"), before=piece.startswith("▁"))
+            return _OutputPiece("", before=False, byte=bytes([number - reserved]))
+        return _OutputPiece(piece.removeprefix("▁"), before=piece.startswith("▁"))
     if config.tokenised:
         joined = config.segmentation is not None and piece.endswith(config.segmentation)
-        return _Shown(piece.removesuffix(config.segmentation or "") if joined else piece, after=not joined)
+        return _OutputPiece(piece.removesuffix(config.segmentation or "") if joined else piece, after=not joined)
     if _ONLY_WORD.pre_tokenize_str(piece):
-        return _Shown(piece)
-    return _Shown(piece.strip("▁"), before=piece.startswith("▁"), after=piece.endswith("▁"))
+        return _OutputPiece(piece)
+    return _OutputPiece(piece.strip("▁"), before=piece.startswith("▁"), after=piece.endswith("▁"))
 
 
-def _written(pieces: Iterable[_Shown | None]) -> Decoded:
+def _join_pieces(pieces: Iterable[_OutputPiece | None]) -> Decoded:
     """The pieces as one line. Bytes that make no character are U+FFFD."""
     parts: list[str] = []
     offsets: list[Span] = []
@@ -644,16 +648,16 @@ def _written(pieces: Iterable[_Shown | None]) -> Decoded:
     return Decoded("".join(parts), offsets)
 
 
-def _detokenised(decoded: Decoded, language: str | None) -> Decoded:
+def _detokenize(decoded: Decoded, language: str | None) -> Decoded:
     """Spaces as the language writes them, by Moses' rules."""
     if not decoded.text:
         return decoded
-    return _respaced(decoded, _moses(language)[1].detokenize(decoded.text.split(" "), unescape=False))
+    return _change_spaces(decoded, _moses(language)[1].detokenize(decoded.text.split(" "), unescape=False))
 
 
-def _respaced(decoded: Decoded, text: str) -> Decoded:
+def _change_spaces(decoded: Decoded, text: str) -> Decoded:
     """The same text with other spaces."""
-    mapped = _Mapped(decoded.text, _followed(decoded.text, text))
+    mapped = _MappedText(decoded.text, _align_characters(decoded.text, text))
     return Decoded(text, [mapped.span(*span) for span in decoded.offsets])
 
 

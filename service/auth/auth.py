@@ -9,21 +9,21 @@ from typing import NoReturn
 from fastapi import Request
 from starlette.datastructures import Headers
 
-from service.auth.key_cache import KeyRing
-from service.auth.key_store import Key, KeyStore
-from service.auth.rate_limits import Buckets, Rate, Taken
+from service.auth.key_cache import KeyCache
+from service.auth.key_store import ApiKey, KeyStore
+from service.auth.rate_limits import RateLimit, RateLimiter, RateLimitResult
 from service.auth.scopes import Scope
 from service.metrics import Metrics
 from service.problems import Problem
 from service.settings import Settings
 
 DAY_SECONDS = 86_400
-NO_KEY = 'Bearer realm="interlinear"'
-BAD_KEY = f'{NO_KEY}, error="invalid_token"'
-MOST_WAIT = 3600  # seconds that Retry-After says at most for a rate
+CHALLENGE = 'Bearer realm="interlinear"'
+INVALID_KEY_CHALLENGE = f'{CHALLENGE}, error="invalid_token"'
+MAX_RETRY_AFTER = 3600  # seconds that Retry-After says at most for a rate
 
 
-class Gate:
+class Auth:
     """Lets a request in, or refuses it with a Problem: 401 and 403 for its key, 429 for its quota or rate."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -31,10 +31,12 @@ class Gate:
         self.settings = settings
         self.metrics = metrics
         shared = settings.key_store is not None
-        self._by_key, self._by_address = Buckets(shared=shared), Buckets(shared=shared)
-        self.keys: KeyRing | None = None
+        self._key_limiter, self._address_limiter = RateLimiter(shared=shared), RateLimiter(shared=shared)
+        self.keys: KeyCache | None = None
         if settings.key_store:
-            self.keys = KeyRing(KeyStore(settings.key_store), {"key": self._by_key, "address": self._by_address})
+            self.keys = KeyCache(
+                KeyStore(settings.key_store), {"key": self._key_limiter, "address": self._address_limiter}
+            )
 
     def start(self) -> None:
         if self.keys:
@@ -44,34 +46,36 @@ class Gate:
         if self.keys:
             self.keys.stop()
 
-    async def admit_by_headers(self, request: Request) -> bool:
+    async def authenticate_headers(self, request: Request) -> bool:
         """Let a request for work in before its body is read: by the key in its headers or, where there are no keys at
         all, by its address. False where a key may still come in the body: then its address has something left.
         """
-        given = bearer(request.headers)
-        if given or self.keys is None:
-            await self.admit(request, given)
+        token = bearer_token(request.headers)
+        if token or self.keys is None:
+            await self.authenticate(request, token)
             return True
         headers = request.state.limits = {}
         if rate := self._rate(None):
-            self._said(self._by_address.look(address(request), rate, time.monotonic()), rate, headers)
+            self._apply_rate(self._address_limiter.peek(client_address(request), rate, time.monotonic()), rate, headers)
         return False
 
-    async def admit(self, request: Request, given: str | None, cost: int = 1) -> None:
+    async def authenticate(self, request: Request, token: str | None, cost: int = 1) -> None:
         """Let a request for work in that came with this key, or with none; its answer will say what is left to it.
 
         `cost`: units that it takes from its caller's rate and quota.
         """
         headers = request.state.limits = {}
-        key = self._identified(request, given, self.settings.require_key, cost)
-        request.state.caller = key.id if key else address(request)  # whose share of the slots and the queue it is
+        key = self._authenticated_key(request, token, self.settings.require_key, cost)
+        request.state.caller = (
+            key.id if key else client_address(request)
+        )  # whose share of the slots and the queue it is
         request.state.key, request.state.charged = key, cost
         if key is None:
-            self._take(self._by_address, address(request), self._rate(None), headers, cost)
+            self._take(self._address_limiter, client_address(request), self._rate(None), headers, cost)
             return
         request.state.key_name = key.name
-        self._need(key, Scope.TRANSLATE)
-        self._take(self._by_key, key.id, self._rate(key), headers, cost)
+        self._check_scope(key, Scope.TRANSLATE)
+        self._take(self._key_limiter, key.id, self._rate(key), headers, cost)
         await self._count(request, key, headers, cost)
 
     async def charge(self, request: Request, texts: int) -> None:
@@ -83,90 +87,94 @@ class Gate:
             return
         state.charged, state.limits = texts, {}
         if rate := self._rate(key):
-            buckets, caller = (self._by_key, key.id) if key else (self._by_address, address(request))
-            taken = buckets.take(caller, rate, time.monotonic(), more, needed=0)
-            self._said(taken, rate, state.limits)
+            limiter, caller = (self._key_limiter, key.id) if key else (self._address_limiter, client_address(request))
+            result = limiter.take(caller, rate, time.monotonic(), more, needed=0)
+            self._apply_rate(result, rate, state.limits)
         if key:
             await self._count(request, key, state.limits, more)
 
-    async def refuse(self, request: Request, problem: Problem) -> None:
+    async def charge_rejected(self, request: Request, problem: Problem) -> None:
         """A request that was not let in by its headers could not be read: it counts to its address. Who needs a key and
         has sent none is told that, not what is wrong with the body."""
         if problem.status in (400, 415):
-            await self.admit(request, None)
+            await self.authenticate(request, None)
         elif problem.status != 429:
-            self._take(self._by_address, address(request), self._rate(None), request.state.limits)
+            self._take(self._address_limiter, client_address(request), self._rate(None), request.state.limits)
 
-    def check(self, request: Request, scope: Scope) -> None:
+    def require_scope(self, request: Request, scope: Scope) -> None:
         """Let a request in that is for those who run the service, and does no work: only its key is looked at."""
         request.state.limits = {}
-        if key := self._identified(request, bearer(request.headers), required=True):
+        if key := self._authenticated_key(request, bearer_token(request.headers), required=True):
             request.state.key_name = key.name
-            self._need(key, scope)
+            self._check_scope(key, scope)
 
-    def allows(self, request: Request, scope: Scope) -> bool:
+    def has_scope(self, request: Request, scope: Scope) -> bool:
         """Whether a request, which needs no key, came with one for this. One that is none is refused."""
         request.state.limits = {}
-        key = self._identified(request, bearer(request.headers), required=False)
+        key = self._authenticated_key(request, bearer_token(request.headers), required=False)
         if key:
             request.state.key_name = key.name
         return key is not None and scope in key.scopes
 
-    def give_back(self, request_state: dict[str, object]) -> None:
+    def refund(self, request_state: dict[str, object]) -> None:
         """Undo the count of a request that was let in and could not be served."""
         match request_state.pop("counted", None):
-            case (Key() as key, int(cost)) if self.keys:
-                self.keys.give_back(key, cost)
+            case (ApiKey() as key, int(cost)) if self.keys:
+                self.keys.refund(key, cost)
 
-    def _identified(self, request: Request, given: str | None, required: bool, cost: int = 1) -> Key | None:
+    def _authenticated_key(self, request: Request, token: str | None, required: bool, cost: int = 1) -> ApiKey | None:
         """The key's record; one that is none counts to the address, for guessing is limited too."""
         try:
-            return self._known(given, required)
+            return self._find_key(token, required)
         except Problem:
-            self._take(self._by_address, address(request), self._rate(None), request.state.limits, cost)
+            self._take(self._address_limiter, client_address(request), self._rate(None), request.state.limits, cost)
             raise
 
-    def _known(self, given: str | None, required: bool) -> Key | None:
+    def _find_key(self, token: str | None, required: bool) -> ApiKey | None:
         """The key's record. A service without keys takes any key for none, as LibreTranslate's clients may send one."""
         if self.keys is None:
             return None
-        if not given:
+        if not token:
             if required:
-                self._refuse("no_key", 401, "a key is needed, in api_key or Authorization: Bearer", NO_KEY)
+                self._reject("no_key", 401, "a key is needed, in api_key or Authorization: Bearer", CHALLENGE)
             return None
-        key = self.keys.find(given)
+        key = self.keys.find(token)
         if key is None:
-            self._refuse("bad_key", 401, "there is no such key", BAD_KEY)
+            self._reject("bad_key", 401, "there is no such key", INVALID_KEY_CHALLENGE)
         match key.state(datetime.now(UTC)):
             case "expired":
-                self._refuse("expired", 401, "the key has expired", BAD_KEY)
+                self._reject("expired", 401, "the key has expired", INVALID_KEY_CHALLENGE)
             case "revoked":
-                self._refuse("revoked", 403, "the key has been revoked")
+                self._reject("revoked", 403, "the key has been revoked")
         return key
 
-    def _need(self, key: Key, scope: Scope) -> None:
+    def _check_scope(self, key: ApiKey, scope: Scope) -> None:
         if scope not in key.scopes:
             has = ", ".join(one for one in Scope if one in key.scopes) or "nothing"
-            self._refuse("scope", 403, f"the key is for {has}, and this needs one with the scope {scope}")
+            self._reject("scope", 403, f"the key is for {has}, and this needs one with the scope {scope}")
 
-    def _rate(self, key: Key | None) -> Rate | None:
+    def _rate(self, key: ApiKey | None) -> RateLimit | None:
         per_second = key.rate if key and key.rate else self.settings.rate
-        return Rate.of(per_second, self.settings.burst) if per_second else None
+        return RateLimit.of(per_second, self.settings.burst) if per_second else None
 
-    def _take(self, buckets: Buckets, caller: str, rate: Rate | None, headers: dict[str, str], cost: int = 1) -> None:
+    def _take(
+        self, limiter: RateLimiter, caller: str, rate: RateLimit | None, headers: dict[str, str], cost: int = 1
+    ) -> None:
         if rate:
-            self._said(buckets.take(caller, rate, time.monotonic(), cost), rate, headers)
+            self._apply_rate(limiter.take(caller, rate, time.monotonic(), cost), rate, headers)
 
-    def _said(self, taken: Taken, rate: Rate, headers: dict[str, str]) -> None:
+    def _apply_rate(self, result: RateLimitResult, rate: RateLimit, headers: dict[str, str]) -> None:
         """Say what is left of a rate; raises Problem where it is used up."""
-        seconds = math.ceil(taken.seconds)
-        _say(headers, rate.policy, f'"rate";r={taken.left};t={seconds}')
-        if not taken.allowed:
+        seconds = math.ceil(result.seconds)
+        _add_rate_limit_headers(headers, rate.policy, f'"rate";r={result.left};t={seconds}')
+        if not result.allowed:
             self.metrics.rejected.labels("rate").inc()
-            wait = min(max(seconds, 1), MOST_WAIT)
-            raise Problem.busy(f"more than {rate.per_second:g} texts a second; come again in {wait} s", wait)
+            wait = min(max(seconds, 1), MAX_RETRY_AFTER)
+            raise Problem.too_many_requests(
+                f"more than {rate.per_second:g} texts a second; come again in {wait} s", wait
+            )
 
-    async def _count(self, request: Request, key: Key, headers: dict[str, str], cost: int) -> None:
+    async def _count(self, request: Request, key: ApiKey, headers: dict[str, str], cost: int) -> None:
         assert self.keys
         counted = await self.keys.count(key, cost)
         if counted:
@@ -175,23 +183,27 @@ class Gate:
         if key.quota is None:
             return
         midnight = DAY_SECONDS - int(time.time()) % DAY_SECONDS  # seconds until the next day, by UTC
-        _say(headers, f'"day";q={key.quota};w={DAY_SECONDS}', f'"day";r={self.keys.left(key)};t={midnight}')
+        _add_rate_limit_headers(
+            headers, f'"day";q={key.quota};w={DAY_SECONDS}', f'"day";r={self.keys.left(key)};t={midnight}'
+        )
         if not counted:
             self.metrics.rejected.labels("quota").inc()
-            raise Problem.busy(f"the key's {key.quota} texts of this day are used up, or too few are left", midnight)
+            raise Problem.too_many_requests(
+                f"the key's {key.quota} texts of this day are used up, or too few are left", midnight
+            )
 
-    def _refuse(self, reason: str, status: int, detail: str, challenge: str | None = None) -> NoReturn:
+    def _reject(self, reason: str, status: int, detail: str, challenge: str | None = None) -> NoReturn:
         self.metrics.rejected.labels(reason).inc()
         raise Problem(status, detail, headers={"WWW-Authenticate": challenge} if challenge else None)
 
 
-def bearer(headers: Headers) -> str | None:
+def bearer_token(headers: Headers) -> str | None:
     """The key in `Authorization: Bearer`; other schemes are somebody else's."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() or None if scheme.lower() == "bearer" else None
 
 
-def address(request: Request) -> str:
+def client_address(request: Request) -> str:
     """Whom a rate without a key belongs to: an IPv4 address, or an IPv6 network of 64 bits, which one person has.
 
     A peer without an address, and what a proxy writes that is none, share one.
@@ -205,7 +217,7 @@ def address(request: Request) -> str:
     return str(peer)
 
 
-def _say(headers: dict[str, str], policy: str, state: str) -> None:
+def _add_rate_limit_headers(headers: dict[str, str], policy: str, state: str) -> None:
     """Add a limit to the headers of draft-ietf-httpapi-ratelimit-headers: what it is, and what is left of it."""
     for name, value in (("RateLimit-Policy", policy), ("RateLimit", state)):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

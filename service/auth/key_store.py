@@ -48,15 +48,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from seq2seq.errors import CallError, KeyFileError
+from seq2seq.errors import KeyFileError, UsageError
 from service.auth.scopes import Scope
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")  # it stands in logs
-KEY = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-BUSY_SECONDS = 5  # how long to wait for a connection, for another writer, and for a statement
-SHARED_CALLERS = 1000  # whose rates are written, and 20 times as many read, in one exchange
-AHEAD = 64  # times a request's cost, that are reserved with it,
-AHEAD_SHARE = 8  # and at most one part in so many of what is left
+NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # it stands in logs
+KEY_PATTERN = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+STORE_TIMEOUT = 5  # how long to wait for a connection, for another writer, and for a statement
+MAX_SHARED_CALLERS = 1000  # whose rates are written, and 20 times as many read, in one exchange
+RESERVE_FACTOR = 64  # times a request's cost, that are reserved with it,
+MAX_RESERVE_DIVISOR = 8  # and at most one part in so many of what is left
 
 
 metadata = MetaData()
@@ -85,7 +85,7 @@ RATES = Table(
 
 
 @dataclass(frozen=True)
-class Key:
+class ApiKey:
     """What is kept of a key."""
 
     id: str
@@ -100,7 +100,7 @@ class Key:
     used: int  # on the day it was read, with what running services have reserved
     scopes: frozenset[Scope]
 
-    def is_made_of(self, key: str) -> bool:
+    def matches(self, key: str) -> bool:
         """Whether this is that key's record, in a time that does not depend on the answer."""
         return hmac.compare_digest(_digest(self.salt, key), self.digest)
 
@@ -112,7 +112,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Taken:
+class RateUsage:
     """What a caller took from its token bucket since the last exchange."""
 
     seconds: float  # in which the bucket brings it again
@@ -120,10 +120,10 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class SyncResult:
     """What the store knows after an exchange: all keys, the units reserved, and the buckets that are not full."""
 
-    keys: list[Key]
+    keys: list[ApiKey]
     granted: Mapping[str, int]  # by key
     rates: Mapping[str, float]  # seconds until it is full, by caller
 
@@ -135,23 +135,23 @@ class KeyStore:
     of another database.
     """
 
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, uri: str | Path) -> None:
         self.path: Path | None = None
-        self._prepared = False
-        if isinstance(place, Path) or "://" not in place:
-            self.path = Path(place)
+        self._schema_ready = False
+        if isinstance(uri, Path) or "://" not in uri:
+            self.path = Path(uri)
         else:
-            url = _parsed(place)
+            url = _parse_url(uri)
             if url.get_backend_name() == "sqlite":
                 self.path = Path(url.database or "")
         self.name = str(self.path) if self.path else url.render_as_string(hide_password=True)
-        self._engine = self._file_engine(self.path) if self.path else self._server_engine(url)
+        self._engine = self._sqlite_engine(self.path) if self.path else self._postgresql_engine(url)
 
-    def _file_engine(self, path: Path) -> Engine:
+    def _sqlite_engine(self, path: Path) -> Engine:
         address = f"{path.absolute().as_uri()}?mode=rw"  # SQLite itself makes no file: `add` does, with its mode
 
         def connect() -> sqlite3.Connection:
-            return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+            return sqlite3.connect(address, uri=True, timeout=STORE_TIMEOUT, isolation_level=None)
 
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
 
@@ -162,18 +162,18 @@ class KeyStore:
 
         return engine
 
-    def _server_engine(self, url: URL) -> Engine:
-        options = f"-c statement_timeout={1000 * BUSY_SECONDS} -c lock_timeout={1000 * BUSY_SECONDS}"
+    def _postgresql_engine(self, url: URL) -> Engine:
+        options = f"-c statement_timeout={1000 * STORE_TIMEOUT} -c lock_timeout={1000 * STORE_TIMEOUT}"
         try:
             return create_engine(
                 url.set(drivername="postgresql+psycopg"),
                 connect_args={
-                    "connect_timeout": BUSY_SECONDS, "tcp_user_timeout": 1000 * BUSY_SECONDS, "options": options,
+                    "connect_timeout": STORE_TIMEOUT, "tcp_user_timeout": 1000 * STORE_TIMEOUT, "options": options,
                 },
-                pool_size=2, max_overflow=0, pool_timeout=BUSY_SECONDS, pool_pre_ping=True, hide_parameters=True,
+                pool_size=2, max_overflow=0, pool_timeout=STORE_TIMEOUT, pool_pre_ping=True, hide_parameters=True,
             )  # fmt: skip
         except ModuleNotFoundError:
-            raise CallError(self.name, "PostgreSQL's driver is not here", "install interlinear[postgres]") from None
+            raise UsageError(self.name, "PostgreSQL's driver is not here", "install interlinear[postgres]") from None
 
     def close(self) -> None:
         """Close connections; the store opens new ones if it is used again."""
@@ -191,92 +191,94 @@ class KeyStore:
 
         Raises CallError: a name that cannot be one, or that another key has or had.
         """
-        if not NAME.fullmatch(name):
-            raise CallError(repr(name), "cannot be a key's name", "use up to 64 letters, digits, '.', '-' and '_'")
+        if not NAME_PATTERN.fullmatch(name):
+            raise UsageError(repr(name), "cannot be a key's name", "use up to 64 letters, digits, '.', '-' and '_'")
         key_id, salt = secrets.token_hex(6), secrets.token_bytes(16)
         key = f"il_{key_id}_{secrets.token_urlsafe(32)}"
         row = {
-            "id": key_id, "name": name, "salt": salt, "digest": _digest(salt, key), "created": _written(_now()),
-            "expires": expires and _written(expires), "quota": quota, "rate": rate,
+            "id": key_id, "name": name, "salt": salt, "digest": _digest(salt, key), "created": _format_time(_now()),
+            "expires": expires and _format_time(expires), "quota": quota, "rate": rate,
             "scopes": ",".join(scope for scope in Scope if scope in scopes),
         }  # fmt: skip
-        with self._open(create=True) as connection:
+        with self._transaction(create=True) as connection:
             try:
                 connection.execute(insert(KEYS), row)
             except IntegrityError:
-                raise CallError(name, "there is a key of this name, or was one", "give each key its own name") from None
+                raise UsageError(
+                    name, "there is a key of this name, or was one", "give each key its own name"
+                ) from None
         return key
 
-    def revoke(self, which: str) -> Key:
+    def revoke(self, which: str) -> ApiKey:
         """Revoke a key by its name or ID; once is for good. Raises CallError: no such key."""
-        with self._open() as connection:
+        with self._transaction() as connection:
             chosen = (KEYS.c.name == which) | (KEYS.c.id == which)
-            moment = func.coalesce(KEYS.c.revoked, _written(_now()))
+            moment = func.coalesce(KEYS.c.revoked, _format_time(_now()))
             connection.execute(update(KEYS).where(chosen).values(revoked=moment))
-            found = [key for key in _keys(connection, _now().date()) if which in (key.name, key.id)]
+            found = [key for key in _select_keys(connection, _now().date()) if which in (key.name, key.id)]
         if not found:
-            raise CallError(which, "there is no such key", "see `interlinear keys list`")
+            raise UsageError(which, "there is no such key", "see `interlinear keys list`")
         return found[0]
 
-    def import_from(self, other: "KeyStore") -> list[Key]:
+    def import_from(self, other: "KeyStore") -> list[ApiKey]:
         """Take over the keys of another store, with their limits and use, and make this one where there is none.
 
         Keys that are here already, by their ID, stay as they are. Returns those that came. Raises CallError: a name
         that another key has.
         """
-        with other._open() as connection:
+        with other._transaction() as connection:
             rows = [dict(row._mapping) for row in connection.execute(select(KEYS))]
-        with self._open(create=True) as connection:
+        with self._transaction(create=True) as connection:
             known = set(connection.scalars(select(KEYS.c.id)))
             for row in (row for row in rows if row["id"] not in known):
                 try:
                     connection.execute(insert(KEYS), row)
                 except IntegrityError:
-                    raise CallError(
+                    raise UsageError(
                         row["name"],
                         "another key has this name",
                         "make a new one in its place, by `interlinear keys add`",
                     ) from None
-            return [key for key in _keys(connection, _now().date()) if key.id not in known]
+            return [key for key in _select_keys(connection, _now().date()) if key.id not in known]
 
-    def list_keys(self) -> list[Key]:
+    def list_keys(self) -> list[ApiKey]:
         """All keys, also those that are no longer valid, in the order in which they were made."""
-        with self._open() as connection:
-            return _keys(connection, _now().date())
+        with self._transaction() as connection:
+            return _select_keys(connection, _now().date())
 
-    def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, Key | None]:
+    def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, ApiKey | None]:
         """Take `cost` units of a key's quota, and some ahead where much is left: how many, 0 where too few are left.
 
         `pending`: units that the caller has yet to add. With it the key's record after that, None where it has gone.
         """
-        with self._open() as connection:
-            granted = _grant(connection, key_id, cost, AHEAD * cost, pending, today)
-            return granted, next((key for key in _keys(connection, today) if key.id == key_id), None)
+        with self._transaction() as connection:
+            granted = _grant_units(connection, key_id, cost, RESERVE_FACTOR * cost, pending, today)
+            return granted, next((key for key in _select_keys(connection, today) if key.id == key_id), None)
 
-    def exchange(
+    def sync(
         self,
         used: Mapping[tuple[date, str], int],
         today: date,
         wanted: Mapping[str, int] | None = None,
-        taken: Mapping[str, Taken] | None = None,
-    ) -> Exchanged:
+        taken: Mapping[str, RateUsage] | None = None,
+    ) -> SyncResult:
         """In one transaction add what keys were used for, by day and ID, and what callers took; all that is known then.
 
         `wanted`: units to reserve ahead, by key; fewer are granted where little is left. Of `taken` the largest
         SHARED_CALLERS are written.
         """
-        with self._open() as connection:
+        with self._transaction() as connection:
             for (day, key_id), units in sorted(used.items()):
-                _add(connection, key_id, units, day)
+                _add_usage(connection, key_id, units, day)
             granted = {
-                key_id: _grant(connection, key_id, 0, n, 0, today) for key_id, n in sorted((wanted or {}).items())
+                key_id: _grant_units(connection, key_id, 0, n, 0, today) for key_id, n in sorted((wanted or {}).items())
             }
-            rates = self._exchange_rates(connection, taken or {})
-            return Exchanged(_keys(connection, today), granted, rates)
+            rates = self._sync_rates(connection, taken or {})
+            return SyncResult(_select_keys(connection, today), granted, rates)
 
-    def _exchange_rates(self, connection: Connection, taken: Mapping[str, Taken]) -> dict[str, float]:
+    def _sync_rates(self, connection: Connection, taken: Mapping[str, RateUsage]) -> dict[str, float]:
         now = self._clock(connection)
-        largest = sorted(taken, key=lambda caller: taken[caller].seconds, reverse=True)[:SHARED_CALLERS]
+        largest = sorted(taken, key=lambda caller: taken[caller].seconds, reverse=True)[:MAX_SHARED_CALLERS]
         if largest:
             since, seconds = bindparam("since", type_=Double), bindparam("seconds", type_=Double)
             row = {"caller": bindparam("who", type_=Text), "full_at": since + seconds}
@@ -289,12 +291,14 @@ class KeyStore:
                     for caller in sorted(largest)  # in one order, or two services would wait for each other
                 ],
             )
-        known = select(RATES).where(RATES.c.full_at > now).order_by(RATES.c.full_at.desc()).limit(20 * SHARED_CALLERS)
+        known = (
+            select(RATES).where(RATES.c.full_at > now).order_by(RATES.c.full_at.desc()).limit(20 * MAX_SHARED_CALLERS)
+        )
         return {caller: full_at - now for caller, full_at in connection.execute(known)}
 
-    def forget_rates(self) -> None:
+    def delete_full_buckets(self) -> None:
         """Delete the buckets that are full again: one that is full is as good as none."""
-        with self._open() as connection:
+        with self._transaction() as connection:
             full = select(RATES.c.caller).where(RATES.c.full_at <= self._clock(connection))
             connection.execute(delete(RATES).where(RATES.c.caller.in_(full.with_for_update(skip_locked=True))))
 
@@ -305,7 +309,7 @@ class KeyStore:
         return float(connection.scalar(select(extract("epoch", func.clock_timestamp()))) or 0.0)
 
     @contextmanager
-    def _open(self, create: bool = False) -> Iterator[Connection]:
+    def _transaction(self, create: bool = False) -> Iterator[Connection]:
         """A connection with one transaction around what is done with it."""
         try:
             if self.path and create:
@@ -313,18 +317,18 @@ class KeyStore:
             elif self.path and not self.path.is_file():
                 raise KeyFileError(self.name, "there is no such file", "make it by `interlinear keys add NAME`")
             with self._engine.begin() as connection:
-                if not self._prepared:
-                    self._prepare(connection, create)
+                if not self._schema_ready:
+                    self._create_schema(connection, create)
                 yield connection
-            self._prepared = True
+            self._schema_ready = True
         except OSError as error:
             raise KeyFileError(self.name, f"the keys cannot be opened: {error.strerror}") from None
         except SQLAlchemyError as error:
-            self._prepared = False
-            said = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise KeyFileError(self.name, f"the keys cannot be read or written: {said}") from None
+            self._schema_ready = False
+            reason = " ".join(str(getattr(error, "orig", None) or error).split())
+            raise KeyFileError(self.name, f"the keys cannot be read or written: {reason}") from None
 
-    def _prepare(self, connection: Connection, create: bool) -> None:
+    def _create_schema(self, connection: Connection, create: bool) -> None:
         """Make the tables, and of a file that was made before keys had scopes the column."""
         if self.path is None:  # services that start at once make them once
             connection.execute(select(func.pg_advisory_xact_lock(literal_column("7236837541"))))
@@ -336,18 +340,18 @@ class KeyStore:
             connection.exec_driver_sql("ALTER TABLE keys ADD COLUMN scopes TEXT NOT NULL DEFAULT 'translate'")
 
 
-def _parsed(place: str) -> URL:
+def _parse_url(uri: str) -> URL:
     try:
-        url = make_url(place)
+        url = make_url(uri)
         if url.get_backend_name() in ("postgresql", "sqlite") and url.database:
             return url
     except (ArgumentError, ValueError):
         pass
-    scheme = place.partition("://")[0]
-    raise CallError(f"{scheme}://...", "keys cannot be kept there", "name a file, or postgresql://USER@HOST/DATABASE")
+    scheme = uri.partition("://")[0]
+    raise UsageError(f"{scheme}://...", "keys cannot be kept there", "name a file, or postgresql://USER@HOST/DATABASE")
 
 
-def _add(connection: Connection, key_id: str, units: int, day: date) -> None:
+def _add_usage(connection: Connection, key_id: str, units: int, day: date) -> None:
     """Count units (less than none: given back) to a day, unless a later one has begun."""
     used = case((KEYS.c.day == day.isoformat(), KEYS.c.used), else_=0) + units
     connection.execute(
@@ -357,25 +361,25 @@ def _add(connection: Connection, key_id: str, units: int, day: date) -> None:
     )
 
 
-def _grant(connection: Connection, key_id: str, cost: int, ahead: int, pending: int, today: date) -> int:
+def _grant_units(connection: Connection, key_id: str, cost: int, ahead: int, pending: int, today: date) -> int:
     row = connection.execute(select(KEYS).where(KEYS.c.id == key_id).with_for_update()).one_or_none()
     if row is None or row.quota is None or row.day > today.isoformat():
         return 0
     left = row.quota - (row.used if row.day == today.isoformat() else 0) - pending - cost
     if left < 0:
         return 0
-    granted = cost + min(ahead, int(left) // AHEAD_SHARE)
+    granted = cost + min(ahead, int(left) // MAX_RESERVE_DIVISOR)
     if granted:
-        _add(connection, key_id, granted, today)
+        _add_usage(connection, key_id, granted, today)
     return granted
 
 
-def _keys(connection: Connection, today: date) -> list[Key]:
+def _select_keys(connection: Connection, today: date) -> list[ApiKey]:
     rows: Sequence[Any] = connection.execute(select(KEYS).order_by(KEYS.c.created, KEYS.c.id)).all()
     return [
-        Key(
-            row.id, row.name, row.salt, row.digest, datetime.fromisoformat(row.created), _read(row.expires),
-            _read(row.revoked), row.quota, row.rate, row.used if row.day == today.isoformat() else 0,
+        ApiKey(
+            row.id, row.name, row.salt, row.digest, datetime.fromisoformat(row.created), _parse_time(row.expires),
+            _parse_time(row.revoked), row.quota, row.rate, row.used if row.day == today.isoformat() else 0,
             frozenset(scope for scope in Scope if scope in row.scopes.split(",")),
         )
         for row in rows
@@ -390,9 +394,9 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _written(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _read(moment: str | None) -> datetime | None:
+def _parse_time(moment: str | None) -> datetime | None:
     return datetime.fromisoformat(moment) if moment else None

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rate:
+class RateLimit:
     """So many units a second in the long run, and so many at once."""
 
     per_second: float
     burst: int
 
     @classmethod
-    def of(cls, per_second: float, burst: int | None = None) -> "Rate":
+    def of(cls, per_second: float, burst: int | None = None) -> "RateLimit":
         """Without a burst of its own: what a second brings, and at least one."""
         return cls(per_second, burst or max(1, math.ceil(per_second)))
 
@@ -26,7 +26,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Taken:
+class RateLimitResult:
     """What came of taking a request's units from a bucket."""
 
     allowed: bool
@@ -34,10 +34,10 @@ class Taken:
     seconds: float  # until the bucket is full, or where it had too few, until it has enough again
 
 
-class Buckets:
+class RateLimiter:
     """A bucket for each caller. Of one no more is kept than the moment at which it will be full again.
 
-    A bucket that is full is as good as none, so the longest unused are let go; over `most` callers at once also those
+    A bucket that is full is as good as none, so the longest unused are let go; over `max_callers` callers at once also those
     that are not full yet.
 
     Where several services share a limit, each lets requests in by its own buckets, and hears from time to time what
@@ -45,8 +45,8 @@ class Buckets:
     between two exchanges is paid off before more is let in.
     """
 
-    def __init__(self, most: int = 20_000, shared: bool = False) -> None:
-        self.most = most
+    def __init__(self, max_callers: int = 20_000, shared: bool = False) -> None:
+        self.max_callers = max_callers
         self.shared = shared
         self._full_at: OrderedDict[str, float] = OrderedDict()  # the longest unused first
         self._drained: dict[
@@ -57,15 +57,17 @@ class Buckets:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def look(self, caller: str, rate: Rate, now: float) -> Taken:
+    def peek(self, caller: str, rate: RateLimit, now: float) -> RateLimitResult:
         """What a request for one unit would be answered, which is not taken."""
         with self._lock:
             missing = max(self._full_at.get(caller, now) - now, 0.0) * rate.per_second
         allowed = missing + 1 <= rate.burst + 1e-9
         seconds = (missing if allowed else missing + 1 - rate.burst) / rate.per_second
-        return Taken(allowed, max(0, int(rate.burst - missing + 1e-9)), seconds)
+        return RateLimitResult(allowed, max(0, int(rate.burst - missing + 1e-9)), seconds)
 
-    def take(self, caller: str, rate: Rate, now: float, cost: int = 1, needed: int | None = None) -> Taken:
+    def take(
+        self, caller: str, rate: RateLimit, now: float, cost: int = 1, needed: int | None = None
+    ) -> RateLimitResult:
         """Take `cost` units, at `now` in seconds of a clock that does not go back; refused requests take nothing.
 
         A request of more than a full bucket holds is let in when the bucket is full, and paid off after it. `needed`:
@@ -82,9 +84,9 @@ class Buckets:
                     seconds, since = self._drained.get(caller, (0.0, now))
                     self._drained[caller] = (seconds + cost / rate.per_second, since)
             self._full_at[caller] = full_at
-            self._let_go(now)
+            self._evict(now)
         seconds = full_at - now if allowed else (missing + needed - rate.burst) / rate.per_second
-        return Taken(allowed, max(0, int(rate.burst - missing + 1e-9)), seconds)
+        return RateLimitResult(allowed, max(0, int(rate.burst - missing + 1e-9)), seconds)
 
     def drain(self, now: float) -> dict[str, tuple[float, float]]:
         """What was taken here since the last time: by caller the seconds that it takes to fill again, and its age."""
@@ -100,12 +102,12 @@ class Buckets:
                 full_at = now + seconds + since_then
                 if full_at > self._full_at.get(caller, now):
                     self._full_at[caller] = full_at
-                    self._let_go(now)
+                    self._evict(now)
 
-    def _let_go(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
         for _ in range(2):  # one comes, two may go: nothing is ever walked through
             oldest = next(iter(self._full_at))
-            if len(self._full_at) > self.most or self._full_at[oldest] <= now:
+            if len(self._full_at) > self.max_callers or self._full_at[oldest] <= now:
                 del self._full_at[oldest]
             else:
                 return

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-MOST = 4  # times the queue's limit that may wait before a caller's first request is refused too
+HARD_LIMIT_FACTOR = 4  # times the queue's limit that may wait before a caller's first request is refused too
 
 
 @dataclass
-class Amount:
+class QueueLoad:
     """Texts, and their tokens x beam."""
 
     texts: int = 0
@@ -30,27 +30,27 @@ class Admission:
     """
 
     def __init__(self, texts: int, tokens: int) -> None:
-        self.limit = Amount(texts, tokens)
-        self.waiting = Amount()
-        self.by_caller: dict[str, Amount] = {}
+        self.limit = QueueLoad(texts, tokens)
+        self.waiting = QueueLoad()
+        self.by_caller: dict[str, QueueLoad] = {}
 
     def add(self, caller: str, texts: int, tokens: int) -> None:
         """So much more waits for a caller, or less."""
-        own = self.by_caller.setdefault(caller, Amount())
+        own = self.by_caller.setdefault(caller, QueueLoad())
         for amount in (self.waiting, own):
             amount.texts += texts
             amount.tokens += tokens
-        if own == Amount():
+        if own == QueueLoad():
             del self.by_caller[caller]
 
-    def refused(self, caller: str, texts: int, tokens: int) -> Literal["queue_texts", "queue_tokens"] | None:
+    def exceeded_limit(self, caller: str, texts: int, tokens: int) -> Literal["queue_texts", "queue_tokens"] | None:
         """Over which limit so much more would be; None where it may wait."""
-        own = self.by_caller.get(caller, Amount())
+        own = self.by_caller.get(caller, QueueLoad())
         if not texts:
             return None
         callers = len(self.by_caller) + (caller not in self.by_caller)
         over_texts, over_tokens = (
-            total + new > limit and mine + new > limit // callers and (mine > 0 or total > MOST * limit)
+            total + new > limit and mine + new > limit // callers and (mine > 0 or total > HARD_LIMIT_FACTOR * limit)
             for total, mine, new, limit in (
                 (self.waiting.texts, own.texts, texts, self.limit.texts),
                 (self.waiting.tokens, own.tokens, tokens, self.limit.tokens),
@@ -60,9 +60,9 @@ class Admission:
 
 
 @dataclass
-class Reserved:
+class Reservation:
     """Room in the queue for a request whose texts are still being split and encoded."""
 
     caller: str
-    kept: Amount
+    waiting_load: QueueLoad
     charge: Callable[[int], Awaitable[None]] | None = None  # told the tokens x beam, once they are known

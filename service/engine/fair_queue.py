@@ -17,11 +17,13 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=int)
 
-REMEMBERED = 256  # callers with nothing waiting, above which those who are owed as much as a new one are forgotten
+MAX_IDLE_CALLERS = (
+    256  # callers with nothing waiting, above which those who are owed as much as a new one are forgotten
+)
 
 
 @dataclass
-class Line(Generic[K]):
+class CallerQueue(Generic[K]):
     """What waits for one caller; `start` is S of the first of it."""
 
     start: float
@@ -35,10 +37,10 @@ class FairQueue(Generic[K]):
 
     def __init__(self) -> None:
         self._costs: dict[K, float] = {}
-        self.lines: dict[str, Line[K]] = {}  # by caller
-        self._several: set[K] = set()  # keys that stand in more lines than one
-        self._finished: dict[str, float] = {}  # by caller: F
-        self._now = 0.0  # v
+        self.queues: dict[str, CallerQueue[K]] = {}  # by caller
+        self._shared_keys: set[K] = set()  # keys that stand in more lines than one
+        self._finish_times: dict[str, float] = {}  # by caller: F
+        self._virtual_time = 0.0  # v
         self._order = itertools.count()
 
     def __len__(self) -> int:
@@ -53,46 +55,48 @@ class FairQueue(Generic[K]):
     def put(self, caller: str, key: K, cost: float) -> None:
         """Have a key wait behind what else waits for the caller; or, where it waits already, for this caller too."""
         if key in self._costs:
-            self._several.add(key)
+            self._shared_keys.add(key)
         self._costs.setdefault(key, cost)
-        if line := self.lines.get(caller):
-            line.keys.append(key)
+        if queue := self.queues.get(caller):
+            queue.keys.append(key)
         else:
-            self.lines[caller] = self._line(caller, deque([key]))
+            self.queues[caller] = self._new_queue(caller, deque([key]))
 
     def callers(self) -> list[str]:
         """For whom something waits; whose turn is first comes first."""
-        return sorted(self.lines, key=lambda caller: (self.lines[caller].start, self.lines[caller].order))
+        return sorted(self.queues, key=lambda caller: (self.queues[caller].start, self.queues[caller].order))
 
     def take(self, caller: str | None = None) -> tuple[str, K]:
         """The next key and for whom it is, or the next of one caller's. There must be one."""
         if caller is None:
-            caller = min(self.lines, key=lambda one: (self.lines[one].start, self.lines[one].order))
-        line = self.lines.pop(caller)
-        key = line.keys.popleft()
-        self._now = max(self._now, line.start)
-        self._finished[caller] = line.start + self._costs.pop(key)
-        if line.keys:
-            self.lines[caller] = self._line(caller, line.keys)
-        if key in self._several:
-            self._several.remove(key)
-            self._clear()
-        if len(self._finished) > REMEMBERED + len(self.lines):
-            self._finished = {one: finish for one, finish in self._finished.items() if finish > self._now}
+            caller = min(self.queues, key=lambda one: (self.queues[one].start, self.queues[one].order))
+        queue = self.queues.pop(caller)
+        key = queue.keys.popleft()
+        self._virtual_time = max(self._virtual_time, queue.start)
+        self._finish_times[caller] = queue.start + self._costs.pop(key)
+        if queue.keys:
+            self.queues[caller] = self._new_queue(caller, queue.keys)
+        if key in self._shared_keys:
+            self._shared_keys.remove(key)
+            self._drop_removed()
+        if len(self._finish_times) > MAX_IDLE_CALLERS + len(self.queues):
+            self._finish_times = {
+                one: finish for one, finish in self._finish_times.items() if finish > self._virtual_time
+            }
         return caller, key
 
     def remove(self, keys: Collection[K]) -> None:
         """These wait no longer, and nobody is charged for them."""
-        if gone := [key for key in keys if self._costs.pop(key, None) is not None]:
-            self._several.difference_update(gone)
-            self._clear()
+        if removed := [key for key in keys if self._costs.pop(key, None) is not None]:
+            self._shared_keys.difference_update(removed)
+            self._drop_removed()
 
-    def _line(self, caller: str, keys: deque[K]) -> Line[K]:
-        return Line(max(self._now, self._finished.get(caller, 0.0)), next(self._order), keys)
+    def _new_queue(self, caller: str, keys: deque[K]) -> CallerQueue[K]:
+        return CallerQueue(max(self._virtual_time, self._finish_times.get(caller, 0.0)), next(self._order), keys)
 
-    def _clear(self) -> None:
+    def _drop_removed(self) -> None:
         """Take out of every line what does not wait any more."""
-        for caller, line in list(self.lines.items()):
-            line.keys = deque(key for key in line.keys if key in self._costs)
-            if not line.keys:
-                del self.lines[caller]
+        for caller, queue in list(self.queues.items()):
+            queue.keys = deque(key for key in queue.keys if key in self._costs)
+            if not queue.keys:
+                del self.queues[caller]

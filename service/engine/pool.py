@@ -15,22 +15,30 @@ from seq2seq.bundle import Bundle
 from seq2seq.errors import InterlinearError
 from seq2seq.explain import Explanation
 from seq2seq.model.model import Model
-from service.engine.process import TICKS, Means, Patience, SearchProcess
-from service.engine.queued import Ticket
-from service.engine.scheduler import Event, Lost, LostError, Order, Searcher, SearchThread, Unload
-from service.logging import place_of
+from service.engine.process import TICKS, SearchProcess, Timeouts, WorkerConfig
+from service.engine.queued import QueuedSequence
+from service.engine.scheduler import (
+    Command,
+    EngineWorker,
+    Event,
+    SearchThread,
+    UnloadModel,
+    WorkerLost,
+    WorkerLostError,
+)
+from service.logging import exception_location
 from service.metrics import Metrics
 from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
 
-ENDING = 5.0  # seconds that a searcher has to end, once it has nothing to do
-STEADY = 60.0  # seconds after which an earlier loss is forgotten
-LONGEST_PAUSE = 60.0  # seconds before a lane is opened again, at most
+STOP_TIMEOUT = 5.0  # seconds that a searcher has to end, once it has nothing to do
+STABLE_SECONDS = 60.0  # seconds after which an earlier loss is forgotten
+MAX_RESTART_DELAY = 60.0  # seconds before a lane is opened again, at most
 
 
 @dataclass(frozen=True, eq=False)
-class Loadable:
+class ModelSpec:
     """A model as lanes are given it: its number, and the name that its figures are counted under.
 
     It does not hold the `Served` that it is of, whose end is this one's.
@@ -43,280 +51,289 @@ class Loadable:
     width: int
 
 
-class Lane:
+class WorkerHandle:
     """A way to a searcher. Whoever changes what it has been given holds the engine's lock."""
 
     def __init__(
-        self, name: str, make: Callable[[Callable[[Event], None]], Searcher], hear: Callable[["Lane", Event], None]
+        self,
+        name: str,
+        create_worker: Callable[[Callable[[Event], None]], EngineWorker],
+        on_event: Callable[["WorkerHandle", Event], None],
     ) -> None:
-        """`make` gives a searcher that tells its events to what it is given; `hear` is then called with each."""
+        """`create_worker` gives a searcher that tells its events to what it is given; `on_event` is then called with each."""
         self.name = name
-        self.make = make
-        self.hear = hear
-        self.models: dict[int, Loadable] = {}  # that it has, by number
-        self.tickets: dict[int, Ticket] = {}  # that it was given, by number
+        self.create_worker = create_worker
+        self.on_event = on_event
+        self.models: dict[int, ModelSpec] = {}  # that it has, by number
+        self.sequences: dict[int, QueuedSequence] = {}  # that it was given, by number
         self.load = 0  # tokens x beam of these
         self.restarts = 0
-        self.fallen = threading.Event()  # set where it is to be opened again
-        self.down = 0.0  # when it was last lost
+        self.restart_requested = threading.Event()  # set where it is to be opened again
+        self.lost_at = 0.0  # when it was last lost
         self._failures = 0  # one after the other
-        self._openings = 0
-        self.open()
+        self._incarnation = 0
+        self.start_worker()
 
-    def open(self) -> None:
+    def start_worker(self) -> None:
         """Have a new searcher, without models. Raises whatever keeps it from being made."""
-        self._opened = time.monotonic()
-        self._openings += 1
+        self._started_at = time.monotonic()
+        self._incarnation += 1
         self.models.clear()
         self.up = False  # whether it is given texts
         self.lost = False  # whether the searcher has ended
         self.hung = False  # whether it has been silent for too long
-        self._beats: int | None = None  # of the searcher, as was last seen
-        self._silent = 0  # times that it was looked at since
-        self.searcher = self.make(partial(self._heard, self._openings))
+        self._last_heartbeat: int | None = None  # of the searcher, as was last seen
+        self._silent_ticks = 0  # times that it was looked at since
+        self.worker = self.create_worker(partial(self._on_worker_event, self._incarnation))
 
-    def _heard(self, opening: int, event: Event) -> None:
-        if opening == self._openings:  # what an earlier searcher still tells is no news of this one
-            self.hear(self, event)
+    def _on_worker_event(self, incarnation: int, event: Event) -> None:
+        if incarnation == self._incarnation:  # what an earlier searcher still tells is no news of this one
+            self.on_event(self, event)
 
     @property
-    def able(self) -> bool:
+    def available(self) -> bool:
         """Whether it can be given texts."""
-        return self.up and not self.hung and self.searcher.alive
+        return self.up and not self.hung and self.worker.alive
 
-    def silent(self) -> int:
+    def silent_ticks(self) -> int:
         """How often it has been looked at, by this, since it showed a sign of life."""
-        searcher = self.searcher
-        watched = searcher.beats is None and searcher.alive
-        self._silent = 0 if watched or searcher.beats != self._beats else self._silent + 1
-        self._beats = searcher.beats
-        return self._silent
+        worker = self.worker
+        watched = worker.heartbeats is None and worker.alive
+        self._silent_ticks = 0 if watched or worker.heartbeats != self._last_heartbeat else self._silent_ticks + 1
+        self._last_heartbeat = worker.heartbeats
+        return self._silent_ticks
 
-    def load_model(self, model: Loadable) -> Explanation:
+    def load_model(self, model: ModelSpec) -> Explanation:
         """In any thread. Raises InterlinearError, LostError."""
-        explanation = self.searcher.load(model.number, model.bundle, model.slots, model.width)
+        explanation = self.worker.load(model.number, model.bundle, model.slots, model.width)
         self.models[model.number] = model
         return explanation
 
-    def send(self, order: Order) -> None:
-        self.searcher.send(order)
+    def send(self, command: Command) -> None:
+        self.worker.send(command)
 
-    def give(self, ticket: Ticket) -> None:
-        self.tickets[ticket.number] = ticket
-        self.load += ticket.cost
+    def assign(self, sequence: QueuedSequence) -> None:
+        self.sequences[sequence.number] = sequence
+        self.load += sequence.cost
 
-    def take(self, number: int) -> Ticket | None:
+    def remove(self, number: int) -> QueuedSequence | None:
         """A ticket that is done with; None for one that was taken before."""
-        if ticket := self.tickets.pop(number, None):
-            self.load -= ticket.cost
-        return ticket
+        if sequence := self.sequences.pop(number, None):
+            self.load -= sequence.cost
+        return sequence
 
-    def pause(self) -> float:
+    def restart_delay(self) -> float:
         """Seconds until it is to be opened again: none at first, and more when it was lost soon after."""
-        if time.monotonic() - self._opened > STEADY:
+        if time.monotonic() - self._started_at > STABLE_SECONDS:
             self._failures = 0
         self._failures += 1
-        return min(2.0 ** min(self._failures - 2, 10), LONGEST_PAUSE) if self._failures > 1 else 0.0
+        return min(2.0 ** min(self._failures - 2, 10), MAX_RESTART_DELAY) if self._failures > 1 else 0.0
 
 
-class Lanes:
+class WorkerPool:
     """Where an engine can search: one lane for each device, loaded alike, and opened again when it is lost."""
 
     def __init__(
         self,
         settings: Settings,
         metrics: Metrics,
-        hear: Callable[[Lane, Event], None],
-        opened: Callable[[Lane], None],
+        on_event: Callable[[WorkerHandle, Event], None],
+        on_restarted: Callable[[WorkerHandle], None],
         lock: threading.Condition,
     ) -> None:
-        """`hear` is called with what every lane tells, in threads of theirs; `opened` with every lane that takes texts
+        """`on_event` is called with what every lane tells, in threads of theirs; `restarted` with every lane that takes texts
         again, under the lock, which is the engine's."""
         self.metrics = metrics
-        self._hear = hear
+        self._on_event = on_event
         self._lock = lock
-        self._again = opened
+        self._on_restarted = on_restarted
         self._loading = threading.Lock()  # held while models are loaded
-        self._ending = threading.Event()
-        self._keepers: list[threading.Thread] = []  # of the lanes
-        self._models: dict[int, Loadable] = {}  # that every lane is to have
+        self._stopping = threading.Event()
+        self._supervisors: list[threading.Thread] = []  # of the lanes
+        self._models: dict[int, ModelSpec] = {}  # that every lane is to have
 
-        patience = self._patience = Patience(settings.hang_seconds, settings.load_seconds)
+        timeouts = self._timeouts = Timeouts(settings.hang_seconds, settings.load_seconds)
 
-        def searcher(device: str, tell: Callable[[Event], None]) -> Searcher:
-            if settings.apart:
+        def worker(device: str, emit: Callable[[Event], None]) -> EngineWorker:
+            if settings.uses_processes:
                 return SearchProcess(
-                    Means(device, settings.precision, settings.threads), settings.log_format, patience, tell
+                    WorkerConfig(device, settings.precision, settings.threads), settings.log_format, timeouts, emit
                 )
-            return SearchThread(tell, settings.threads)
+            return SearchThread(emit, settings.threads)
 
-        self._lanes = [Lane(name, partial(searcher, device), hear) for name, device in named(settings.devices)]
-        for lane in self._lanes:
-            self._up(lane)
+        self._handles = [
+            WorkerHandle(name, partial(worker, device), on_event) for name, device in worker_names(settings.devices)
+        ]
+        for handle in self._handles:
+            self._mark_up(handle)
 
-    def __iter__(self) -> Iterator[Lane]:
-        return iter(self._lanes)
+    def __iter__(self) -> Iterator[WorkerHandle]:
+        return iter(self._handles)
 
-    def having(self, model: int) -> list[Lane]:
+    def with_model(self, model: int) -> list[WorkerHandle]:
         """Those that can be given texts for a model."""
-        return [lane for lane in self._lanes if lane.able and model in lane.models]
+        return [handle for handle in self._handles if handle.available and model in handle.models]
 
     @property
-    def stuck(self) -> str | None:
+    def unrecoverable(self) -> str | None:
         """Why nothing but another process of the service would help, where that is so."""
-        if hung := [lane.name for lane in self._lanes if lane.hung]:
-            return f"engine {hung[0]} has been silent for {self._patience.searching:g} s"
-        now, patience = time.monotonic(), self._patience.loading
-        if all(not lane.up and now - lane.down > patience for lane in self._lanes):
-            return f"no engine could be started again within {patience:g} s"
+        if hung := [handle.name for handle in self._handles if handle.hung]:
+            return f"engine {hung[0]} has been silent for {self._timeouts.searching:g} s"
+        now, allowed = time.monotonic(), self._timeouts.loading
+        if all(not handle.up and now - handle.lost_at > allowed for handle in self._handles):
+            return f"no engine could be started again within {allowed:g} s"
         return None
 
     def start(self) -> None:
-        for lane in self._lanes:
-            lane.searcher.start()
-            keeper = threading.Thread(target=self._keep, args=[lane], name=f"keeps {lane.name}", daemon=True)
-            keeper.start()
-            self._keepers.append(keeper)
+        for handle in self._handles:
+            handle.worker.start()
+            supervisor = threading.Thread(
+                target=self._supervise, args=[handle], name=f"keeps {handle.name}", daemon=True
+            )
+            supervisor.start()
+            self._supervisors.append(supervisor)
 
-    def load(self, model: Loadable) -> Explanation:
+    def load(self, model: ModelSpec) -> Explanation:
         """Have every lane load a model; one that is lost meanwhile will when it is opened again.
 
         Raises InterlinearError; then none has it.
         """
         with self._loading:
-            lanes = [lane for lane in self._lanes if lane.up]
-            if not lanes:
-                raise LostError(model.name, "no engine is up to load it", "it is tried again")
-            with ThreadPoolExecutor(len(lanes)) as beside:
-                loading = [beside.submit(lane.load_model, model) for lane in lanes]
+            handles = [handle for handle in self._handles if handle.up]
+            if not handles:
+                raise WorkerLostError(model.name, "no engine is up to load it", "it is tried again")
+            with ThreadPoolExecutor(len(handles)) as executor:
+                loading = [executor.submit(handle.load_model, model) for handle in handles]
             errors = [error for one in loading if (error := one.exception())]
-            if others := [error for error in errors if len(errors) == len(lanes) or not isinstance(error, LostError)]:
+            if others := [
+                error for error in errors if len(errors) == len(handles) or not isinstance(error, WorkerLostError)
+            ]:
                 self.unload(model.number)
                 raise others[0]
             self._models[model.number] = model
-        for lane in lanes:
-            self.metrics.slots.labels(lane.name, model.name).set(model.slots)
+        for handle in handles:
+            self.metrics.slots.labels(handle.name, model.name).set(model.slots)
         return next(one.result() for one in loading if not one.exception())
 
     def unload(self, model: int) -> None:
         """Nobody can ask for a model any more; called by the garbage collector, too, at any moment in any thread."""
         self._models.pop(model, None)
-        for lane in self._lanes:
-            lane.models.pop(model, None)
-            lane.send(Unload(model))
+        for handle in self._handles:
+            handle.models.pop(model, None)
+            handle.send(UnloadModel(model))
 
-    def lost(self, lane: Lane, reason: str) -> None:
+    def lost(self, handle: WorkerHandle, reason: str) -> None:
         """A lane's searcher has ended; the caller holds the lock."""
-        lane.lost = True
-        if not lane.up:  # whoever is opening it will see
+        handle.lost = True
+        if not handle.up:  # whoever is opening it will see
             return
-        lane.up, lane.down = False, time.monotonic()
-        log.error("engine %s has ended (%s): it is started again", lane.name, reason)
-        self.metrics.engine_up.labels(lane.name).set(0)
-        for model in list(lane.models.values()):
-            self.metrics.searching.labels(lane.name, model.name).set(0)
-        lane.fallen.set()
+        handle.up, handle.lost_at = False, time.monotonic()
+        log.error("engine %s has ended (%s): it is started again", handle.name, reason)
+        self.metrics.engine_up.labels(handle.name).set(0)
+        for model in list(handle.models.values()):
+            self.metrics.searching.labels(handle.name, model.name).set(0)
+        handle.restart_requested.set()
 
-    def end(self) -> None:
-        self._ending.set()
-        for lane in self._lanes:
-            lane.fallen.set()
-            lane.searcher.end(ENDING)
-        for keeper in self._keepers:  # each ends what it has just opened
-            keeper.join(ENDING)
+    def stop(self) -> None:
+        self._stopping.set()
+        for handle in self._handles:
+            handle.restart_requested.set()
+            handle.worker.stop(STOP_TIMEOUT)
+        for supervisor in self._supervisors:  # each ends what it has just opened
+            supervisor.join(STOP_TIMEOUT)
 
-    def _up(self, lane: Lane) -> None:
+    def _mark_up(self, handle: WorkerHandle) -> None:
         """The lane takes texts from now on."""
-        lane.up = True
-        self.metrics.engine_up.labels(lane.name).set(1)
+        handle.up = True
+        self.metrics.engine_up.labels(handle.name).set(1)
         for metric in (self.metrics.engine_restarts, self.metrics.waiting, self.metrics.waiting_tokens):
-            metric.labels(lane.name)  # from the beginning, so that a first one is a rise
-        self.metrics.engine_memory.labels(lane.name).set_function(partial(resident, lane.searcher.pid))
+            metric.labels(handle.name)  # from the beginning, so that a first one is a rise
+        self.metrics.engine_memory.labels(handle.name).set_function(partial(resident_bytes, handle.worker.pid))
 
-    def _keep(self, lane: Lane) -> None:
+    def _supervise(self, handle: WorkerHandle) -> None:
         """In a thread for each lane: open it again when it is lost, and see whether it hangs, whatever is raised."""
-        while not self._ending.is_set():
+        while not self._stopping.is_set():
             try:
-                if lane.fallen.wait(self._patience.searching / TICKS):
-                    lane.fallen.clear()
-                    self._reopen(lane)
+                if handle.restart_requested.wait(self._timeouts.searching / TICKS):
+                    handle.restart_requested.clear()
+                    self._restart(handle)
                 else:
-                    self._look(lane)
+                    self._check_hang(handle)
             except Exception as error:
-                log.error("engine %s cannot be looked after: %s", lane.name, place_of(error))
+                log.error("engine %s cannot be looked after: %s", handle.name, exception_location(error))
 
-    def _look(self, lane: Lane) -> None:
+    def _check_hang(self, handle: WorkerHandle) -> None:
         """See whether a lane hangs, or has ended without a word.
 
         Not by the clock: what stops this process as well is nobody's silence.
         """
-        hung = lane.silent() >= TICKS
-        if hung and not lane.searcher.alive:
-            self._hear(lane, Lost("nobody knows of what"))
+        hung = handle.silent_ticks() >= TICKS
+        if hung and not handle.worker.alive:
+            self._on_event(handle, WorkerLost("nobody knows of what"))
             return
         with self._lock:
-            if lane.hung == hung or not lane.up:
+            if handle.hung == hung or not handle.up:
                 return
-            lane.hung = hung
-            self.metrics.engine_up.labels(lane.name).set(not hung)
+            handle.hung = hung
+            self.metrics.engine_up.labels(handle.name).set(not hung)
         if hung:
-            silence = f"{self._patience.searching:g} s"
-            log.error("engine %s hangs, silent for %s, at %s", lane.name, silence, lane.searcher.place)
+            silence = f"{self._timeouts.searching:g} s"
+            log.error("engine %s hangs, silent for %s, at %s", handle.name, silence, handle.worker.location)
         else:
-            log.warning("engine %s goes on", lane.name)
+            log.warning("engine %s goes on", handle.name)
 
-    def _reopen(self, lane: Lane) -> None:
+    def _restart(self, handle: WorkerHandle) -> None:
         """Have a searcher with every model again, however often it takes."""
-        while not self._ending.wait(lane.pause()):
+        while not self._stopping.wait(handle.restart_delay()):
             try:
-                if self._opened(lane):
+                if self._try_restart(handle):
                     return
             except InterlinearError as error:
-                log.error("engine %s cannot be started again: %s", lane.name, error)
+                log.error("engine %s cannot be started again: %s", handle.name, error)
             except Exception as error:  # no file or thread is free, no memory, a fault of a device
-                log.error("engine %s cannot be started again: %s", lane.name, place_of(error))
+                log.error("engine %s cannot be started again: %s", handle.name, exception_location(error))
 
-    def _opened(self, lane: Lane) -> bool:
+    def _try_restart(self, handle: WorkerHandle) -> bool:
         """Have a new searcher with every model; whether it takes texts now. Nothing of it stays where it does not."""
-        lane.open()
-        opened = False
+        handle.start_worker()
+        restarted = False
         try:
-            opened = not self._ending.is_set() and self._filled(lane)
+            restarted = not self._stopping.is_set() and self._load_models(handle)
         finally:
-            if not opened:
-                lane.up = False
-                lane.searcher.end(0)
-        return opened
+            if not restarted:
+                handle.up = False
+                handle.worker.stop(0)
+        return restarted
 
-    def _filled(self, lane: Lane) -> bool:
-        lane.searcher.start()
+    def _load_models(self, handle: WorkerHandle) -> bool:
+        handle.worker.start()
         with self._loading:
             for model in list(self._models.values()):
-                lane.load_model(model)
+                handle.load_model(model)
                 if model.number not in self._models:  # let go meanwhile
                     self.unload(model.number)
             with self._lock:
-                if lane.lost or self._ending.is_set():
+                if handle.lost or self._stopping.is_set():
                     return False
-                lane.restarts += 1
-                self.metrics.engine_restarts.labels(lane.name).inc()
-                self._up(lane)
-                self._again(lane)
-        log.warning("engine %s searches again", lane.name)
+                handle.restarts += 1
+                self.metrics.engine_restarts.labels(handle.name).inc()
+                self._mark_up(handle)
+                self._on_restarted(handle)
+        log.warning("engine %s searches again", handle.name)
         return True
 
 
-def named(devices: tuple[str, ...]) -> list[tuple[str, str]]:
+def worker_names(devices: tuple[str, ...]) -> list[tuple[str, str]]:
     """What lanes are called, and where each searches: the device, with a number where there are several on it."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     pairs = []
     for device in devices:
-        seen[device] += 1
-        pairs.append((f"{device}.{seen[device]}" if devices.count(device) > 1 else device, device))
+        counts[device] += 1
+        pairs.append((f"{device}.{counts[device]}" if devices.count(device) > 1 else device, device))
     return pairs
 
 
-def resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """Bytes of memory that a process has; 0 once it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -5,54 +5,54 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from seq2seq.generate import Answer, Row
-from service.models import Served
+from seq2seq.generate import EncodedRequest, GenerationResult
+from service.models import ServedModel
 
 
-class Follower(Protocol):
+class OutputListener(Protocol):
     """Who is told, on the event loop, what is written of every text of a request."""
 
-    def accepted(self) -> None: ...
+    def on_accepted(self) -> None: ...
 
-    def written(self, index: int, ids: list[int]) -> None:
+    def on_prefix(self, index: int, ids: list[int]) -> None:
         """The answer to a text begins so, whatever comes."""
 
-    def answered(self, index: int, answer: Answer) -> None: ...
+    def on_answer(self, index: int, answer: GenerationResult) -> None: ...
 
 
 @dataclass(eq=False)
-class Job:
+class PendingRequest:
     """The texts of one request, until all are answered."""
 
     loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[list[Answer]]
-    answers: list[Answer | None]
-    missing: int
+    done: asyncio.Future[list[GenerationResult]]
+    answers: list[GenerationResult | None]
+    remaining: int
     caller: str = ""
-    follower: Follower | None = None
-    over: bool = False  # answered, failed or given up: what is left of it is not searched
+    listener: OutputListener | None = None
+    closed: bool = False  # answered, failed or given up: what is left of it is not searched
 
-    def tell(self, what: Callable[..., None], *arguments: object) -> None:
+    def call_soon(self, what: Callable[..., None], *arguments: object) -> None:
         """Call something on the event loop, from any thread."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(what, *arguments)
 
-    def answer(self, index: int, answer: Answer) -> None:
+    def add_answer(self, index: int, answer: GenerationResult) -> None:
         """One of the texts is answered."""
-        if self.over:
+        if self.closed:
             return
         self.answers[index] = answer
-        self.missing -= 1
-        if self.follower:
-            self.tell(self.follower.answered, index, answer)
-        if not self.missing:
-            self.settle([answer for answer in self.answers if answer is not None])
+        self.remaining -= 1
+        if self.listener:
+            self.call_soon(self.listener.on_answer, index, answer)
+        if not self.remaining:
+            self.resolve([answer for answer in self.answers if answer is not None])
 
-    def settle(self, outcome: list[Answer] | Exception) -> None:
+    def resolve(self, outcome: list[GenerationResult] | Exception) -> None:
         """Give the waiter the answers or an error, from any thread."""
-        self.over = True
+        self.closed = True
 
-        def settle() -> None:
+        def resolve() -> None:
             if self.done.done():  # given up meanwhile
                 return
             if isinstance(outcome, Exception):
@@ -60,32 +60,32 @@ class Job:
             else:
                 self.done.set_result(outcome)
 
-        self.tell(settle)
+        self.call_soon(resolve)
 
 
 @dataclass(eq=False)
-class Place:
+class Subscriber:
     """Where an answer belongs: one text of a job, and how many words of it the job's follower was told."""
 
-    job: Job
+    pending: PendingRequest
     index: int
-    told: int = 0
+    sent: int = 0
 
 
 @dataclass(eq=False)
-class Ticket:
+class QueuedSequence:
     """One text on its way, for all who asked for the same. It holds its model, which is let go after it."""
 
     number: int
-    model: Served
-    row: Row
-    identity: Hashable  # equal for what would be searched and answered alike
-    arrived: float
-    followed: bool
+    model: ServedModel
+    row: EncodedRequest
+    deduplication_key: Hashable  # equal for what would be searched and answered alike
+    arrived_at: float
+    streamed: bool
     callers: list[str] = field(default_factory=list)  # who asked for it, each once
-    given: int = 0  # times that it was given to a lane
-    places: list[Place] = field(default_factory=list)
-    admitted: float | None = None  # when it had its slot
+    attempts: int = 0  # times that it was given to a lane
+    subscribers: list[Subscriber] = field(default_factory=list)
+    scheduled_at: float | None = None  # when it had its slot
 
     @property
     def cost(self) -> int:
@@ -93,13 +93,13 @@ class Ticket:
         return self.row.length * self.row.request.options.beam
 
     @property
-    def over(self) -> bool:
+    def abandoned(self) -> bool:
         """Whether nobody waits for it any more."""
-        return all(place.job.over for place in self.places)
+        return all(subscriber.pending.closed for subscriber in self.subscribers)
 
-    def tell(self, ids: list[int]) -> None:
+    def publish_prefix(self, ids: list[int]) -> None:
         """Tell those who follow it how the answer begins, as far as they do not know it."""
-        for place in self.places:
-            if place.job.follower and place.told < len(ids) and not place.job.over:
-                place.told = len(ids)
-                place.job.tell(place.job.follower.written, place.index, ids)
+        for subscriber in self.subscribers:
+            if subscriber.pending.listener and subscriber.sent < len(ids) and not subscriber.pending.closed:
+                subscriber.sent = len(ids)
+                subscriber.pending.call_soon(subscriber.pending.listener.on_prefix, subscriber.index, ids)

@@ -9,14 +9,14 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from service.auth.auth import Gate
+from service.auth.auth import Auth
 from service.engine.engine import Engine
-from service.inference.detection import Detector
-from service.inference.images import Pictures
+from service.inference.detection import LanguageDetector
+from service.inference.images import ImageDecoder
 from service.metrics import Metrics
-from service.model_manager import Catalogue
-from service.models import Models
-from service.problems import CLIENT_GONE, Problem, shown
+from service.model_manager import ModelManager
+from service.models import ServedModels
+from service.problems import CLIENT_CLOSED_REQUEST, Problem, excerpt
 from service.settings import Settings
 
 T = TypeVar("T")
@@ -29,26 +29,26 @@ class Service:
     """The parts of a running service."""
 
     settings: Settings
-    catalogue: Catalogue
+    model_manager: ModelManager
     engine: Engine
-    detector: Detector
-    pictures: Pictures
-    parsing: Executor
+    detector: LanguageDetector
+    image_decoder: ImageDecoder
+    parse_executor: Executor
     metrics: Metrics
-    gate: Gate
+    auth: Auth
 
     @property
-    def models(self) -> Models:
+    def models(self) -> ServedModels:
         """Those that are served now."""
-        return self.catalogue.models
+        return self.model_manager.models
 
 
-async def _service(request: Request) -> Service:  # not in a thread, as FastAPI runs what is not async
+async def _get_service(request: Request) -> Service:  # not in a thread, as FastAPI runs what is not async
     service: Service = request.app.state.service
     return service
 
 
-Running = Annotated[Service, Depends(_service)]
+ServiceDep = Annotated[Service, Depends(_get_service)]
 
 
 @dataclass(frozen=True)
@@ -68,40 +68,40 @@ class Caller:
 
     async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; it is cancelled at the deadline (Problem 504) or when the caller has gone."""
-        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._gone())
+        working, disconnected = asyncio.ensure_future(work), asyncio.ensure_future(self._disconnected())
         try:
             async with asyncio.timeout_at(self.deadline):
-                await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((working, disconnected), return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 self.metrics.rejected.labels("gone").inc()
-                raise Problem(CLIENT_GONE, "the caller has gone")
+                raise Problem(CLIENT_CLOSED_REQUEST, "the caller has gone")
             return working.result()
         except TimeoutError:
             self.metrics.rejected.labels("deadline").inc()
             raise Problem(504, f"there was no answer within {self.seconds:g} s") from None
         finally:
             working.cancel()
-            gone.cancel()
+            disconnected.cancel()
 
-    async def _gone(self) -> None:
+    async def _disconnected(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
 
-async def _caller(request: Request, service: Running) -> Caller:
+async def _get_caller(request: Request, service: ServiceDep) -> Caller:
     seconds = service.settings.seconds
-    if (given := request.headers.get(TIMEOUT_HEADER)) is not None:
+    if (header := request.headers.get(TIMEOUT_HEADER)) is not None:
         try:
-            asked = float(given)
+            requested = float(header)
         except ValueError:
-            asked = math.nan
-        if not 0 < asked < math.inf:
-            raise Problem.in_field(TIMEOUT_HEADER, f"must be seconds, more than 0, not {shown(given)!r}")
-        seconds = min(seconds, asked)
+            requested = math.nan
+        if not 0 < requested < math.inf:
+            raise Problem.in_field(TIMEOUT_HEADER, f"must be seconds, more than 0, not {excerpt(header)!r}")
+        seconds = min(seconds, requested)
     return Caller(request, seconds, asyncio.get_running_loop().time() + seconds, service.metrics)
 
 
-Asking = Annotated[Caller, Depends(_caller)]
+CallerDep = Annotated[Caller, Depends(_get_caller)]
 
 TIMEOUT_PARAMETER = {
     "name": TIMEOUT_HEADER,

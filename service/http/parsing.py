@@ -13,57 +13,61 @@ from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from service.http.body_budget import HeldBody
-from service.http.dependencies import Running
-from service.http.requests import Asked
-from service.inference.images import MEDIA
-from service.problems import Problem, invalid, problems, shown
+from service.http.body_budget import BodyReservation
+from service.http.dependencies import ServiceDep
+from service.http.requests import ApiRequest
+from service.inference.images import MEDIA_TYPES
+from service.problems import Problem, excerpt, problem_responses, validation_problem
 
-T = TypeVar("T", bound=Asked)
+T = TypeVar("T", bound=ApiRequest)
 R = TypeVar("R")
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-MOST_FIELDS = 1000
-MOST_VALUES = 20_000  # of JSON, beside a list of as many texts as a request may have
-MOST_HEADERS = 4  # of a part of a multipart form
-HEADER_LENGTH = 1024  # bytes of one of them
-SHORT = 2**14  # bytes that are parsed in hardly more time than a thread takes to wake, whatever they are
-PIECE = 2**16  # bytes that are gone over at a time
+MAX_FIELDS = 1000
+MAX_VALUES = 20_000  # of JSON, beside a list of as many texts as a request may have
+MAX_PART_HEADERS = 4  # of a part of a multipart form
+MAX_PART_HEADER_BYTES = 1024  # bytes of one of them
+INLINE_BYTES = 2**14  # bytes that are parsed in hardly more time than a thread takes to wake, whatever they are
+CHUNK_BYTES = 2**16  # bytes that are gone over at a time
 ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 ESCAPED = {f"%{a}{b}".encode(): bytes([int(a + b, 16)]) for a in hexdigits for b in hexdigits}
 
 
-def body(kind: type[T]) -> Callable[..., Awaitable[T]]:
+def parsed_body(kind: type[T]) -> Callable[..., Awaitable[T]]:
     """A dependency that lets the caller in by its key, and reads the body as a `kind`.
 
     Raises Problem: 400 with the field at fault, 401, 403, 408, 413, 415, 429. A key in a header is looked at before a
     byte of the body is held, and so is the rate of an address; a key in the body before the rest of it is validated.
     """
 
-    async def read(request: Request, service: Running) -> T:
-        admitted = await service.gate.admit_by_headers(request)
-        held: HeldBody = request.state.body
+    async def read(request: Request, service: ServiceDep) -> T:
+        authenticated_by_header = await service.auth.authenticate_headers(request)
+        held: BodyReservation = request.state.body
         try:
             media, options = media_type(request)
-            content = await whole(request)
-            most = MOST_VALUES + 2 * service.settings.texts
-            fields = await apart(service.parsing, len(content), parse, kind, content, media, options, most)
+            content = await read_body(request)
+            max_values = MAX_VALUES + 2 * service.settings.texts
+            fields = await run_inline_or_in_executor(
+                service.parse_executor, len(content), parse, kind, content, media, options, max_values
+            )
         except Problem as problem:
-            if not admitted:
-                await service.gate.refuse(request, problem)
+            if not authenticated_by_header:
+                await service.auth.charge_rejected(request, problem)
             raise
-        if not admitted:
-            given = fields.get("api_key")
-            await service.gate.admit(request, given if isinstance(given, str) else None)
-            held.known()
-        asked: T = await apart(service.parsing, len(content), validated, kind, fields, media == JSON)
-        held.keep(asked.held)
-        return asked
+        if not authenticated_by_header:
+            api_key = fields.get("api_key")
+            await service.auth.authenticate(request, api_key if isinstance(api_key, str) else None)
+            held.authenticated()
+        parsed_request: T = await run_inline_or_in_executor(
+            service.parse_executor, len(content), validate, kind, fields, media == JSON
+        )
+        held.shrink_to(parsed_request.retained_bytes)
+        return parsed_request
 
     return read
 
 
-async def whole(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
     """The body. Raises Problem where it does not come, or may not. Nothing else keeps it, as `Request.body` would."""
     chunks = []
     try:
@@ -75,9 +79,9 @@ async def whole(request: Request) -> bytes:
     return b"".join(chunks)
 
 
-async def apart(executor: Executor, length: int, work: Callable[..., R], *arguments: object) -> R:
+async def run_inline_or_in_executor(executor: Executor, length: int, work: Callable[..., R], *arguments: object) -> R:
     """Do what a body of this length takes: at once, or where it is long in the executor."""
-    if length <= SHORT:
+    if length <= INLINE_BYTES:
         return work(*arguments)
     return await asyncio.get_running_loop().run_in_executor(executor, work, *arguments)
 
@@ -87,41 +91,43 @@ def media_type(request: Request) -> tuple[str, dict[bytes, bytes]]:
     named, options = parse_options_header(request.headers.get("content-type") or b"")
     media = named.decode("latin-1")
     if media not in (JSON, URLENCODED, MULTIPART):
-        raise Problem(415, f"a body is {JSON}, {URLENCODED} or {MULTIPART}, not {shown(media) or 'of no type'}")
+        raise Problem(415, f"a body is {JSON}, {URLENCODED} or {MULTIPART}, not {excerpt(media) or 'of no type'}")
     if (charset := options.get(b"charset", b"utf-8").decode("latin-1").lower()) not in ("utf-8", "utf8", "us-ascii"):
-        raise Problem(415, f"a body's text is UTF-8, not {shown(charset)}")
+        raise Problem(415, f"a body's text is UTF-8, not {excerpt(charset)}")
     if (coding := request.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise Problem(415, f"a body is sent as it is, without the content encoding {shown(coding)}")
+        raise Problem(415, f"a body is sent as it is, without the content encoding {excerpt(coding)}")
     return media, options
 
 
-def described(kind: type[Asked]) -> dict[str, Any]:
+def openapi_body(kind: type[ApiRequest]) -> dict[str, Any]:
     """The same body for OpenAPI, and how letting it in may fail; part of a route's `openapi_extra`."""
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
-    form = schema | {"properties": {n: in_a_form(f, n == kind.repeated) for n, f in schema["properties"].items()}}
+    form = schema | {
+        "properties": {n: form_schema(f, n == kind.repeatable_field) for n, f in schema["properties"].items()}
+    }
     content: dict[str, Any] = {
         JSON: {"schema": schema, "example": kind.example},
         URLENCODED: {"schema": form, "example": kind.example},
         MULTIPART: {"schema": form, "example": kind.example},
     }
-    if name := kind.file:
+    if name := kind.file_field:
         said = schema["properties"][name]["description"].replace(" in base64", ", as a file or in base64")
         properties = form["properties"] | {name: {"type": "string", "format": "binary", "description": said}}
         example = {field: value for field, value in kind.example.items() if field != name}
         content[MULTIPART] = {
             "schema": schema | {"properties": properties},
-            "encoding": {name: {"contentType": ", ".join(MEDIA)}},
+            "encoding": {name: {"contentType": ", ".join(MEDIA_TYPES)}},
             "example": example,
         }
-    failing = problems(400, 401, 403, 408, 413, 415, 429)
+    failing = problem_responses(400, 401, 403, 408, 413, 415, 429)
     return {
         "requestBody": {"required": True, "content": content},
         "responses": {str(status): said for status, said in failing.items()},
     }
 
 
-def in_a_form(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
+def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
     """A field as a form has it, which cannot say null: it leaves the field out or, where it comes once, empty."""
     if "anyOf" not in field:
         return field
@@ -130,43 +136,45 @@ def in_a_form(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
     return {name: said for name, said in field.items() if name != "default"} | {"anyOf": branches + absent}
 
 
-def parse(kind: type[Asked], content: bytes, media: str, options: dict[bytes, bytes], most: int) -> dict[str, Any]:
-    """The fields by name of a body of one of the three media types, not yet validated; `most` values of JSON.
+def parse(
+    kind: type[ApiRequest], content: bytes, media: str, options: dict[bytes, bytes], max_values: int
+) -> dict[str, Any]:
+    """The fields by name of a body of one of the three media types, not yet validated; `max_values` values of JSON.
 
     Memory and time are bounded by the body's length, whatever it says. Raises Problem.
     """
     if media == JSON:
-        check_values(content, most)
+        check_values(content, max_values)
         return parse_json(content)
-    pairs = parse_multipart(content, options, kind.file) if media == MULTIPART else parse_urlencoded(content)
-    return dict(gather(pairs, kind.repeated))
+    pairs = parse_multipart(content, options, kind.file_field) if media == MULTIPART else parse_urlencoded(content)
+    return dict(collect_fields(pairs, kind.repeatable_field))
 
 
-def validated(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
+def validate(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
     """The fields as a `kind`; what comes in a form is text, of which `strict` makes no numbers. Raises Problem."""
     try:
         return kind.model_validate(fields, strict=strict)
     except ValidationError as error:
-        raise invalid(error, known=kind.names()) from None
+        raise validation_problem(error, known_fields=kind.names()) from None
 
 
-def check_values(content: bytes, most: int) -> None:
-    """Raises Problem for JSON of more values than `most`, before any of them is made.
+def check_values(content: bytes, max_values: int) -> None:
+    """Raises Problem for JSON of more values than `max_values`, before any of them is made.
 
     An empty list takes three bytes of a body and sixty of memory, and the parser lets nothing else run. Values are
     counted by what begins or parts them outside of strings, a piece of the body at a time.
     """
     found, inside, at = 0, 0, 0
     while at < len(content):
-        piece = content[at : at + PIECE]
-        if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and at + PIECE < len(content):
+        piece = content[at : at + CHUNK_BYTES]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and at + CHUNK_BYTES < len(content):
             piece = piece[:-1]  # an escape stays whole
         at += len(piece)
         parts = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')  # at quotes that begin or end a string
         outside = b"".join(parts[inside::2])
         found += len(outside) - len(outside.translate(None, b"[{,:"))
-        if found > most:
-            raise Problem(400, f"the body is nested too deep, or has more than {most:,} values")
+        if found > max_values:
+            raise Problem(400, f"the body is nested too deep, or has more than {max_values:,} values")
         inside = (inside + len(parts) - 1) % 2
 
 
@@ -174,20 +182,20 @@ def parse_json(content: bytes) -> dict[str, Any]:
     """JSON as RFC 8259 has it: UTF-8, no NaN, no key twice; and no more keys than a form has fields. Raises Problem."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(pairs) > MOST_FIELDS:  # each that is not known would be looked for, and told of
-            raise Problem(400, f"the body has an object of more than {MOST_FIELDS} fields")
+        if len(pairs) > MAX_FIELDS:  # each that is not known would be looked for, and told of
+            raise Problem(400, f"the body has an object of more than {MAX_FIELDS} fields")
         parsed = dict(pairs)
         if len(parsed) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise Problem.in_field(shown(twice), "is given twice")
+            raise Problem.in_field(excerpt(twice), "is given twice")
         return parsed
 
     def not_json(constant: str) -> NoReturn:
         raise Problem(400, f"the body is not JSON: {constant} is no JSON number")
 
     try:
-        parsed = json.loads(_text(content), object_pairs_hook=members, parse_constant=not_json)
+        parsed = json.loads(_decode_utf8(content), object_pairs_hook=members, parse_constant=not_json)
     except json.JSONDecodeError as error:
         raise Problem(400, f"the body is not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
     except RecursionError:
@@ -203,32 +211,32 @@ def parse_urlencoded(content: bytes) -> list[tuple[str, str]]:
     """The fields of a URL-encoded form; raw UTF-8, as `curl -d` sends it, is as good as %-escapes. Raises Problem."""
     if not content:
         return []
-    _text(content)
-    fields = [field.partition(b"=") for field in content.split(b"&", MOST_FIELDS)]
-    if len(fields) > MOST_FIELDS or not all(equals for _, equals, _ in fields):
-        raise Problem(400, f"the form is malformed: it must be name=value, joined by &, {MOST_FIELDS} at most")
+    _decode_utf8(content)
+    fields = [field.partition(b"=") for field in content.split(b"&", MAX_FIELDS)]
+    if len(fields) > MAX_FIELDS or not all(equals for _, equals, _ in fields):
+        raise Problem(400, f"the form is malformed: it must be name=value, joined by &, {MAX_FIELDS} at most")
     try:
-        return [(unescaped(name), unescaped(value)) for name, _, value in fields]
+        return [(url_decode(name), url_decode(value)) for name, _, value in fields]
     except UnicodeDecodeError:
         raise Problem(400, "the form is malformed: an escape in it is not UTF-8") from None
 
 
-def unescaped(text: bytes) -> str:
+def url_decode(text: bytes) -> str:
     """A form's name or value as it was meant: a + is a space, and %XX a byte. Raises UnicodeDecodeError.
 
     `urllib.parse` makes an object for every escape, fifty times the memory of the text; here a piece is done at a time.
     """
     found, at = bytearray(), 0
     while at < len(text):
-        end = at + PIECE
+        end = at + CHUNK_BYTES
         if end < len(text) and (begun := text.rfind(b"%", end - 2, end)) >= 0:
             end = begun  # an escape stays whole
-        found += ESCAPES.sub(_bytes_of, text[at:end].replace(b"+", b" "))
+        found += ESCAPES.sub(_decode_escapes, text[at:end].replace(b"+", b" "))
         at = end
     return found.decode()
 
 
-def _bytes_of(escapes: "re.Match[bytes]") -> bytes:
+def _decode_escapes(escapes: "re.Match[bytes]") -> bytes:
     return ESCAPED.get(escapes[0]) or bytes.fromhex(escapes[0].decode().replace("%", ""))
 
 
@@ -243,8 +251,8 @@ def parse_multipart(
     def begin() -> None:
         for buffer in (disposition, header, value, data):
             buffer.clear()
-        if len(fields) == MOST_FIELDS:
-            raise Problem(400, f"the form has more than {MOST_FIELDS} fields")
+        if len(fields) == MAX_FIELDS:
+            raise Problem(400, f"the form has more than {MAX_FIELDS} fields")
 
     def header_end() -> None:
         if bytes(header).lower() == b"content-disposition":
@@ -254,14 +262,14 @@ def parse_multipart(
 
     def part_end() -> None:
         _, parameters = parse_options_header(bytes(disposition))
-        name = _text(parameters.get(b"name", b""))
+        name = _decode_utf8(parameters.get(b"name", b""))
         if not name:
             raise Problem(400, "the form is malformed: a part has no name")
         is_file = b"filename" in parameters
         if is_file and name != file:
-            raise Problem.in_field(shown(name), "must be a field, not a file")
+            raise Problem.in_field(excerpt(name), "must be a field, not a file")
         chosen = is_file and (data or parameters[b"filename"])  # a page sends an empty name where no file was chosen
-        fields.append((name, bytes(data) if chosen else _text(bytes(data))))
+        fields.append((name, bytes(data) if chosen else _decode_utf8(bytes(data))))
 
     def end() -> None:
         nonlocal ended
@@ -279,8 +287,8 @@ def parse_multipart(
                 "on_part_end": part_end,
                 "on_end": end,
             },
-            max_header_count=MOST_HEADERS,
-            max_header_size=HEADER_LENGTH,
+            max_header_count=MAX_PART_HEADERS,
+            max_header_size=MAX_PART_HEADER_BYTES,
         )
         parser.write(content)
         parser.finalize()
@@ -291,7 +299,7 @@ def parse_multipart(
     return fields
 
 
-def gather(
+def collect_fields(
     pairs: Sequence[tuple[str, str | bytes]], repeated: str | None
 ) -> dict[str, str | bytes | list[str | bytes]]:
     """A form's fields by name: `repeated` may come several times and is then a list; one left empty is as if absent,
@@ -302,13 +310,13 @@ def gather(
             before = fields.get(name)
             fields[name] = value if before is None else [*(before if isinstance(before, list) else [before]), value]
         elif name in fields:
-            raise Problem.in_field(shown(name), "is given twice")
+            raise Problem.in_field(excerpt(name), "is given twice")
         elif value or isinstance(value, bytes):
             fields[name] = value
     return fields
 
 
-def _text(content: bytes) -> str:
+def _decode_utf8(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:

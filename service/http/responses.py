@@ -7,24 +7,24 @@ from pydantic import BaseModel, ConfigDict, Field
 from seq2seq.bundle import Task
 from seq2seq.explain import Explanation
 from service.inference import languages
-from service.inference.detection import Guess
-from service.inference.images import MEDIA
+from service.inference.detection import LanguageGuess
+from service.inference.images import MEDIA_TYPES
 
 
-class Answered(BaseModel):
+class ApiResponse(BaseModel):
     """Answers are closed and frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ModelIdentity(Answered):
+class ModelIdentity(ApiResponse):
     """Who answered."""
 
     name: str = Field(examples=["de-en"])
     version: str = Field(examples=["3"])
 
 
-class LikeliestLanguage(Answered):
+class LikeliestLanguage(ApiResponse):
     """The language that a text seems to be in, served or not."""
 
     confidence: float = Field(ge=0, le=100, description="percent", examples=[97.3])
@@ -32,7 +32,7 @@ class LikeliestLanguage(Answered):
     name: str = Field(description="in English; the code where it is not known", examples=["French"])
 
 
-class Detection(Answered):
+class Detection(ApiResponse):
     """A language served, and how sure the detector is of it among all languages that it knows."""
 
     confidence: float = Field(ge=0, le=100, description="percent; low for a text in none served", examples=[92.0])
@@ -42,11 +42,11 @@ class Detection(Answered):
     )
 
     @classmethod
-    def of(cls, guess: Guess) -> "Detection":
+    def of(cls, guess: LanguageGuess) -> "Detection":
         likeliest = guess.likeliest and LikeliestLanguage(
             confidence=percent(guess.likeliest.probability),
             language=guess.likeliest.language,
-            name=languages.name(guess.likeliest.language),
+            name=languages.language_name(guess.likeliest.language),
         )
         return cls(confidence=percent(guess.probability), language=guess.language, likeliest=likeliest)
 
@@ -65,7 +65,7 @@ Scores = Annotated[
 Explanations = Annotated[list[Explanation] | None, Field(description="with `explain`: one for every text")]
 
 
-class TranslateResponse(Answered):
+class TranslateResponse(ApiResponse):
     """What `/translate` and `/translate/multimodal` answer.
 
     Where `q` was a list, everything that belongs to one text is a list in its order.
@@ -79,7 +79,7 @@ class TranslateResponse(Answered):
     explanations: Explanations = None
 
 
-class Operation(Answered):
+class Operation(ApiResponse):
     """A part of the machine translation, and what stands in its place."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
@@ -89,7 +89,7 @@ class Operation(Answered):
     after: str = Field(alias="to", description="in the edited text; empty for `delete`", examples=["läuft"])
 
 
-class PostEditResponse(Answered):
+class PostEditResponse(ApiResponse):
     """What `/post-edit` answers."""
 
     editedText: str = Field(examples=["Ein Hund läuft."])  # noqa: N815
@@ -104,7 +104,7 @@ class PostEditResponse(Answered):
     explanations: Explanations = None
 
 
-class Reduction(Answered):
+class Reduction(ApiResponse):
     """What was read of a text that was longer than the model reads."""
 
     sentences: int = Field(description="leading sentences that were read", examples=[7])
@@ -112,7 +112,7 @@ class Reduction(Answered):
     characters: int = Field(description="of the text, as far as it was read", examples=[982])
 
 
-class SummarizeResponse(Answered):
+class SummarizeResponse(ApiResponse):
     """What `/summarize` answers. Where `text` was a list, what belongs to one text is a list in its order."""
 
     summaries: str | list[str] = Field(examples=["Dog runs"])
@@ -125,7 +125,7 @@ class SummarizeResponse(Answered):
     explanations: Explanations = None
 
 
-class Language(Answered):
+class Language(ApiResponse):
     """A language that is translated from or into."""
 
     code: str = Field(examples=["de"])
@@ -133,21 +133,21 @@ class Language(Answered):
     targets: list[str] = Field(description="what it can be translated into", examples=[["en"]])
 
 
-class NamedLanguage(Answered):
+class NamedLanguage(ApiResponse):
     """A language."""
 
     code: str
     name: str
 
 
-class LanguagePair(Answered):
+class LanguagePair(ApiResponse):
     """What a page shows first."""
 
     source: NamedLanguage
     target: NamedLanguage
 
 
-class FrontendSettings(Answered):
+class FrontendSettings(ApiResponse):
     """What LibreTranslate's pages ask for."""
 
     apiKeys: bool = False  # noqa: N815
@@ -160,26 +160,28 @@ class FrontendSettings(Answered):
     supportedFilesFormat: list[str] = []  # noqa: N815
 
 
-class ModelScore(Answered):
+class ModelScore(ApiResponse):
     """A score from the model's card, with the signature that says how it was computed."""
 
     score: float
     signature: str | None = None
 
 
-class AcceptedImage(Answered):
+class AcceptedImage(ApiResponse):
     """A picture as a model takes it, or the features of one."""
 
     grid: tuple[int, int] = Field(description="rows and columns of the regions that it is looked at in")
     pixels: int | None = Field(
         None, description="a picture is brought to so many a side; absent where only features are read, not pictures"
     )
-    media: list[str] = Field(description="formats that are read; none where only features are", examples=[list(MEDIA)])
+    media: list[str] = Field(
+        description="formats that are read; none where only features are", examples=[list(MEDIA_TYPES)]
+    )
     max_bytes: int
     max_pixels: int = Field(description="width x height")
 
 
-class Accepts(Answered):
+class Accepts(ApiResponse):
     """What a model takes."""
 
     inputs: list[str] = Field(description="its sources", examples=[["source"]])
@@ -197,7 +199,7 @@ class Accepts(Answered):
     )
 
 
-class ModelDescription(Answered):
+class ModelDescription(ApiResponse):
     """A model that is served."""
 
     status: Literal["current", "loading", "failed", "unchecked"] = Field(
@@ -232,13 +234,13 @@ class ModelDescription(Answered):
     )
 
 
-class Health(Answered):
+class Health(ApiResponse):
     """Whether the service lives, or answers."""
 
     status: Literal["ok"] = "ok"
 
 
-class EngineState(Answered):
+class EngineState(ApiResponse):
     """What searches: a thread of the service's, or a process for each device."""
 
     name: str = Field(examples=["cuda:0"])

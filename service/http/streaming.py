@@ -9,17 +9,17 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from seq2seq.generate import Answer
+from seq2seq.generate import GenerationResult
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
-from service.http.middleware import NOT_DONE, failed
-from service.inference.segmentation import Passage
-from service.problems import CLIENT_GONE, Problem, details
+from service.http.middleware import RETRYABLE_STATUSES, internal_error
+from service.inference.segmentation import SegmentedText
+from service.problems import CLIENT_CLOSED_REQUEST, Problem, problem_json
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": alive\n\n"
 
-EVENTS: dict[int | str, dict[str, Any]] = {
+EVENT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The answer; or, where `Accept` asks for it, events: `prefix` (what the answer to the text "
         "`index` begins with), then `answer` (what is answered otherwise) or `error` (a problem)",
@@ -34,63 +34,67 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Stream:
+class OutputStream:
     """What is written of the texts of one request; told by the engine, on the event loop."""
 
     def __init__(self) -> None:
-        self.began = asyncio.Event()
-        self.news = asyncio.Event()
-        self._places: Sequence[int] = ()
-        self._passages: Sequence[Passage] = ()
-        self._owners: list[tuple[int, int]] = []  # of every sentence: its passage, and its place in that
+        self.started = asyncio.Event()
+        self.changed = asyncio.Event()
+        self._request_indices: Sequence[int] = ()
+        self._segmented_texts: Sequence[SegmentedText] = ()
+        self._segment_of_sentence: list[tuple[int, int]] = []  # of every sentence: its passage, and its place in that
         self._parts: list[list[str]] = []  # by passage and sentence
         self._done: list[list[bool]] = []
         self._shown: list[str] = []
         self._write: Callable[[str], str] = str
 
-    def follow(self, places: Sequence[int], passages: Sequence[Passage], write: Callable[[str], str]) -> None:
+    def start(
+        self, request_indices: Sequence[int], segmented_texts: Sequence[SegmentedText], write: Callable[[str], str]
+    ) -> None:
         """These texts are about to be searched; their places in the request, and how their answers are written."""
-        self._places, self._passages, self._write = places, passages, write
-        self._owners = [(i, j) for i, passage in enumerate(passages) for j, _ in enumerate(passage.sentences)]
-        self._parts = [[""] * len(passage.sentences) for passage in passages]
-        self._done = [[False] * len(passage.sentences) for passage in passages]
-        self._shown = [""] * len(passages)
+        self._request_indices, self._segmented_texts, self._write = request_indices, segmented_texts, write
+        self._segment_of_sentence = [
+            (i, j) for i, segmented in enumerate(segmented_texts) for j, _ in enumerate(segmented.sentences)
+        ]
+        self._parts = [[""] * len(segmented.sentences) for segmented in segmented_texts]
+        self._done = [[False] * len(segmented.sentences) for segmented in segmented_texts]
+        self._shown = [""] * len(segmented_texts)
 
-    def accepted(self) -> None:
-        self.began.set()
+    def on_accepted(self) -> None:
+        self.started.set()
 
-    def written(self, index: int, ids: list[int]) -> None:
-        i, j = self._owners[index]
-        passage = self._passages[i]
-        if passage.whole.options.replace_unknown and UNKNOWN in ids:
+    def on_prefix(self, index: int, ids: list[int]) -> None:
+        i, j = self._segment_of_sentence[index]
+        segmented = self._segmented_texts[i]
+        if segmented.whole.options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # what will stand there is not known yet
-        text = passage.model.bundle.tokenizers["target"].decode(ids, raw="target" not in passage.whole.tokenised)
+        text = segmented.model.bundle.tokenizers["target"].decode(ids, raw="target" not in segmented.whole.tokenised)
         self._parts[i][j] = text.rstrip("\ufffd")  # a character of which not all bytes are written
-        self.news.set()
+        self.changed.set()
 
-    def answered(self, index: int, answer: Answer) -> None:
-        i, j = self._owners[index]
+    def on_answer(self, index: int, answer: GenerationResult) -> None:
+        i, j = self._segment_of_sentence[index]
         self._parts[i][j], self._done[i][j] = answer.candidates[0].text, True
-        self.news.set()
+        self.changed.set()
 
     def prefixes(self) -> list[tuple[int, str]]:
         """What has been written since the last call: the text's place in the request, and how its answer begins.
 
         A sentence is shown when those before it are written.
         """
-        self.news.clear()
-        changed = []
-        for i, (place, passage) in enumerate(zip(self._places, self._passages, strict=True)):
+        self.changed.clear()
+        prefixes = []
+        for i, (place, segmented) in enumerate(zip(self._request_indices, self._segmented_texts, strict=True)):
             done = self._done[i]
-            known = done.index(False) + 1 if False in done else len(done)
-            text = passage.joined(self._parts[i][:known])
+            complete = done.index(False) + 1 if False in done else len(done)
+            text = segmented.join(self._parts[i][:complete])
             if text.strip() and text != self._shown[i]:
                 self._shown[i] = text
-                changed.append((place, self._write(text)))
-        return changed
+                prefixes.append((place, self._write(text)))
+        return prefixes
 
 
-class EventStream(Response):
+class EventStreamResponse(Response):
     """Sends events as they come.
 
     Starlette's own would listen whether the caller has gone, and break off before the work could count that: here the
@@ -99,29 +103,29 @@ class EventStream(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        self.events = events
+    def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        self.chunks = chunks
         self.status_code = 200
         self.background = None
         self.init_headers({"X-Accel-Buffering": "no"})  # which asks a proxy to pass each event on at once
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self.events) as events:
+        async with aclosing(self.chunks) as chunks:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async for event in events:
-                await send({"type": "http.response.body", "body": event, "more_body": True})
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def streamed(
-    caller: Caller, service: Service, work: Callable[[Stream | None], Coroutine[Any, Any, Response]]
+async def respond_or_stream(
+    caller: Caller, service: Service, work: Callable[[OutputStream | None], Coroutine[Any, Any, Response]]
 ) -> Response:
     """The work's answer, whole, or as events where the caller accepts those. Raises Problem, before the first event."""
-    if not wants_events(caller.request.headers.get("accept", "")):
+    if not accepts_events(caller.request.headers.get("accept", "")):
         return await caller.wait_for(work(None))
-    stream = Stream()
+    stream = OutputStream()
     working = asyncio.ensure_future(caller.wait_for(work(stream)))
-    begins = asyncio.ensure_future(stream.began.wait())
+    begins = asyncio.ensure_future(stream.started.wait())
     try:
         await asyncio.wait((working, begins), return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
@@ -131,47 +135,47 @@ async def streamed(
         begins.cancel()
     if working.done():
         working.result()  # raises what was wrong with the request
-    return EventStream(events(caller, service, stream, working))
+    return EventStreamResponse(event_stream(caller, service, stream, working))
 
 
-def wants_events(accept: str) -> bool:
+def accepts_events(accept: str) -> bool:
     """Whether a client names the media type of events."""
     return any(part.partition(";")[0].strip().lower() == MEDIA_TYPE for part in accept.split(","))
 
 
-async def events(
-    caller: Caller, service: Service, stream: Stream, working: "asyncio.Task[Response]"
+async def event_stream(
+    caller: Caller, service: Service, stream: OutputStream, working: "asyncio.Task[Response]"
 ) -> AsyncGenerator[bytes, None]:
     """Events until the work is done; when nobody takes them any more, the work is given up."""
     try:
         while not working.done():
-            news = asyncio.ensure_future(stream.news.wait())
+            changed = asyncio.ensure_future(stream.changed.wait())
             try:
                 await asyncio.wait(
-                    (working, news), timeout=service.settings.heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED
+                    (working, changed), timeout=service.settings.heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED
                 )
-                quiet = not news.done() and not working.done()
+                quiet = not changed.done() and not working.done()
             finally:
-                news.cancel()
+                changed.cancel()
             if quiet:
                 yield HEARTBEAT
             for index, text in stream.prefixes():
-                yield event("prefix", json.dumps({"index": index, "text": text}, ensure_ascii=False))
+                yield format_event("prefix", json.dumps({"index": index, "text": text}, ensure_ascii=False))
         try:
-            yield event("answer", bytes(working.result().body).decode())
+            yield format_event("answer", bytes(working.result().body).decode())
         except Problem as problem:
-            if problem.status in NOT_DONE:
-                service.gate.give_back(caller.request.scope["state"])
-            if problem.status != CLIENT_GONE:
-                yield event("error", details(problem, caller.request.state.request_id))
+            if problem.status in RETRYABLE_STATUSES:
+                service.auth.refund(caller.request.scope["state"])
+            if problem.status != CLIENT_CLOSED_REQUEST:
+                yield format_event("error", problem_json(problem, caller.request.state.request_id))
         except Exception as error:
             request_id = caller.request.state.request_id
-            yield event("error", details(failed(error, request_id), request_id))
+            yield format_event("error", problem_json(internal_error(error, request_id), request_id))
     finally:
         working.cancel()
 
 
-def event(name: str, data: str) -> bytes:
+def format_event(name: str, data: str) -> bytes:
     """One event; its data is JSON on one line. A lone surrogate is written as JSON escapes it."""
     escaped = data.encode("utf-8", "backslashreplace")
     return b"event: " + name.encode() + b"\ndata: " + escaped + b"\n\n"

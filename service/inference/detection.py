@@ -8,7 +8,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 
 @dataclass(frozen=True)
-class Guess:
+class LanguageGuess:
     """A language, and how likely a text is in it, 0 to 1, among all languages that the detector knows.
 
     `likeliest`: the likeliest of all these languages, where it is another.
@@ -25,7 +25,7 @@ def identifier() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-class Detector:
+class LanguageDetector:
     """Tells languages apart. A text is said to be in none but those served; where it seems to be in another, or is too
     short to tell, their probabilities are low."""
 
@@ -33,7 +33,7 @@ class Detector:
         self._identifier = identifier()
         self.languages = sorted(set(languages))
 
-    def guesses(self, text: str) -> list[Guess]:
+    def guesses(self, text: str) -> list[LanguageGuess]:
         """Every language served, the likeliest first; one that the detector does not know has probability 0, and a
         variant (de-AT) that of its language."""
         found: dict[str, float] = dict(self._identifier.rank(text))
@@ -41,6 +41,6 @@ class Detector:
         guesses = []
         for code in self.languages:
             general = code.partition("-")[0]
-            likeliest = None if best in (code, general) else Guess(best, float(found[best]))
-            guesses.append(Guess(code, found.get(code, found.get(general, 0.0)), likeliest))
+            likeliest = None if best in (code, general) else LanguageGuess(best, float(found[best]))
+            guesses.append(LanguageGuess(code, found.get(code, found.get(general, 0.0)), likeliest))
         return sorted(guesses, key=lambda guess: -guess.probability)

@@ -11,44 +11,44 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from seq2seq.errors import ImageError, ImageProblem
-from seq2seq.images.decode import decode
+from seq2seq.images.decode import decode_image
 from service.metrics import Metrics
 from service.problems import FieldProblem, Problem
 from service.settings import Settings
 
-MEDIA = ("image/jpeg", "image/png", "image/webp")
-BASE64_LONGER = 1.5  # base64 is a third longer, and a little more with line breaks, which JSON escapes
-PREFIX = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,", re.IGNORECASE | re.ASCII)
+MEDIA_TYPES = ("image/jpeg", "image/png", "image/webp")
+BASE64_OVERHEAD = 1.5  # base64 is a third longer, and a little more with line breaks, which JSON escapes
+DATA_URL_PREFIX = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,", re.IGNORECASE | re.ASCII)
 PREFIX_LENGTH = 200  # characters in which a prefix ends: to match one, memory is taken for each of its parameters
-ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-EXAMPLE = (  # 16 x 16 pixels: a ball in the grass
+URL_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+BASE64_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+EXAMPLE_IMAGE = (  # 16 x 16 pixels: a ball in the grass
     "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAgMAAABinRfyAAAACVBMVEV+vuNgmULWajCfBqkWAAAALklEQVR42mNg"
     "wAaYFjAwMXBwMDAxKDAxMDEwMMCIB/8YmEPV1ZiZGP5vQJGAEQClmgUe+45PoAAAAABJRU5ErkJggg=="
 )
 
-STATUS: dict[ImageProblem, int] = {
+STATUS_BY_PROBLEM: dict[ImageProblem, int] = {
     "empty": 400, "bytes": 413, "format": 415, "pixels": 422, "animated": 422, "damaged": 422,
 }  # fmt: skip
 
 
-def from_base64(given: Any) -> Any:
+def decode_base64(value: Any) -> Any:
     """A picture's bytes: as they are, or out of base64. Raises ValueError for a text that is none.
 
     Both alphabets are read (RFC 4648, sections 4 and 5), with line breaks or without, with padding or without, and
     behind `data:...;base64,`.
     """
-    if isinstance(given, bytes):
-        return given
-    if not isinstance(given, str):
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
         raise ValueError("must be a string of base64")
-    text = given.strip()
-    if prefix := PREFIX.match(text[:PREFIX_LENGTH]):
+    text = value.strip()
+    if prefix := DATA_URL_PREFIX.match(text[:PREFIX_LENGTH]):
         text = text[prefix.end() :]
-    elif ADDRESS.match(text[:100]):
+    elif URL_SCHEME.match(text[:100]):
         raise ValueError("must be the picture itself, in base64: nothing is fetched from an address")
     data = text.encode("ascii", "replace").translate(None, b"\r\n")
-    others = data.translate(None, LETTERS).rstrip(b"=")
+    others = data.translate(None, BASE64_ALPHABET).rstrip(b"=")
     if others.strip(b"+/") and others.strip(b"-_"):
         raise ValueError(
             "must be base64; a + in a URL-encoded form is a space unless it is written %2B"
@@ -65,38 +65,38 @@ def from_base64(given: Any) -> Any:
         raise ValueError("must be base64, and is cut off or wrongly padded") from None
 
 
-Picture = Annotated[
+Base64Image = Annotated[
     bytes,
-    BeforeValidator(from_base64),
+    BeforeValidator(decode_base64),
     WithJsonSchema({"type": "string", "contentEncoding": "base64", "contentMediaType": "image/*"}),
 ]
 
 
-class Pictures:
+class ImageDecoder:
     """Decodes pictures, so many at a time: each may take some hundred megabytes while it is decoded."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._workers = ThreadPoolExecutor(settings.image_threads, "pictures")
+        self._executor = ThreadPoolExecutor(settings.image_threads, "pictures")
 
-    async def pixels(self, data: bytes, size: int, field: str) -> np.ndarray:
+    async def decode(self, data: bytes, size: int, field: str) -> np.ndarray:
         """The pixels that a model reads, uint8 (size, size, 3). Raises Problem that names the field."""
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._workers, self._decoded, data, size, field)
+            return await loop.run_in_executor(self._executor, self._decode, data, size, field)
         except ImageError as error:
             self._metrics.rejected.labels(f"image_{error.kind}").inc()
-            said = f"{error.problem}: {error.remedy}" if error.remedy else error.problem
-            found = [FieldProblem(field=field, problem=said)]
-            raise Problem(STATUS[error.kind], f"{field} {said}", fields=found) from None
+            message = f"{error.problem}: {error.remedy}" if error.remedy else error.problem
+            found = [FieldProblem(field=field, problem=message)]
+            raise Problem(STATUS_BY_PROBLEM[error.kind], f"{field} {message}", fields=found) from None
 
-    def _decoded(self, data: bytes, size: int, field: str) -> np.ndarray:
+    def _decode(self, data: bytes, size: int, field: str) -> np.ndarray:
         started = time.perf_counter()
-        picture = decode(data, size, field, self._settings.image_bytes, self._settings.image_pixels)
+        picture = decode_image(data, size, field, self._settings.image_bytes, self._settings.image_pixels)
         self._metrics.image_seconds.observe(time.perf_counter() - started)
         return picture
 
     def close(self) -> None:
         """Take no more."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)

@@ -20,6 +20,6 @@ NAMES = {
 }  # fmt: skip
 
 
-def name(code: str) -> str:
+def language_name(code: str) -> str:
     """A language's English name; its code where we know none."""
     return NAMES.get(code, code)

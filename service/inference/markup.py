@@ -3,10 +3,10 @@
 import html
 import re
 
-from service.engine.admission import Reserved
-from service.engine.preparation import Preparation
+from service.engine.admission import Reservation
+from service.engine.preparation import PreparationPool
 from service.http.requests import TextsRequest
-from service.problems import Problem, shown
+from service.problems import Problem, excerpt
 
 # What begins a tag, a comment or a declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
@@ -15,12 +15,12 @@ MOST_DIGITS = 7  # of a number that can be a character's
 SHORT = 1000  # characters that are read in less time than a thread takes to wake
 
 
-def read_html(text: str, place: str) -> str:
+def unescape_html(text: str, place: str) -> str:
     """The text that HTML without tags stands for. Raises Problem, which names `place`, for one with tags."""
     if found := MARKUP.search(text):
         raise Problem.in_field(
             place,
-            f"has markup, {shown(found[0])}, which is not translated: send its text, where &lt; and &amp; may stand",
+            f"has markup, {excerpt(found[0])}, which is not translated: send its text, where &lt; and &amp; may stand",
         )
     return html.unescape(LONG_NUMBER.sub(_shortened, text))
 
@@ -31,20 +31,20 @@ def _shortened(reference: "re.Match[str]") -> str:
     return f"&#{digits};" if len(digits) <= MOST_DIGITS else "\ufffd"
 
 
-def escaped(text: str) -> str:
+def escape_html(text: str) -> str:
     """A text as HTML: the three characters that cannot stand there are written as references."""
     return html.escape(text, quote=False)
 
 
-async def texts_of(preparation: Preparation, reserved: Reserved, request: TextsRequest) -> list[str]:
+async def read_texts(preparation: PreparationPool, reserved: Reservation, request: TextsRequest) -> list[str]:
     """The texts of a request, as the model is to read them. Raises Problem."""
     if not request.html:
         return request.texts
-    places = [f"{request.field}[{i}]" if request.many else request.field for i in range(len(request.texts))]
+    places = [f"{request.text_field}[{i}]" if request.many else request.text_field for i in range(len(request.texts))]
     pairs = list(zip(request.texts, places, strict=True))
-    texts = await preparation.each(reserved.caller, lambda pair: read_html(*pair), pairs, _characters_of, SHORT)
+    texts = await preparation.map(reserved.caller, lambda pair: unescape_html(*pair), pairs, _characters_of, SHORT)
     if not any(text.strip() for text in texts):
-        raise Problem.in_field(request.field, "must not be blank")
+        raise Problem.in_field(request.text_field, "must not be blank")
     return texts
 
 

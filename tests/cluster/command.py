@@ -16,7 +16,7 @@ import psutil
 
 from tests.cluster.hosts import PORT, Host, wait_until
 from tests.training.toy import SETTINGS
-from training.loop.checkpoint_upload import whole_states
+from training.loop.checkpoint_upload import complete_states
 from training.storage.storage import Storage
 
 STEP = re.compile(r"step ([\d,]+)/")
@@ -121,7 +121,7 @@ class Training:
     def states(self) -> list[str]:
         """The names of the states to go on from, oldest first."""
         if self.storage:
-            return whole_states(self.storage, f"runs/{self.folder.name}/checkpoints")
+            return complete_states(self.storage, f"runs/{self.folder.name}/checkpoints")
         return sorted(path.name for path in self.folder.glob("checkpoints/state-*"))
 
     def until_states(self, states: int = 2) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from deploy.local import images
 from deploy.local.compose import read
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -91,7 +91,7 @@ def test_services_come_after_what_they_need():
     assert order.index("postgres") < order.index("mlflow") < order.index("ray-head") < order.index("ray-worker")
     assert "service" not in order and "service" in [name for name, _ in STACK.in_order("serve")]
     assert [name for name, _ in STACK.in_order(None, ("service",))] == ["postgres", "mlflow", "service"]
-    with pytest.raises(CallError, match="nobody: there is no such service"):
+    with pytest.raises(UsageError, match="nobody: there is no such service"):
         list(STACK.in_order(None, ("nobody",)))
 
 
@@ -114,13 +114,13 @@ def test_what_the_local_stack_cannot_follow_is_refused(tmp_path):
 
     content["services"]["mlflow"]["network_mode"] = "host"
     changed.write_text(yaml.safe_dump(content))
-    with pytest.raises(CallError, match=r"services\.mlflow\.network_mode: extra inputs are not permitted"):
+    with pytest.raises(UsageError, match=r"services\.mlflow\.network_mode: extra inputs are not permitted"):
         read(changed, {})
 
     del content["services"]["mlflow"]["network_mode"]
     content["services"]["mlflow"]["environment"]["NEW"] = "${NOT_SET}"
     changed.write_text(yaml.safe_dump(content))
-    with pytest.raises(CallError, match="the variable NOT_SET is not set"):
+    with pytest.raises(UsageError, match="the variable NOT_SET is not set"):
         read(changed, {})
 
 

@@ -20,9 +20,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from interlinear.cli import app
 from seq2seq.errors import KeyFileError
-from service.auth.key_cache import KeyRing
+from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore
-from service.inference.images import BASE64_LONGER
+from service.inference.images import BASE64_OVERHEAD
 from service.metrics import Metrics
 from service.settings import MIB, Settings
 from tests.registry.servers import postgres
@@ -260,7 +260,7 @@ def test_callers_behind_the_ingress_are_told_apart(with_component, monkeypatch):
     service = called(documents, "Service", path["backend"]["service"]["name"])
     assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
     said = ingress["metadata"]["annotations"]
-    longest = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
+    longest = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
     size = said["nginx.ingress.kubernetes.io/proxy-body-size"]
     assert size.endswith("m") and int(size[:-1]) * MIB >= longest
     assert int(said["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > settings.seconds
@@ -442,7 +442,7 @@ def test_the_first_start_of_postgresql_makes_the_keys_database(tmp_path):
         mine = url.set(username="interlinear", password="it's random", database="interlinear")
         store = KeyStore(mine.render_as_string(hide_password=False))
         key = store.add("app")
-        assert KeyRing(store).find(key)
+        assert KeyCache(store).find(key)
         store.close()
         with pytest.raises(KeyFileError, match="permission denied for database"):
             KeyStore(mine.set(database="mlflow").render_as_string(hide_password=False)).list_keys()
@@ -477,7 +477,7 @@ def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():
     assert settings.models and settings.tracking == "http://mlflow:5000"
     on_ray = pytest.importorskip("service.ray_serve", reason="the service on Ray is not in this checkout")
     assert application["import_path"] == f"{on_ray.__name__}:{on_ray.build.__name__}"
-    asked = on_ray.Deployment(**application["args"])
+    asked = on_ray.ServeDeployment(**application["args"])
     # Ray gives a deployment up after so many of its replicas could not be made.
     deployment = on_ray.build(asked)._bound_deployment
     assert deployment._deployment_config.max_constructor_retry_count > 3

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.bundle import Card, Limits, Task, write_bundle
+from seq2seq.bundle import Limits, ModelCard, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, SourceConfig, TextVocabulary
-from seq2seq.images.networks import grid_of
+from seq2seq.images.networks import grid_shape
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
@@ -46,7 +46,7 @@ def write_toy(folder: Path, seed: int, back: bool = False, image: ImageGrid | No
         sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size), **further},
         target=TextVocabulary(vocabulary=tokenizers["target"].size),
     )
-    card = Card(
+    card = ModelCard(
         task=task,
         languages={name: language for name, (language, _) in languages.items()},
         model=config,
@@ -93,7 +93,7 @@ def editing_toy(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def seeing_toy(tmp_path_factory) -> Path:
     network = ImageNetwork(size=32)
-    rows, columns, features = grid_of(network)
+    rows, columns, features = grid_shape(network)
     grid = ImageGrid(rows=rows, columns=columns, features=features, network=network)
     return write_toy(
         tmp_path_factory.mktemp("models") / "seeing", seed=7, image=grid, combination="concat",

@@ -9,7 +9,7 @@ import torch
 
 import seq2seq
 from interlinear import cli
-from seq2seq.alignment import Symmetrization, symmetrized
+from seq2seq.alignment import Symmetrization, symmetrize
 from seq2seq.batch import collate
 
 Link = tuple[int, int]
@@ -85,7 +85,7 @@ def test_two_directions_become_one(how: Symmetrization, toy, back_toy, parallel,
     backward = aligned(capsys, str(back_toy), "--source", target, "--target", source)
     both = aligned(capsys, str(toy), *texts, "--reverse", str(back_toy), "--symmetrize", how)
     expected = [
-        symmetrized(there, [(i, j) for j, i in back], how) for there, back in zip(forward, backward, strict=True)
+        symmetrize(there, [(i, j) for j, i in back], how) for there, back in zip(forward, backward, strict=True)
     ]
     assert both == expected and both != forward
     assert cli.run(["align", str(toy), *texts, "--reverse", str(back_toy), "--symmetrize", how, "--json"]) == 0
@@ -130,13 +130,15 @@ def test_the_module_links_the_token_that_it_gives_most_to(by: str, uam_toy, tmp_
         x, y = bundle.tokenizers["source"].encode(read).ids, bundle.tokenizers["target"].encode(written).ids
         batch = collate({"source": [x]}, [y])
         with torch.inference_mode():
-            readouts, looks = bundle.model.teacher_forced(bundle.model.encode(batch), batch.target_BL[:, None])
-            q = bundle.model.heads(readouts)[0, 0].tolist()
+            readouts, attention_weights = bundle.model.teacher_forced(
+                bundle.model.encode(batch), batch.target_BL[:, None]
+            )
+            q = bundle.model.source_log_probabilities(readouts)[0, 0].tolist()
         links = []
         for j in range(len(y)):
             word = max(x if by == "uam" else range(len(q[j])), key=lambda token: q[j][token])
             places = [i for i, token in enumerate(x) if token == word]
-            links += [(max(places, key=looks.attention[0, 0, j].tolist().__getitem__), j)] if places else []
+            links += [(max(places, key=attention_weights.attention[0, 0, j].tolist().__getitem__), j)] if places else []
             missing += not places
         expected.append(sorted(links))
     assert cli.run(["align", str(uam_toy), "--source", str(source), "--target", str(target), "--by", by]) == 0

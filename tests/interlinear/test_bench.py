@@ -18,18 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlinear.cli import run as interlinear
-from interlinear.loadtest.load_generator import Load, Shot, arrivals
+from interlinear.loadtest.load_generator import Load, RequestRecord, poisson_arrivals
 from interlinear.loadtest.load_report import (
-    AtRate,
     Failure,
     Latencies,
     LoadReport,
-    VersionSeen,
+    ModelVersionCount,
+    RateResult,
     in_flight,
     percentile,
-    summarized,
+    summarize_rate,
 )
-from interlinear.loadtest.sample_texts import BY_LANGUAGE
+from interlinear.loadtest.sample_texts import TEXTS_BY_LANGUAGE
 from seq2seq.figures.latencies import LatencySeries, latency_chart
 
 MODEL = {"name": "mt", "version": "3", "aliases": ["champion"], "task": "translation",
@@ -103,7 +103,7 @@ QUICK = ["--duration", "0.5", "--warm-up", "0.1"]
 
 @given(st.floats(1, 200), st.integers(0, 10**6))
 def test_arrivals_are_a_poisson_process(rate, seed):
-    at = list(arrivals(rate, 2000 / rate, random.Random(seed)))
+    at = list(poisson_arrivals(rate, 2000 / rate, random.Random(seed)))
     assert at == sorted(at) and all(0 < moment < 2000 / rate for moment in at)
     assert abs(len(at) - 2000) < 6 * 2000**0.5  # of a Poisson count the variance is the mean
     gaps = [after - before for before, after in pairwise(at)]
@@ -125,13 +125,13 @@ def load(rate: float = 2.0, seconds: float = 10.0) -> Load:
 
 
 def test_a_run_worked_by_hand():
-    shots = [
-        Shot(-0.5, 0.0, 0.9, model="mt@2"),  # the warm-up's: its answer comes in the measured time
-        *[Shot(float(i), 0.001, 0.1 * (i + 1), model="mt@2" if i < 3 else "mt@3") for i in range(8)],
-        Shot(8.0, 0.004, 0.2, problem="429 Too Many Requests", detail="come again"),
-        Shot(9.5, 0.002, 0.6, model="mt@3"),  # comes when the measured time is over
+    records = [
+        RequestRecord(-0.5, 0.0, 0.9, model="mt@2"),  # the warm-up's: its answer comes in the measured time
+        *[RequestRecord(float(i), 0.001, 0.1 * (i + 1), model="mt@2" if i < 3 else "mt@3") for i in range(8)],
+        RequestRecord(8.0, 0.004, 0.2, problem="429 Too Many Requests", detail="come again"),
+        RequestRecord(9.5, 0.002, 0.6, model="mt@3"),  # comes when the measured time is over
     ]
-    found = summarized(load(), shots, 500.0)
+    found = summarize_rate(load(), records, 500.0)
     assert (found.requests, found.answered, found.failed) == (10, 9, 1)
     assert found.answers_per_second == 0.9  # the eight and the warm-up's
     assert found.goodput == 0.5  # 100, ..., 500 ms
@@ -144,12 +144,12 @@ def test_a_run_worked_by_hand():
     ]  # fmt: skip
     assert found.late_ms_p99 == 4.0
     assert found.kept_up and not found.held
-    assert (in_flight(shots, 0.0), in_flight(shots, 1.05), in_flight(shots, 9.9)) == (2, 1, 1)
+    assert (in_flight(records, 0.0), in_flight(records, 1.05), in_flight(records, 9.9)) == (2, 1, 1)
 
 
 def test_requests_that_pile_up_are_said_not_to_keep_up():
-    shots = [Shot(0.1 * i, 0.0, 0.05 * i, model="mt@3") for i in range(100)]  # half as fast as they come
-    found = summarized(load(10.0), shots, None)
+    records = [RequestRecord(0.1 * i, 0.0, 0.05 * i, model="mt@3") for i in range(100)]  # half as fast as they come
+    found = summarize_rate(load(10.0), records, None)
     assert not found.kept_up and not found.held and not found.failed
 
 
@@ -222,9 +222,9 @@ def test_built_in_sentences_are_in_the_models_language_and_those_it_cannot_read_
     with service(answering) as address:
         assert interlinear(["bench", address, "--rate", "60", *QUICK]) == 0
     tried, sent = asked[:10], asked[10:]
-    assert tuple(tried) == BY_LANGUAGE["de"]
+    assert tuple(tried) == TEXTS_BY_LANGUAGE["de"]
     assert set(sent) <= set(tried) and max(map(len, sent)) < 100
-    assert all(max(len(text.split()) for text in texts) > 40 for texts in BY_LANGUAGE.values())
+    assert all(max(len(text.split()) for text in texts) > 40 for texts in TEXTS_BY_LANGUAGE.values())
 
 
 def test_a_failure_and_a_missed_p99_are_exit_code_1_and_a_sentence(texts, tmp_path, capsys):
@@ -357,9 +357,9 @@ def test_it_loads_a_real_service(toy, tmp_path, monkeypatch):
     """The toy reads 12 words and all that it does not know; random weights, so only the road is tested."""
     uvicorn = pytest.importorskip("uvicorn")
     from service.app import create_app
-    from service.settings import ModelPlace, Settings
+    from service.settings import ServedModelConfig, Settings
 
-    settings = Settings(models=(ModelPlace(name="mt", place=str(toy)),), threads=1)
+    settings = Settings(models=(ServedModelConfig(name="mt", place=str(toy)),), threads=1)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -379,6 +379,6 @@ def test_it_loads_a_real_service(toy, tmp_path, monkeypatch):
 
 def test_the_page_says_every_field_of_the_json():
     page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
-    for record in (LoadReport, AtRate, Latencies, Failure, VersionSeen):
+    for record in (LoadReport, RateResult, Latencies, Failure, ModelVersionCount):
         for field in record.model_fields:
             assert f"`{field}`" in page, field

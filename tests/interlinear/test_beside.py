@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from interlinear import cli
-from interlinear.decoding.images import shuffled
-from seq2seq.errors import CallError
+from interlinear.decoding.images import shuffle_images
+from seq2seq.errors import UsageError
 
 COLOURS = ["red", "green", "blue", "white", "black", "yellow", "orange", "purple"]
 
@@ -231,10 +231,10 @@ def test_pictures_that_are_shuffled_leave_no_line_its_own():
     for seed in range(30):
         chance = random.Random(seed)
         own = [picture(number) if chance.random() < 0.7 else None for number in range(chance.randint(4, 40))]
-        mixed = shuffled(own, seed)
+        mixed = shuffle_images(own, seed)
         assert [one is None for one in mixed] == [one is None for one in own]
         assert all(one is not other for one, other in zip(own, mixed, strict=True) if one)
         assert sorted(map(id, mixed)) == sorted(map(id, own))
-        assert shuffled(own, seed) == mixed
-    with pytest.raises(CallError, match="1 lines have a picture"):
-        shuffled([None, own[0] or picture(0)], 1)
+        assert shuffle_images(own, seed) == mixed
+    with pytest.raises(UsageError, match="1 lines have a picture"):
+        shuffle_images([None, own[0] or picture(0)], 1)

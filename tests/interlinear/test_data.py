@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from interlinear import cli
-from training.data.dataset import known_datasets, open_dataset, read_rows
+from training.data.dataset import dataset_names, open_dataset, read_rows
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_split_says_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_list_says_what_is_known_and_what_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert cli.run(["data", "list", "--data-root", str(tmp_path), "--json"]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert set(listed) == set(known_datasets())
+    assert set(listed) == set(dataset_names())
     assert listed["demo"]["here"] == "generated"
     assert listed["multi30k-en-fr"]["here"] == "no"
     assert listed["multi30k-en-fr"]["languages"] == {"source": "en", "target": "fr"}

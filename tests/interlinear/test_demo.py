@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from interlinear.commands.demo import DemoSentence, Road, code_hash, crossings, hardest_right
+from interlinear.commands.demo import DemoRun, DemoSentence, code_hash, count_crossings, pick_example
 from seq2seq.errors import ServiceError
 
 
 def test_crossings_are_pairs_of_links_that_cross():
-    assert crossings("0-0 1-1 2-2") == 0
-    assert crossings("0-1 1-0") == 1
-    assert crossings("0-2 1-1 2-0") == 3
-    assert crossings("0-0 0-1 1-1") == 0
-    assert crossings("") == 0
+    assert count_crossings("0-0 1-1 2-2") == 0
+    assert count_crossings("0-1 1-0") == 1
+    assert count_crossings("0-2 1-1 2-0") == 3
+    assert count_crossings("0-0 0-1 1-1") == 0
+    assert count_crossings("") == 0
 
 
 def test_the_sentence_that_is_shown_is_right_short_and_reordered():
@@ -28,9 +28,9 @@ def test_the_sentence_that_is_shown_is_right_short_and_reordered():
         DemoSentence("j " * 12, "J", "0-3 1-2 2-1 3-0"),
     ]
     right = ["A B C", "F E D", "H G I", "J"]
-    assert hardest_right(rows, right) == "d e f"
-    assert hardest_right(rows, ["A B C", "E E F", "H G I", "J"]) == "g h i"  # the hardest is wrong
-    assert hardest_right(rows, ["", "F E E", "", "J"]) == "d e f"  # none is right
+    assert pick_example(rows, right) == "d e f"
+    assert pick_example(rows, ["A B C", "E E F", "H G I", "J"]) == "g h i"  # the hardest is wrong
+    assert pick_example(rows, ["", "F E E", "", "J"]) == "d e f"  # none is right
 
 
 def test_the_code_has_one_hash():
@@ -40,8 +40,8 @@ def test_the_code_has_one_hash():
 def test_a_service_that_does_not_come_up_is_a_sentence(tmp_path):
     from rich.console import Console
 
-    road = Road(tmp_path, Console(quiet=True))
-    with pytest.raises(ServiceError, match=r"did not come up \(interlinear: .*service\.log"), road.service():
+    demo_run = DemoRun(tmp_path, Console(quiet=True))
+    with pytest.raises(ServiceError, match=r"did not come up \(interlinear: .*service\.log"), demo_run.service():
         pass
 
 

@@ -7,23 +7,23 @@ import pytest
 from mlflow.entities import Run
 
 from interlinear import cli
-from registry.curves import RECORD, RunRecord
-from registry.store import Store
+from registry.curves import RUN_RECORD, RunRecord
+from registry.store import MlflowStore
 
 
 @pytest.fixture
-def store(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowStore:
     """A training's run that has logged and registered the toy; `runs/toy` is what it left on the disk."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    store = Store(create=True)
+    store = MlflowStore(create=True)
     run_id = store.client.create_run(store.experiment("mine"), run_name="toy").info.run_id
     store.register(store.log_model(toy, run_id), "de-en")
     store.client.set_terminated(run_id)
     folder = tmp_path / "runs" / "toy"
     folder.mkdir(parents=True)
     (folder / "bundle").symlink_to(toy)
-    (folder / RECORD).write_text(RunRecord(tracking=store.shown, run_id=run_id).model_dump_json())
+    (folder / RUN_RECORD).write_text(RunRecord(tracking=store.display_uri, run_id=run_id).model_dump_json())
     (tmp_path / "mine.yaml").write_text(
         "{task: translation, about: mine, licence: none, languages: {source: de, target: en},"
         " splits: {test: {source: test.de, target: test.en}}}"
@@ -31,7 +31,7 @@ def store(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
-def runs(store: Store) -> dict[str, Run]:
+def runs(store: MlflowStore) -> dict[str, Run]:
     found = store.client.search_runs([store.experiment("mine")])
     return {run.info.run_id: store.client.get_run(run.info.run_id) for run in found}
 
@@ -49,7 +49,7 @@ def test_scores_are_nested_in_the_training_and_stand_on_the_model_s_page(store, 
         assert cli.run(["evaluate", name, *asked, "--log"]) == 0, name
         out, said = capsys.readouterr()
         (made,) = set(runs(store)) - before
-        assert f"the scores are logged at {store.page(store.experiment('mine'), made)}" in said
+        assert f"the scores are logged at {store.run_url(store.experiment('mine'), made)}" in said
         run, scores = runs(store)[made], json.loads(out)
         assert (run.info.status, run.info.run_name) == ("FINISHED", "evaluate mine, test")
         assert run.data.tags["mlflow.parentRunId"] == trained and run.data.tags["model"] == name
@@ -79,7 +79,11 @@ def test_what_no_run_has_trained_is_refused_before_anything_is_searched_for(stor
         (str(target), 2, f"--log: {target} is not a model that one run has trained. Leave it out."),
         (f"{toy},{other_toy}", 2, "is not a model that one run has trained. Leave it out."),
         ("unedited", 2, "--log: unedited is not a model that one run has trained. Leave it out."),
-        (str(other_toy), 1, f"{other_toy}: {store.shown} has no run that trained it. Name the store by --tracking"),
+        (
+            str(other_toy),
+            1,
+            f"{other_toy}: {store.display_uri} has no run that trained it. Name the store by --tracking",
+        ),
         ("models:/de-en/7", 1, "has no version 7"),
     ):
         assert cli.run(["evaluate", model, *files]) == code, model

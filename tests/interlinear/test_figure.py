@@ -11,9 +11,9 @@ from mlflow.entities import Metric, Param
 
 import seq2seq
 from interlinear import cli
-from registry.store import Store
+from registry.store import MlflowStore
 from seq2seq.batch import collate
-from seq2seq.generate import NULL, Generation
+from seq2seq.generate import NULL, SequenceGenerator
 from seq2seq.text import SPECIAL
 
 SENTENCE = "ein hund läuft im garten ."
@@ -65,7 +65,7 @@ def test_gates_are_drawn_as_matrix_and_strip(gated_toy, tmp_path, capsys):
     picture, what = tmp_path / "a.svg", [str(gated_toy), "--source", SENTENCE, "--target", "a dog runs"]
     assert {"garten", "dog", "1 − gate", "WHAT IT LOOKED AT, GATED"} <= set(drawn(capsys, picture, "gated", *what))
     strip = drawn(capsys, picture, "gate", *what)
-    (explanation,) = Generation(seq2seq.load(gated_toy)).align([({"source": SENTENCE}, "a dog runs")])
+    (explanation,) = SequenceGenerator(seq2seq.load(gated_toy)).align([({"source": SENTENCE}, "a dog runs")])
     assert explanation.gate is not None
     assert {"a", "dog", "runs", *(f"{1 - gate:.2f}" for gate in explanation.gate)} <= set(strip)
     assert "garten" not in strip
@@ -82,8 +82,8 @@ def test_a_module_goes_on_over_null(uam_toy, tmp_path, capsys):
     with torch.inference_mode():
         target = batch.target_BL[:, None, :7]
         memory = bundle.model.encode(batch)
-        log_q = bundle.model.heads(bundle.model.teacher_forced(memory, target)[0])[0, 0]
-    gone_on = Generation(bundle).run_on({"source": SENTENCE}, "a dog")
+        log_q = bundle.model.source_log_probabilities(bundle.model.teacher_forced(memory, target)[0])[0, 0]
+    gone_on = SequenceGenerator(bundle).explain_with_nulls({"source": SENTENCE}, "a dog")
     explanation = gone_on.explanation
     assert [span.text for span in explanation.target] == ["a", "dog", "</s>", NULL, NULL, NULL, NULL]
     assert [span.text for span in explanation.source] == [*words, "</s>"]
@@ -100,7 +100,7 @@ def test_a_module_goes_on_over_null(uam_toy, tmp_path, capsys):
 
 
 def test_a_target_longer_than_its_source_has_no_nulls(uam_toy):
-    gone_on = Generation(seq2seq.load(uam_toy)).run_on({"source": "ein"}, "a dog runs")
+    gone_on = SequenceGenerator(seq2seq.load(uam_toy)).explain_with_nulls({"source": "ein"}, "a dog runs")
     assert [span.text for span in gone_on.explanation.target] == ["a", "dog", "runs", "</s>"]
 
 
@@ -176,11 +176,11 @@ def test_systems_are_compared_by_their_alignments_and_files_have_none(toy, other
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db", create=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> MlflowStore:
+    return MlflowStore(f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db", create=True)
 
 
-def a_run(store: Store, folder: Path, recipe: str, seed: int, *values: float, **settings: str) -> Path:
+def a_run(store: MlflowStore, folder: Path, recipe: str, seed: int, *values: float, **settings: str) -> Path:
     """A training's folder, and its record in MLflow: dev BLEU after each epoch, 10 updates apart."""
     experiment = store.experiment("demo")
     run = store.client.create_run(experiment, tags={"recipe": recipe, "dataset": "demo"}).info.run_id
@@ -215,12 +215,12 @@ def test_learning_curves_come_from_mlflow_with_seeds_under_their_recipe(store, t
 
 
 def test_an_epoch_that_was_run_twice_counts_once(store, tmp_path):
-    from registry.curves import read_run
+    from registry.curves import read_run_curves
 
     folder = a_run(store, tmp_path / "a", "rnnsearch", 1, 10, 20)
     run = json.loads((folder / "mlflow.json").read_text())["run_id"]
     mlflow.MlflowClient(store.uri).log_batch(
         run, metrics=[Metric("dev/bleu", 21, 99, 20), Metric("train/loss", 1, 1, 1)]
     )
-    read = read_run(str(folder))
-    assert read.by_epoch("dev/bleu") == (10, 21) and "train/loss" not in read.curves
+    read = read_run_curves(str(folder))
+    assert read.per_epoch("dev/bleu") == (10, 21) and "train/loss" not in read.curves

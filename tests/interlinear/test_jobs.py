@@ -25,7 +25,7 @@ from interlinear.cli import run as interlinear
 from interlinear.commands.jobs import exit_code
 from seq2seq.bundle import read_card
 from tests.training.toy import SETTINGS, write_corpus
-from training.ray.jobs import Call, Cluster, Job
+from training.ray.jobs import Cluster, Job, JobSpec
 
 ROOT = Path(__file__).parents[2]
 TOKEN = hashlib.sha256(b"a test's").hexdigest()
@@ -127,7 +127,7 @@ def test_calls_that_are_wrong_are_seen_before_the_cluster(
 
 
 def test_a_job_s_end_as_an_exit_code(capsys: pytest.CaptureFixture[str]):
-    call = Call(run="mine", recipe="rnnsearch", data="demo")
+    call = JobSpec(run="mine", recipe="rnnsearch", data="demo")
     job = Job("mine.2", call, "FAILED", True, "Job failed.", 1, None, None)
     for ended, code, sentence in (
         (replace(job, state="SUCCEEDED", exit_code=0), 0, ""),

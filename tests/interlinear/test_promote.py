@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.evaluation.promotion import named
-from registry.store import Promotion, Store
+from interlinear.evaluation.promotion import parse_dataset_split
+from registry.store import MlflowStore, Promotion
 from seq2seq.errors import RegistryError
 
 
 @pytest.fixture(scope="module")
-def registry(toy: Path, other_toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def registry(toy: Path, other_toy: Path, tmp_path_factory: pytest.TempPathFactory) -> MlflowStore:
     """Two versions of one name."""
-    store = Store(f"sqlite:///{tmp_path_factory.mktemp('registry')}/mlflow.db", create=True)
+    store = MlflowStore(f"sqlite:///{tmp_path_factory.mktemp('registry')}/mlflow.db", create=True)
     for bundle in (toy, other_toy):
         run = store.client.create_run(store.experiment("demo")).info.run_id
         store.register(store.log_model(bundle, run), "de-en")
@@ -22,7 +22,7 @@ def registry(toy: Path, other_toy: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def store(registry: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(registry: MlflowStore, monkeypatch: pytest.MonkeyPatch) -> MlflowStore:
     """The first is the champion, and nothing is known of any promotion. MLFLOW_TRACKING_URI says where."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.uri)
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
@@ -34,11 +34,11 @@ def store(registry: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     return registry
 
 
-def champion(store: Store) -> str | None:
-    return store.pointed_to("de-en", "1")
+def champion(store: MlflowStore) -> str | None:
+    return store.alias_target("de-en", "1")
 
 
-def tags(store: Store, version: str) -> dict[str, str]:
+def tags(store: MlflowStore, version: str) -> dict[str, str]:
     found = store.client.get_model_version("de-en", version).tags
     return {key.removeprefix("champion."): value for key, value in found.items() if key.startswith("champion.")}
 
@@ -108,12 +108,15 @@ def dataset_of_nothing(tmp_path: Path, parallel: tuple[Path, Path]) -> Path:
     return path
 
 
-def test_who_was_faster_is_not_overruled(store: Store):
+def test_who_was_faster_is_not_overruled(store: MlflowStore):
     store.promote("de-en", "2")  # while somebody compares with version 1
     with pytest.raises(RegistryError, match="somebody has let it point to version 2 in the meantime"):
         store.promote("de-en", "1", promotion=Promotion("1"))
 
 
 def test_a_set_s_split():
-    assert named("demo") == ("demo", "test") and named("demo:dev") == ("demo", "dev")
-    assert named("a/b.yaml:dev") == ("a/b.yaml", "dev") and named("c:/b.yaml") == ("c:/b.yaml", "test")
+    assert parse_dataset_split("demo") == ("demo", "test") and parse_dataset_split("demo:dev") == ("demo", "dev")
+    assert parse_dataset_split("a/b.yaml:dev") == ("a/b.yaml", "dev") and parse_dataset_split("c:/b.yaml") == (
+        "c:/b.yaml",
+        "test",
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from interlinear.cli import run as interlinear
 from tests.training.toy import SETTINGS, write_corpus, write_edited
-from training.reproduce.papers import load_table, places, table_names
+from training.reproduce.papers import load_paper, paper_names, plan_runs
 
 TABLE = """\
 about: "A paper of two systems"
@@ -73,9 +73,9 @@ def test_a_table_grows_run_by_run_and_nothing_is_trained_twice(folder: Path, cap
 
 
 def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
-    from registry.store import Store
+    from registry.store import MlflowStore
 
-    client = Store(f"sqlite:///{folder}/mlflow.db").client
+    client = MlflowStore(f"sqlite:///{folder}/mlflow.db").client
     paper = client.get_experiment_by_name("paper").experiment_id
     (run, *_) = client.search_runs([paper], "attributes.run_name = 'paper.toy.rnnsearch_star.small.1'")
     assert run.data.tags["table"] == "paper" and run.data.tags["scale"] == "small"
@@ -92,10 +92,10 @@ def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
 
 
 def test_a_registered_model_s_version_and_card_have_its_test_scores(folder: Path):
-    from registry.names import fetch
-    from registry.store import Store
+    from registry.names import fetch_bundle
+    from registry.store import MlflowStore
 
-    client = Store(f"sqlite:///{folder}/mlflow.db").client
+    client = MlflowStore(f"sqlite:///{folder}/mlflow.db").client
     version = client.get_model_version("paper.toy.rnnsearch_star", "1")
     bleu, signature = version.tags["test_bleu"], version.tags["test_bleu_signature"]
     result = json.loads((folder / "out/runs/paper.toy.rnnsearch_star.small.1.json").read_text())
@@ -107,7 +107,7 @@ def test_a_registered_model_s_version_and_card_have_its_test_scores(folder: Path
     assert model.tags["test_bleu"] == bleu and "test/bleu" in {metric.key for metric in model.metrics}
 
     own = folder / "runs/paper.toy.rnnsearch_star.small.1/bundle"
-    logged = fetch("models:/paper.toy.rnnsearch_star/1", f"sqlite:///{folder}/mlflow.db").folder
+    logged = fetch_bundle("models:/paper.toy.rnnsearch_star/1", f"sqlite:///{folder}/mlflow.db").folder
     for text in (version.description, (own / "README.md").read_text(), (logged / "README.md").read_text()):
         assert "| dev BLEU (40 sentences, beam 1) |" in text
         assert f"test: BLEU (40 sentences, beam 5) | {bleu} | `nrefs:1\\|" in text
@@ -237,20 +237,20 @@ def test_what_is_no_paper_group_or_system_is_named(folder: Path, capsys: pytest.
     assert "--address" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", table_names())
+@pytest.mark.parametrize("name", paper_names())
 def test_the_papers_tables_name_what_there_is(name: str):
     from seq2seq.metrics.catalogue import GROUPS, METRICS
-    from training.data.dataset import known_datasets
+    from training.data.dataset import dataset_names
     from training.recipe import load_recipe
 
-    table = load_table(name)
-    assert places(name, table, "small", 1)
+    table = load_paper(name)
+    assert plan_runs(name, table, "small", 1)
     for key, group in table.groups.items():
         assert set(group.starts_from) | set(group.starts_from.values()) <= set(group.systems)
         for scale in ("small", "paper"):
-            for place in places(name, table, scale, 2, [key]):
+            for place in plan_runs(name, table, scale, 2, [key]):
                 own = group.training(place.system, scale)
-                assert own.data in known_datasets()
+                assert own.data in dataset_names()
                 load_recipe(own.recipe, [f"{k}={v}" for k, v in own.settings.items()])
         for metrics in group.tests.values():
             assert all(metric in METRICS or metric in GROUPS for metric in metrics.split(","))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.evaluation.scoring import covering
+from interlinear.evaluation.scoring import overlapping_words
 from seq2seq.explain import Span
 from seq2seq.metrics.catalogue import ALIGNMENT, GROUPS, METRICS
 
@@ -102,8 +102,8 @@ def test_a_pair_that_is_too_long_counts_as_not_aligned(toy, tmp_path, parallel, 
 def test_links_are_counted_in_the_words_of_the_gold():
     """don't / go: tokenised text has do n't go; rock-'n'-roll may be one word of the model's and three of gold's."""
     spans = [Span(text="don't", start=0, end=5), Span(text="go", start=6, end=8)]
-    assert covering(spans, [(0, 2), (2, 5), (6, 8)]) == [[0, 1], [2]]
-    assert covering(spans, [(0, 8)]) == [[0], [0]]
+    assert overlapping_words(spans, [(0, 2), (2, 5), (6, 8)]) == [[0, 1], [2]]
+    assert overlapping_words(spans, [(0, 8)]) == [[0], [0]]
 
 
 def test_summaries_are_scored_by_rouge(toy, tmp_path, parallel, capsys):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.commands.align import BY
+from interlinear.commands.align import KIND_NAMES
 from tests.interlinear.conftest import write_toy
 from tests.seq2seq.systems import SYSTEMS
 from training.recipe import load_recipe
@@ -27,7 +27,7 @@ def test_it_translates_and_explains_itself(system, parallel, capsys):
     assert len(answers) == 10
     for answer in answers:
         explanation = answer["explanation"]
-        assert set(explanation["matrices"]) == set(config.looks)
+        assert set(explanation["matrices"]) == set(config.attention_kinds)
         for matrix in explanation["matrices"].values():
             assert len(matrix) == len(explanation["target"])
             for row in matrix:
@@ -42,13 +42,13 @@ def test_it_translates_and_explains_itself(system, parallel, capsys):
 def test_it_aligns_in_every_way_that_it_looks(system, parallel, capsys):
     source, target = parallel
     files = ["--source", str(source), "--target", str(target)]
-    looks = load_recipe(system.name).model.looks
-    best = next(kind for kind in ("uam", "gated", "attention") if kind in looks)
+    kinds = load_recipe(system.name).model.attention_kinds
+    best = next(kind for kind in ("uam", "gated", "attention") if kind in kinds)
     printed = {}
-    for by, kind in BY.items():
+    for by, kind in KIND_NAMES.items():
         code = cli.run(["align", str(system), *files, "--by", by])
         shown = capsys.readouterr()
-        if kind not in looks:
+        if kind not in kinds:
             assert code == 2
             assert f"{system}: the model has no way of looking called {by}" in shown.err
             continue

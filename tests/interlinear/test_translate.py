@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.commands.translate import whole_lines
+from interlinear.commands.translate import read_whole_lines
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_lines_are_cut_at_line_ends_only():
         def read1(self, size: int = -1) -> bytes:
             return super().read1(3)
 
-    assert [line for group in whole_lines(Dripping(b"ab\ncdefg\n\nh")) for line in group] == [
+    assert [line for group in read_whole_lines(Dripping(b"ab\ncdefg\n\nh")) for line in group] == [
         b"ab",
         b"cdefg",
         b"",

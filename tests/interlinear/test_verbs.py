@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 
 from interlinear import cli
-from interlinear.decoding.gloss import columns, lines
+from interlinear.decoding.gloss import gloss_columns, wrap
 from seq2seq.explain import Explanation, Span
 
 
@@ -159,16 +159,16 @@ def test_a_gloss_has_under_each_word_what_it_became():
         matrices={},
         alignment=[(0, 1), (1, 2), (2, 0), (3, 3), (4, 2), (5, 4)],
     )
-    assert [(column.source, column.target, column.places) for column in columns(explanation)] == [
+    assert [(column.source, column.target, column.positions) for column in gloss_columns(explanation)] == [
         ("Er", "he", "2"), ("kauft", "buys", "3"), ("heute", "Today", "1"), ("Brot", "bread", "4"),
         ("ein", "buys", "3"), (".", ".", "5"),
     ]  # fmt: skip
     apart = explanation.model_copy(update={"alignment": [(0, 0), (0, 1), (0, 3)]})
-    assert [column.target for column in columns(apart)] == ["Today he … bread", "·", "·", "·", "·", "·"]
+    assert [column.target for column in gloss_columns(apart)] == ["Today he … bread", "·", "·", "·", "·", "·"]
 
 
 def test_a_long_gloss_wraps_as_lines_of_columns():
     explanation = Explanation(source=words("一二三 " * 10), target=[], matrices={}, alignment=[])
-    broken = lines(columns(explanation), width=30)  # four words of 6 cells, and 2 between them
+    broken = wrap(gloss_columns(explanation), width=30)  # four words of 6 cells, and 2 between them
     assert [len(line) for line in broken] == [4, 4, 2]
     assert max(sum(column.width + 2 for column in line) - 2 for line in broken) <= 30

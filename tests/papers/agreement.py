@@ -25,7 +25,7 @@ class Transcribed:
     the words' negative log-likelihood."""
 
     log_p: Tensor
-    looks: dict[str, Tensor]
+    attention_weights: dict[str, Tensor]
     gates: list[Tensor] = field(default_factory=list)  # o (L, H) of every layer
     fertility: Tensor | None = None
     extra_loss: Tensor | float = 0.0
@@ -52,24 +52,24 @@ def agrees(model: Model, transcription: Transcription) -> None:
     """The model's teacher-forced outputs, looks, loss and gradients are the transcription's."""
     w = dict(model.named_parameters(remove_duplicate=False))
     batch = collate({"source": SOURCES}, TARGETS)
-    readouts, looks = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0]
     theirs_loss: Tensor | float = 0.0
     for row, (x, y) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected = transcription(w, model.config, [*x, END], [*y, END])
         steps, width = len(y) + 1, len(x) + 1
         close(log_p[row, :steps], expected.log_p[:steps], "log p")
-        assert expected.looks.keys() == {kind for _, kind in looks.weights}
-        for kind, weights in expected.looks.items():
-            ours = looks.weights["source", kind][row, 0]
+        assert expected.attention_weights.keys() == {kind for _, kind in attention_weights.weights}
+        for kind, weights in expected.attention_weights.items():
+            ours = attention_weights.weights["source", kind][row, 0]
             close(ours[:steps, :width], weights[:steps], kind)
             assert (ours[:, width:] == 0).all()
             close(ours.sum(-1), torch.ones_like(ours[:, 0]), f"sum of {kind}")
-        assert len(expected.gates) == len(looks.gates)
-        for ours_gate, gate in zip(looks.gates, expected.gates, strict=True):
+        assert len(expected.gates) == len(attention_weights.gates)
+        for ours_gate, gate in zip(attention_weights.gates, expected.gates, strict=True):
             close(ours_gate[row, 0, :steps], gate[:steps], "gate")
         if expected.fertility is not None:
-            close(looks.fertility["source"][row, :width], expected.fertility, "fertility")
+            close(attention_weights.fertility["source"][row, :width], expected.fertility, "fertility")
         words = -sum(expected.log_p[i, word] for i, word in enumerate([*y, END]))
         theirs_loss = theirs_loss + words + expected.extra_loss
 
@@ -88,13 +88,13 @@ def stepping_agrees(model: Model) -> None:
     """Stepping word by word gives what teacher forcing gives."""
     batch = collate({"source": SOURCES}, TARGETS)
     memory = model.encode(batch)
-    readouts, looks = model.teacher_forced(memory, batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
     state, token = model.start(memory), torch.full((len(SOURCES), 1), BEGIN)
     for i in range(batch.target_BL.shape[1]):
         state, readout, seen = model.step(memory, state, token)
         torch.testing.assert_close(readout, readouts[:, :, i], rtol=0, atol=1e-12)
-        for name, weights in looks.weights.items():
+        for name, weights in attention_weights.weights.items():
             torch.testing.assert_close(seen.weights[name], weights[:, :, i], rtol=0, atol=1e-12)
-        for ours, stacked in zip(seen.gates, looks.gates, strict=True):
+        for ours, stacked in zip(seen.gates, attention_weights.gates, strict=True):
             torch.testing.assert_close(ours, stacked[:, :, i], rtol=0, atol=1e-12)
         token = batch.target_BL[:, i : i + 1]

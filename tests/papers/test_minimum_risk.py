@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import collate
-from seq2seq.minimum_risk.minimum_risk import Candidates, RiskOptions, expected_risk, propose
+from seq2seq.minimum_risk.minimum_risk import Candidates, RiskOptions, expected_risk, generate_candidates
 from seq2seq.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, close, small
@@ -100,7 +100,7 @@ def test_the_risk_and_its_gradient_are_the_papers(system: str, options: dict[str
     asked = RiskOptions(**{"candidates": 4, "max_length": 5, **options})
     batch = collate({"source": SOURCES}, TARGETS)
     torch.manual_seed(1)
-    candidates = propose(model, batch, asked)
+    candidates = generate_candidates(model, batch, asked)
     S = subsets(candidates)
     for S_x, reference in zip(S, TARGETS, strict=True):
         assert len({tuple(y) for y in S_x}) == len(S_x) > 1

@@ -142,7 +142,7 @@ def transcription(w: Weights, config: Any, row: int, y: list[int]) -> Any:
     finals = [found[k][1] if k in found else zeros(n) for k, n in sizes_of_summaries(config).items()]
     s = w["decoder.first.0.weight"] @ torch.cat(finals) + w["decoder.first.0.bias"]
     s = torch.tanh(s) if len(config.sources) == 1 else s
-    log_p, looks = [], []
+    log_p, attention_weights = [], []
     for t in range(len(y)):
         e_y, before = word_before(w, config, y, t), s
         s_i, _ = cell(w, config, "decoder.opening", e_y, zeros(0), s, zeros(0))
@@ -150,8 +150,8 @@ def transcription(w: Weights, config: Any, row: int, y: list[int]) -> Any:
         s, _ = cell(w, config, "decoder.cells.0", None, c, s_i, zeros(0))
         t_i = torch.tanh(w["decoder.readout.weight"] @ torch.cat([e_y, s, c]) + w["decoder.readout.bias"])
         log_p.append(log_softmax_output(w, t_i))
-        looks.append((alpha, between))
-    return torch.stack(log_p), looks
+        attention_weights.append((alpha, between))
+    return torch.stack(log_p), attention_weights
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -189,7 +189,7 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
     w = dict(model.named_parameters())
     batch = batch_of(model, rows)
     assert batch.target_BL is not None
-    readouts, looks = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0]
     theirs_loss: Tensor | float = 0.0
     for i, row in enumerate(rows):
@@ -199,12 +199,14 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
         theirs_loss = theirs_loss - sum(expected[t, word] for t, word in enumerate(y))
         for t, (alpha, between) in enumerate(steps):
             for name in config.sources:
-                ours = looks.weights[name, "attention"][i, 0, t]
+                ours = attention_weights.weights[name, "attention"][i, 0, t]
                 theirs = torch.stack(alpha[name]) if name in alpha else zeros(0)
                 close(ours[: len(theirs)], theirs, f"weights of {name}")
                 assert (ours[len(theirs) :] == 0).all()
-            assert (looks.between.keys() == {*config.sources, *["sentinel"][: config.sentinel]}) == bool(between)
-            for name, weight in looks.between.items():
+            assert (
+                attention_weights.source_weights.keys() == {*config.sources, *["sentinel"][: config.sentinel]}
+            ) == bool(between)
+            for name, weight in attention_weights.source_weights.items():
                 close(weight[i, 0, t], torch.as_tensor(between.get(name, 0.0)).double(), f"weight of {name} in all")
     loss = model.loss(batch)
     close(loss.objective, torch.as_tensor(theirs_loss), "loss")
@@ -223,14 +225,14 @@ def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, Any]) -> N
     batch = batch_of(model, rows_of(model))
     assert batch.target_BL is not None
     memory = model.encode(batch)
-    readouts, looks = model.teacher_forced(memory, batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
     state, token = model.start(memory), torch.full((batch.rows, 1), BEGIN)
     for t in range(batch.target_BL.shape[1]):
         state, readout, seen = model.step(memory, state, token)
         torch.testing.assert_close(readout, readouts[:, :, t], rtol=0, atol=1e-12)
-        for key, weights in looks.weights.items():
+        for key, weights in attention_weights.weights.items():
             torch.testing.assert_close(seen.weights[key], weights[:, :, t], rtol=0, atol=1e-12)
-        for name, weight in looks.between.items():
+        for name, weight in attention_weights.source_weights.items():
             torch.testing.assert_close(seen.between[name], weight[:, :, t], rtol=0, atol=1e-12)
         token = batch.target_BL[:, t : t + 1]
 
@@ -242,7 +244,7 @@ def test_a_sentence_is_the_same_alone_and_among_others(variant: dict[str, Any]) 
     rows = rows_of(model)
     together = batch_of(model, rows)
     assert together.target_BL is not None
-    readouts, looks = model.teacher_forced(model.encode(together), together.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(model.encode(together), together.target_BL[:, None])
     for i, row in enumerate(rows):
         alone = batch_of(model, [row])
         assert alone.target_BL is not None
@@ -250,7 +252,7 @@ def test_a_sentence_is_the_same_alone_and_among_others(variant: dict[str, Any]) 
         steps = len(TARGETS[row]) + 1
         close(readouts[i, :, :steps], own[0], "readouts")
         for key, weights in own_looks.weights.items():
-            close(looks.weights[key][i, :, :steps, : weights.shape[-1]], weights[0], "weights")
+            close(attention_weights.weights[key][i, :, :steps, : weights.shape[-1]], weights[0], "weights")
             total = sum(own_looks.weights[name, "attention"].sum(-1) for name in model.config.sources)
             assert (total > 0).all()
 
@@ -278,12 +280,12 @@ def test_the_order_of_sources_does_not_matter(variant: dict[str, Any]) -> None:
     other.load_state_dict(weights)
     rows = rows_of(model)
     batches = [batch_of(model, rows), batch_of(other, rows)]
-    (ours, looks), (theirs, their_looks) = (
+    (ours, attention_weights), (theirs, their_looks) = (
         one.teacher_forced(one.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
         for one, batch in zip((model, other), batches, strict=True)
     )
     close(ours, theirs, "readouts")
-    for key, weights_BKLT in looks.weights.items():
+    for key, weights_BKLT in attention_weights.weights.items():
         close(weights_BKLT, their_looks.weights[key], str(key))
 
 
@@ -327,13 +329,13 @@ def test_one_source_is_plain_attention_with_its_context_multiplied(combination: 
     one.load_state_dict(mine)  # first: these weights are still the plain model's own
     plain.load_state_dict(weights)
     rows = [0, 1, 3]
-    (ours, looks), (theirs, their_looks) = (
+    (ours, attention_weights), (theirs, their_looks) = (
         model.teacher_forced(model.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
         for model in (one, plain)
         for batch in [batch_of(model, rows)]
     )
     close(ours, theirs, "readouts")
-    close(looks.weights["source", "attention"], their_looks.weights["source", "attention"], "attention")
+    close(attention_weights.weights["source", "attention"], their_looks.weights["source", "attention"], "attention")
 
 
 @pytest.mark.parametrize("combination", ["concat", "flat", "hierarchical"])

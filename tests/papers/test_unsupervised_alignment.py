@@ -101,8 +101,8 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
         for x_i in x:
             x_tilde[x_i] += 1
         extra = extra + ((q_tilde - x_tilde) ** 2).sum() / (config.alignment_weight or 10.0)  # (18), (19)
-    looks = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
-    return Transcribed(torch.stack(log_o), looks, extra_loss=extra)
+    attention_weights = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
+    return Transcribed(torch.stack(log_o), attention_weights, extra_loss=extra)
 
 
 LUONG = {"decoder": "luong", "directions": "summed", "attention": "bilinear", "first_state": "sum"}

@@ -73,8 +73,8 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
             t = torch.tanh(t)
         log_p.append(log_softmax_output(w, t))  # (9)
         alphas.append(torch.stack(alpha))
-    looks = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
-    return Transcribed(torch.stack(log_p), looks, [torch.stack(layer) for layer in gates if layer])
+    attention_weights = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
+    return Transcribed(torch.stack(log_p), attention_weights, [torch.stack(layer) for layer in gates if layer])
 
 
 WORDS = {"word_attention": True}

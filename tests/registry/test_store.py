@@ -18,15 +18,15 @@ from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from registry.names import fetch, parse
-from registry.store import Store
-from seq2seq.errors import CallError, RegistryError
-from seq2seq.generate import Generation, Request
+from registry.names import fetch_bundle, parse_model_name
+from registry.store import MlflowStore
+from seq2seq.errors import RegistryError, UsageError
+from seq2seq.generate import Request, SequenceGenerator
 from tests.registry.servers import free_port, listening
 
 
 def test_the_first_version_becomes_champion_and_later_ones_by_promote(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     log(make_bundle("a", seed=1))
     log(make_bundle("b", seed=2))
@@ -38,16 +38,16 @@ def test_the_first_version_becomes_champion_and_later_ones_by_promote(
         ("2", ("candidate", "champion")),
         ("1", ()),
     ]
-    assert fetch("models:/de-en@champion", store.uri).version == "2"
+    assert fetch_bundle("models:/de-en@champion", store.uri).version == "2"
     for name, version, sentence in (("de-en", "3", "no version 3"), ("en-de", "1", "registered as 'en-de'")):
         with pytest.raises(RegistryError, match=sentence):
             store.promote(name, version)
     for name, version, alias in (("de-en", "x", "champion"), ("de/en", "1", "champion"), ("de-en", "1", "a/b")):
-        with pytest.raises(CallError):
+        with pytest.raises(UsageError):
             store.promote(name, version, alias)
 
 
-def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
+def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]):
     run_id = log(make_bundle())
     (record,) = store.list_models()
     assert (record.task, record.languages, record.recipe, record.dataset, record.dev_bleu, record.run_id) == (
@@ -64,7 +64,7 @@ def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Stor
 
 
 @contextmanager
-def mlflow_at(store: Store) -> Iterator[None]:
+def mlflow_at(store: MlflowStore) -> Iterator[None]:
     """MLflow's global functions use a store, as `MLFLOW_TRACKING_URI` lets them; then none."""
     mlflow.set_tracking_uri(store.uri)
     try:
@@ -73,12 +73,12 @@ def mlflow_at(store: Store) -> Iterator[None]:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
 
 
-def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[..., Path], store: Store):
+def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[..., Path], store: MlflowStore):
     experiment = store.experiment("cut off")
     run_id = store.client.create_run(experiment).info.run_id
     bundle = make_bundle()
     logged = store.log_model(bundle, run_id)
-    kept = store.find(parse(f"runs:/{run_id}/model"))
+    kept = store.find(parse_model_name(f"runs:/{run_id}/model"))
     assert kept.folder is not None
     (kept.folder / "MLmodel").unlink()
     store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.PENDING)
@@ -97,7 +97,7 @@ def test_logging_a_model_leaves_mlflow_s_own_store_what_it_was(
 
 
 def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     bundle = make_bundle()
     log(bundle)
@@ -106,7 +106,7 @@ def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
 
     def ours(beam: int) -> list[str]:
         options = loaded.card.search.model_copy(update={"beam": beam})
-        answers = Generation(loaded).answers(Request({"source": text}, options) for text in texts)
+        answers = SequenceGenerator(loaded).generate(Request({"source": text}, options) for text in texts)
         return [answer.candidates[0].text for answer in answers]
 
     with mlflow_at(store):
@@ -127,7 +127,7 @@ def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
 
 
 def test_models_and_promote_at_the_command_line(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
 ):
     log(make_bundle("a", seed=1))
     log(make_bundle("b", seed=2))
@@ -143,11 +143,11 @@ def test_models_and_promote_at_the_command_line(
     assert "has no version 9. It has 1, 2." in capsys.readouterr().err
 
 
-def test_names_that_cannot_be_registered(store: Store, make_bundle: Callable[..., Path]):
+def test_names_that_cannot_be_registered(store: MlflowStore, make_bundle: Callable[..., Path]):
     run_id = store.client.create_run(store.experiment("demo")).info.run_id
     logged = store.log_model(make_bundle(), run_id)
     for name in ("a/b", "a:b", "..", "", "a@b"):
-        with pytest.raises(CallError, match="cannot be a registered model's name"):
+        with pytest.raises(UsageError, match="cannot be a registered model's name"):
             store.register(logged, name)
     assert store.list_models() == []
 
@@ -159,7 +159,7 @@ def test_nothing_answers(tmp_path: Path):
         port = closed.getsockname()[1]
     for uri in (f"http://127.0.0.1:{port}", f"postgresql://user:secret@127.0.0.1:{port}/mlflow"):
         with pytest.raises(RegistryError, match=f"127.0.0.1:{port}: the tracking store does not answer") as raised:
-            Store(uri, create=True)
+            MlflowStore(uri, create=True)
         assert "secret" not in str(raised.value)
 
 
@@ -167,7 +167,7 @@ def test_nothing_answers(tmp_path: Path):
 @pytest.mark.timeout(60)
 def test_a_server_that_never_answers_is_given_up_within_seconds():
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RegistryError, match="does not answer"):
-        Store(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        MlflowStore(f"http://127.0.0.1:{silent.getsockname()[1]}")
 
 
 @pytest.mark.timeout(60)
@@ -179,13 +179,13 @@ def test_files_that_are_no_store(tmp_path: Path):
         f"sqlite:///{tmp_path}": "cannot be opened",
     }.items():
         with pytest.raises(RegistryError, match=sentence):
-            Store(uri)
+            MlflowStore(uri)
     with pytest.raises(RegistryError, match="there is no folder"):
-        Store(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
+        MlflowStore(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
     assert not (tmp_path / "none.db").exists()
     for uri in ("ftp://host/x", "mlflow.db", "http:///x"):
-        with pytest.raises(CallError, match="not a tracking store's address"):
-            Store(uri)
+        with pytest.raises(UsageError, match="not a tracking store's address"):
+            MlflowStore(uri)
 
 
 def test_a_store_whose_making_was_killed_is_made_again(tmp_path: Path):
@@ -199,18 +199,18 @@ def test_a_store_whose_making_was_killed_is_made_again(tmp_path: Path):
     maker.kill()
     maker.wait()
     assert not file.stat().st_size, "it was killed too late to show anything"
-    assert Store(f"sqlite:///{file}", create=True).list_models() == []
+    assert MlflowStore(f"sqlite:///{file}", create=True).list_models() == []
     assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
 
 @pytest.mark.slow
-def test_mlflow_serves_the_model(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
+def test_mlflow_serves_the_model(make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]):
     bundle = make_bundle()
     log(bundle)
-    (answer,) = Generation(loaded := seq2seq.load(bundle)).answers(
+    (answer,) = SequenceGenerator(loaded := seq2seq.load(bundle)).generate(
         [Request({"source": "ein Hund"}, loaded.card.search)]
     )
-    folder = fetch("models:/de-en/1", store.uri).folder.parents[1]
+    folder = fetch_bundle("models:/de-en/1", store.uri).folder.parents[1]
     port = free_port()
     serve = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder), "--env-manager", "local"]
     with listening([*serve, "-p", str(port)], bundle.parent, f"http://127.0.0.1:{port}/ping"):
@@ -237,23 +237,23 @@ def test_a_server_s_models_are_downloaded_once_and_checked(
     ]
     server = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port), *place]
     with listening(server, tmp_path, f"{uri}/health"):
-        store = Store(uri)
+        store = MlflowStore(uri)
         run_id = store.client.create_run(store.experiment("demo")).info.run_id
         bundle = make_bundle()
         store.register(store.log_model(bundle, run_id), "de-en")
 
-        folder = fetch("models:/de-en@champion", uri).folder
+        folder = fetch_bundle("models:/de-en@champion", uri).folder
         assert folder.is_relative_to(tmp_path / "cache")
         weights = folder / "model.safetensors"
         assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
         made = weights.stat().st_mtime_ns
-        assert fetch("models:/de-en/1", uri).folder == folder and weights.stat().st_mtime_ns == made
+        assert fetch_bundle("models:/de-en/1", uri).folder == folder and weights.stat().st_mtime_ns == made
 
         weights.write_bytes(b"half a file")
-        assert fetch("models:/de-en/1", uri).folder == folder
+        assert fetch_bundle("models:/de-en/1", uri).folder == folder
         assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
         assert [path.name for path in folder.parents[2].iterdir()] == [
             folder.parents[1].name
         ]  # nothing half downloaded
     with pytest.raises(RegistryError, match="does not answer"):
-        fetch("models:/de-en/1", uri)
+        fetch_bundle("models:/de-en/1", uri)

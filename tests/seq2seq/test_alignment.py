@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment import Gold, Link, Symmetrization, aligned_both_ways, read_gold, symmetrized
+from seq2seq.alignment import (
+    GoldAlignment,
+    Link,
+    Symmetrization,
+    bidirectional_alignment,
+    read_gold_alignment,
+    symmetrize,
+)
 from seq2seq.errors import DataError
 from seq2seq.explain import Explanation, Span
 
@@ -35,13 +42,13 @@ GROWN_DIAGONALLY = [*GROWN, (3, 3), (3, 4)]
     ],
 )
 def test_a_case_worked_by_hand(how: Symmetrization, expected: list[Link]):
-    assert symmetrized(FORWARD, BACKWARD, how) == expected
+    assert symmetrize(FORWARD, BACKWARD, how) == expected
 
 
 def test_links_of_the_model_that_reads_the_source_are_the_first_to_be_final():
-    assert symmetrized([(0, 0)], [(0, 1)], "grow-diag-final-and") == [(0, 0)]
-    assert symmetrized([(0, 1)], [(0, 0)], "grow-diag-final-and") == [(0, 1)]
-    assert symmetrized([], [(2, 2), (1, 2)], "grow-diag-final-and") == [(1, 2)]  # in the order of the words
+    assert symmetrize([(0, 0)], [(0, 1)], "grow-diag-final-and") == [(0, 0)]
+    assert symmetrize([(0, 1)], [(0, 0)], "grow-diag-final-and") == [(0, 1)]
+    assert symmetrize([], [(2, 2), (1, 2)], "grow-diag-final-and") == [(1, 2)]  # in the order of the words
 
 
 def symal(a: list[int], b: list[int], diagonal: bool, final: bool, both: bool) -> set[Link]:
@@ -117,7 +124,7 @@ def test_it_is_what_symal_does(case: tuple[list[int], list[int]]):
         "grow-diag-final": (True, True, False),
         "grow-diag-final-and": (True, True, True),
     }.items():
-        assert set(symmetrized(forward, backward, how)) == symal(a, b, *flags), how
+        assert set(symmetrize(forward, backward, how)) == symal(a, b, *flags), how
 
 
 links = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
@@ -125,7 +132,7 @@ links = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)
 
 @given(links, links)
 def test_each_way_has_what_the_narrower_one_has(forward: list[Link], backward: list[Link]):
-    found = {how: set(symmetrized(forward, backward, how)) for how in HOWS}
+    found = {how: set(symmetrize(forward, backward, how)) for how in HOWS}
     assert found["intersection"] == set(forward) & set(backward)
     assert found["union"] == set(forward) | set(backward)
     assert found["intersection"] <= found["grow"] <= found["union"]
@@ -140,15 +147,19 @@ def test_a_symmetrized_link_has_both_models_weights():
 
     there = explanation(2, 1, [[0.25, 0.75]], [(1, 0)])
     back = explanation(1, 2, [[0.5], [1.0]], [(0, 0), (0, 1)])
-    alignment = aligned_both_ways(there, back, "union")
+    alignment = bidirectional_alignment(there, back, "union")
     assert alignment.pharaoh == "0-0 1-0"
     assert [(link.weight, link.reverse_weight) for link in alignment.links] == [(0.25, 0.5), (0.75, 1.0)]
 
 
 def test_gold_has_sure_and_possible_links():
-    assert read_gold("0-0 1?2  2-1", "gold", 3, 3) == Gold(frozenset({(0, 0), (2, 1)}), frozenset({(1, 2)}))
-    assert read_gold("", "gold", 3, 3) == Gold(frozenset())
-    assert read_gold("0?0 0-0", "gold", 1, 1) == Gold(frozenset({(0, 0)}))  # a sure link is not possible besides
+    assert read_gold_alignment("0-0 1?2  2-1", "gold", 3, 3) == GoldAlignment(
+        frozenset({(0, 0), (2, 1)}), frozenset({(1, 2)})
+    )
+    assert read_gold_alignment("", "gold", 3, 3) == GoldAlignment(frozenset())
+    assert read_gold_alignment("0?0 0-0", "gold", 1, 1) == GoldAlignment(
+        frozenset({(0, 0)})
+    )  # a sure link is not possible besides
 
 
 @pytest.mark.parametrize(
@@ -164,5 +175,5 @@ def test_gold_has_sure_and_possible_links():
 )
 def test_gold_that_is_none_is_refused(line: str, said: str):
     with pytest.raises(DataError, match=r"gold, line 7: ") as refused:
-        read_gold(line, "gold, line 7", 4, 3)
+        read_gold_alignment(line, "gold, line 7", 4, 3)
     assert said in str(refused.value)

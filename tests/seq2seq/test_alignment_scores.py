@@ -4,16 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment import Gold, read_gold
+from seq2seq.alignment import GoldAlignment, read_gold_alignment
 from seq2seq.errors import DataError
-from seq2seq.metrics.catalogue import ALIGNMENT, chosen
-from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
 
 def scores(links, gold):
-    outputs = Outputs.of(["x"] * len(links), [frozenset(each) for each in links])
-    answers = Answers.of([["x"] * len(links)], gold=[read_gold(line, "gold", 9, 9) for line in gold])
-    return {metric.name: metric.score(outputs, answers) for metric in chosen(ALIGNMENT, Reading())}
+    outputs = SystemOutputs.from_lines(["x"] * len(links), [frozenset(each) for each in links])
+    answers = ReferenceSet.from_lines(
+        [["x"] * len(links)], gold=[read_gold_alignment(line, "gold", 9, 9) for line in gold]
+    )
+    return {metric.name: metric.score(outputs, answers) for metric in select_metrics(ALIGNMENT, Preprocessing())}
 
 
 def values(links, gold):
@@ -59,11 +61,14 @@ def test_nothing_aligned_and_nothing_to_align():
 def test_the_signature_says_what_gold_there_was_and_which_looks():
     assert scores([{(0, 0)}], ["0-0 1?1"])["aer"].signature == "pairs:1|gold:sure+possible"
     assert scores([{(0, 0)}], ["0-0"])["aer"].signature == "pairs:1|gold:sure"
-    (aer,) = chosen(["aer"], Reading())
-    answers = Answers.of([["x"]], gold=[read_gold("0-0", "gold", 9, 9)])
-    own, other, none = (Outputs.of(["x"], [frozenset()], by) for by in ("gated", "attention", ""))
+    (aer,) = select_metrics(["aer"], Preprocessing())
+    answers = ReferenceSet.from_lines([["x"]], gold=[read_gold_alignment("0-0", "gold", 9, 9)])
+    own, other, none = (SystemOutputs.from_lines(["x"], [frozenset()], by) for by in ("gated", "attention", ""))
     assert aer.signature(own, answers) == "pairs:1|gold:sure|by:gated"
-    assert aer.signature(Outputs.together([own, other, own, none]), answers) == "pairs:1|gold:sure|by:attention,gated"
+    assert (
+        aer.signature(SystemOutputs.concatenate([own, other, own, none]), answers)
+        == "pairs:1|gold:sure|by:attention,gated"
+    )
 
 
 LINKS = st.frozensets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=12)
@@ -73,7 +78,7 @@ LINKS = st.frozensets(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=
 def test_gold_is_read_as_it_is_written(sure, possible):
     """A link written both ways is sure."""
     line = " ".join([*(f"{i}-{j}" for i, j in sure), *(f"{i}?{j}" for i, j in possible)])
-    assert read_gold(line, "gold", 9, 9) == Gold(sure, possible - sure)
+    assert read_gold_alignment(line, "gold", 9, 9) == GoldAlignment(sure, possible - sure)
 
 
 @given(links=LINKS, sure=LINKS.filter(bool), possible=LINKS)
@@ -101,4 +106,4 @@ def test_the_error_rate_has_its_bounds(links, sure, possible):
 )
 def test_gold_that_is_malformed_or_points_outside_is_refused(line, words):
     with pytest.raises(DataError, match=f"^gold.txt, line 7: .*{words}"):
-        read_gold(line, "gold.txt, line 7", 3, 2)
+        read_gold_alignment(line, "gold.txt, line 7", 3, 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import seq2seq
 from seq2seq.batch import collate
-from seq2seq.bundle import Bundle, Card, hash_weights, own_weights, write_bundle
+from seq2seq.bundle import Bundle, ModelCard, hash_weights, unique_weights, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import BundleError
 from seq2seq.metrics.score import Score
@@ -28,14 +28,14 @@ def folder(tmp_path: Path) -> Path:
     words = TextVocabulary(vocabulary=tokenizer.size)
     torch.manual_seed(1)
     model = seq2seq.build(ModelConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
-    card = Card(model=model.config, languages={"source": "de", "target": "en"})
+    card = ModelCard(model=model.config, languages={"source": "de", "target": "en"})
     write_bundle(tmp_path / "bundle", model, {"source": tokenizer, "target": tokenizer}, card)
     return tmp_path / "bundle"
 
 
 def test_a_bundle_comes_back_whole(folder: Path) -> None:
     bundle, again = seq2seq.load(folder), seq2seq.load(folder)
-    assert bundle.card.weights_sha256 == hash_weights(own_weights(bundle.model)) == again.card.weights_sha256
+    assert bundle.card.weights_sha256 == hash_weights(unique_weights(bundle.model)) == again.card.weights_sha256
     assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.texts["source"].words.weight
     assert bundle.tokenizers["source"].decode(bundle.tokenizers["source"].encode("ein Hund").ids) == "ein Hund"
     batch = collate({"source": [[5, 6]]}, [[6, 5]])
@@ -82,7 +82,7 @@ def test_a_bundle_from_before_word_attention_had_a_size_of_its_own_means_what_it
     words = TextVocabulary(vocabulary=tokenizer.size)
     config = ModelConfig(sources={"source": words}, target=words, word_attention=True, embedding=6, hidden=8)
     model = seq2seq.build(config)
-    write_bundle(tmp_path / "old", model, {"source": tokenizer, "target": tokenizer}, Card(model=config))
+    write_bundle(tmp_path / "old", model, {"source": tokenizer, "target": tokenizer}, ModelCard(model=config))
     card = json.loads((tmp_path / "old" / "model.json").read_text())
     del card["model"]["word_attention_size"], card["content_sha256"]  # neither was written then
     (tmp_path / "old" / "model.json").write_text(json.dumps(card))
@@ -195,7 +195,7 @@ def test_a_card_names_files_of_its_folder_only(folder: Path) -> None:
 def said(bundle: Bundle[Model]) -> tuple[object, ...]:
     """All that a bundle's answers depend on."""
     card = bundle.card.model_dump(exclude={"content_sha256"})
-    return hash_weights(own_weights(bundle.model)), {n: t.to_json() for n, t in bundle.tokenizers.items()}, card
+    return hash_weights(unique_weights(bundle.model)), {n: t.to_json() for n, t in bundle.tokenizers.items()}, card
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.text.edits import Change, Edit, Origin, apply, diff, operations, origins
+from seq2seq.text.edits import Change, Edit, Origin, apply_script, diff, edit_script, origins
 
 KEEP, DELETE = Edit.KEEP, Edit.DELETE
 WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
@@ -35,33 +35,33 @@ def common(a, b):
     ],
 )
 def test_scripts_by_hand(mt, target, script):
-    assert operations(mt.split(), target.split()) == script
+    assert edit_script(mt.split(), target.split()) == script
 
 
 @given(WORDS, WORDS)
 def test_a_script_makes_the_target_and_none_is_shorter(mt, target):
-    script = operations(mt, target)
-    assert apply(script, mt) == target
+    script = edit_script(mt, target)
+    assert apply_script(script, mt) == target
     kept, deleted = script.count(KEEP), script.count(DELETE)
     assert kept == common(mt, target)
     assert kept + deleted == len(mt) and len(script) - deleted == len(target)
 
 
 def test_a_word_that_looks_like_a_symbol_is_a_word():
-    assert operations(["keep"], ["delete"]) == [DELETE, "delete"]
+    assert edit_script(["keep"], ["delete"]) == [DELETE, "delete"]
 
 
 def test_what_a_script_says_nothing_of_is_kept_and_what_it_says_too_much_is_ignored():
-    assert apply([DELETE, "x"], ["a", "b", "c"]) == ["x", "b", "c"]
-    assert apply([KEEP, KEEP, KEEP, "x", DELETE], ["a"]) == ["a", "x"]
-    assert apply([], ["a"]) == ["a"]
-    assert apply([KEEP, DELETE], []) == []
+    assert apply_script([DELETE, "x"], ["a", "b", "c"]) == ["x", "b", "c"]
+    assert apply_script([KEEP, KEEP, KEEP, "x", DELETE], ["a"]) == ["a", "x"]
+    assert apply_script([], ["a"]) == ["a"]
+    assert apply_script([KEEP, DELETE], []) == []
     assert origins([DELETE, "x", KEEP], 3) == [Origin(1, None), Origin(2, 1), Origin(None, 2)]
 
 
 @given(st.lists(st.sampled_from([KEEP, DELETE, "x"]), max_size=10), WORDS)
 def test_any_script_can_be_applied(script, mt):
-    edited = apply(script, mt)
+    edited = apply_script(script, mt)
     assert edited.count("x") == script.count("x")
     assert len(edited) <= len(mt) + script.count("x")
     assert [word for word in edited if word != "x"] == [

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.batch import collate
-from seq2seq.bundle import Card, Limits, join, load, write_bundle
+from seq2seq.bundle import Limits, ModelCard, ensemble_bundle, load, write_bundle
 from seq2seq.errors import BundleError
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.model.ensemble import Ensemble
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
@@ -32,16 +32,16 @@ def ensemble(*systems: str) -> Ensemble:
 @settings(max_examples=1)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 4)), min_size=1, max_size=3))
 def test_a_model_with_itself_is_the_model(system: str, copies: int, watch: int, waiting) -> None:
-    alone = run(SlotTable(model_of(system), 6), waiting, looks=True)
-    together = run(SlotTable(ensemble(*[system] * copies), 6, watch), waiting, looks=True)
+    alone = run(SlotTable(model_of(system), 6), waiting, with_attention=True)
+    together = run(SlotTable(ensemble(*[system] * copies), 6, watch), waiting, with_attention=True)
     for ours, theirs in zip(together, alone, strict=True):
         assert [h.ids for h in ours.hypotheses] == [h.ids for h in theirs.hypotheses]
         for one, other in zip(ours.hypotheses, theirs.hypotheses, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-12)
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-12)
-        assert ours.looks.matrices("source").keys() == theirs.looks.matrices("source").keys()
-        for kind, weights in theirs.looks.matrices("source").items():
-            torch.testing.assert_close(ours.looks.matrices("source")[kind], weights, rtol=0, atol=1e-12)
+        assert ours.attention_weights.matrices("source").keys() == theirs.attention_weights.matrices("source").keys()
+        for kind, weights in theirs.attention_weights.matrices("source").items():
+            torch.testing.assert_close(ours.attention_weights.matrices("source")[kind], weights, rtol=0, atol=1e-12)
 
 
 def test_probabilities_and_looks_are_the_members_means() -> None:
@@ -55,14 +55,14 @@ def test_probabilities_and_looks_are_the_members_means() -> None:
     own_states = [member.start(own) for member, own in zip(members, own_memories, strict=True)]
     token = torch.full((2, 1), BEGIN)
     for i in range(target.shape[1]):
-        state, readout, looks = together.step(memory, state, token)
+        state, readout, attention_weights = together.step(memory, state, token)
         p, attention = 0.0, 0.0
         for k, member in enumerate(members):
             own_states[k], own, seen = member.step(own_memories[k], own_states[k], token)
             p = p + torch.exp(member.log_probabilities(own)) / len(members)
             attention = attention + seen.weights["source", "attention"] / len(members)
         torch.testing.assert_close(torch.exp(together.log_probabilities(readout)), p, rtol=0, atol=1e-12)
-        torch.testing.assert_close(looks.attention, attention, rtol=0, atol=1e-12)
+        torch.testing.assert_close(attention_weights.attention, attention, rtol=0, atol=1e-12)
         token = target[:, i : i + 1]
 
 
@@ -88,16 +88,16 @@ def test_the_mean_by_hand(watch: int) -> None:
 @settings(max_examples=3)
 @given(waiting=st.lists(st.tuples(SENTENCE, OPTIONS, st.integers(0, 6)), min_size=2, max_size=6))
 def test_what_is_beside_a_sentence_changes_nothing(watch: int, waiting) -> None:
-    together = run(SlotTable(ensemble(*MIXED), 6, watch), waiting, looks=True)
+    together = run(SlotTable(ensemble(*MIXED), 6, watch), waiting, with_attention=True)
     for (ids, options, _), found in zip(waiting, together, strict=True):
-        (alone,) = run(SlotTable(ensemble(*MIXED), options.beam), [(ids, options, 0)], looks=True)
+        (alone,) = run(SlotTable(ensemble(*MIXED), options.beam), [(ids, options, 0)], with_attention=True)
         assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
         for ours, theirs in zip(alone.hypotheses, found.hypotheses, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-9)
         steps = len(found.hypotheses[0].ids) + 1
         torch.testing.assert_close(
-            found.looks.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1],
-            alone.looks.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1], rtol=0, atol=1e-9,
+            found.attention_weights.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1],
+            alone.attention_weights.matrices("source")["attention"][0, 0, :steps, : len(ids) + 1], rtol=0, atol=1e-9,
         )  # fmt: skip
 
 
@@ -118,12 +118,18 @@ def test_it_explains_itself_by_what_all_members_have() -> None:
         ("uam", "uam"): ["attention", "uam"],
     }.items():
         together = ensemble(*systems)
-        assert together.kinds == kinds
-        looks = together.looks(together.encode(batch), batch.target_BL[:, None])
-        assert set(looks.matrices("source")) == set(kinds) and looks.gate is None and not looks.fertility
+        assert together.attention_kinds == kinds
+        attention_weights = together.attention_weights(together.encode(batch), batch.target_BL[:, None])
+        assert (
+            set(attention_weights.matrices("source")) == set(kinds)
+            and attention_weights.gate is None
+            and not attention_weights.fertility
+        )
         members = [model_of(system) for system in systems]
-        for kind, matrix in looks.matrices("source").items():
-            own = [m.looks(m.encode(batch), batch.target_BL[:, None]).matrices("source")[kind] for m in members]
+        for kind, matrix in attention_weights.matrices("source").items():
+            own = [
+                m.attention_weights(m.encode(batch), batch.target_BL[:, None]).matrices("source")[kind] for m in members
+            ]
             torch.testing.assert_close(matrix, sum(own) / len(own), rtol=0, atol=1e-12)
 
 
@@ -140,7 +146,7 @@ def bundles(folder: Path) -> tuple[Path, Path, Path]:
             for field, language in (("source", "de"), ("target", "en"))
         }
         model = copy.deepcopy(model_of(system, tokenizers["source"].size)).float()
-        card = Card(model=model.config, limits=Limits(source_length=longest, target_length=longest))
+        card = ModelCard(model=model.config, limits=Limits(source_length=longest, target_length=longest))
         write_bundle(folder / name, model, tokenizers, card)
         paths.append(folder / name)
     return paths[0], paths[1], paths[2]
@@ -148,17 +154,17 @@ def bundles(folder: Path) -> tuple[Path, Path, Path]:
 
 def test_bundles_of_one_vocabulary_answer_together(tmp_path: Path) -> None:
     plain, gated, _ = bundles(tmp_path)
-    joined = join([load(plain), load(gated)])
+    joined = ensemble_bundle([load(plain), load(gated)])
     assert joined.card.limits == Limits(source_length=9, target_length=9)
     request = Request({"source": "ein hund schläft"}, SearchOptions(beam=3, max_length=6), explain=True)
-    (answer,) = Generation(joined).answers([request])
+    (answer,) = SequenceGenerator(joined).generate([request])
     assert set(answer.explanation.matrices) == {"attention"}
-    (pair,) = Generation(joined).align([({"source": "ein hund"}, "die katze")])
+    (pair,) = SequenceGenerator(joined).align([({"source": "ein hund"}, "die katze")])
     assert len(pair.alignment) == 2
 
 
 def test_another_vocabulary_is_refused_by_its_file(tmp_path: Path) -> None:
     plain, gated, other = bundles(tmp_path)
     with pytest.raises(BundleError, match=r"other/tokenizer\.source\.json: an ensemble has one vocabulary") as caught:
-        join([load(plain), load(gated), load(other)])
+        ensemble_bundle([load(plain), load(gated), load(other)])
     assert "plain" in str(caught.value) and "\n" not in str(caught.value)

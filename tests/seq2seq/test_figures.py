@@ -12,20 +12,20 @@ import pytest
 import sacrebleu
 from PIL import Image
 
-from seq2seq.alignment import Gold
-from seq2seq.errors import CallError, FigureError
+from seq2seq.alignment import GoldAlignment
+from seq2seq.errors import FigureError, UsageError
 from seq2seq.explain import Explanation, Span
 from seq2seq.figures import style
 from seq2seq.figures.curves import Curve, Panel, learning_curves
-from seq2seq.figures.fonts import east_asian, families_for, lacking
+from seq2seq.figures.fonts import east_asian_font, font_families, missing_glyphs
 from seq2seq.figures.grid import Languages
 from seq2seq.figures.latencies import LatencySeries, latency_chart
-from seq2seq.figures.lengths import LengthCurve, LengthPoint, by_length, score_by_length
+from seq2seq.figures.lengths import LengthCurve, LengthPoint, score_by_length, score_curve_by_length
 from seq2seq.figures.links import alignment_grid
 from seq2seq.figures.matrices import attention_matrix, gate_strip
 from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
-from seq2seq.metrics.catalogue import chosen
-from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
 CELL_WIDTH, CELL_HEIGHT = 30, 26  # the playground's
 SCALE = style.DOTS_PER_INCH / style.UNITS_PER_INCH
@@ -85,7 +85,9 @@ def draw_all(folder: Path, suffix: str) -> list[Path]:
     return [
         attention_matrix(gated, folder / f"attention{suffix}"),
         gate_strip(gated, folder / f"gate{suffix}"),
-        alignment_grid(gated.source, gated.target, [(0, 0)], Gold(frozenset({(1, 1)})), folder / f"links{suffix}"),
+        alignment_grid(
+            gated.source, gated.target, [(0, 0)], GoldAlignment(frozenset({(1, 1)})), folder / f"links{suffix}"
+        ),
         learning_curves([Panel("dev/bleu", (curve,))], folder / f"curves{suffix}"),
         score_by_length([LengthCurve("uam", (LengthPoint(0, 50, 30.0),))], "BLEU", folder / f"lengths{suffix}"),
         system_comparison([SystemScore("luong", 30, 29, 31)], "BLEU", folder / f"systems{suffix}"),
@@ -145,7 +147,7 @@ def test_a_gate_has_a_column_of_its_own_and_a_strip(tmp_path, hund):
         for weight in (1.0, 0.5):  # 1 - gate
             assert near(picture, style.tint(weight, style.WARM)).sum() > 15 * 15 * SCALE
     assert not near(pixels(attention_matrix(hund, tmp_path / "a.png")), style.tint(1.0, style.WARM)).any()
-    with pytest.raises(CallError, match="no contextual gates"):
+    with pytest.raises(UsageError, match="no contextual gates"):
         gate_strip(hund, tmp_path / "g.png")
 
 
@@ -157,9 +159,9 @@ def test_a_long_gate_strip_is_wrapped(tmp_path):
 
 
 def test_an_unknown_suffix_or_matrix_is_said(tmp_path, hund):
-    with pytest.raises(CallError, match=r"\.png"):
+    with pytest.raises(UsageError, match=r"\.png"):
         attention_matrix(hund, tmp_path / "a.jpg")
-    with pytest.raises(CallError, match="Choose one of: attention"):
+    with pytest.raises(UsageError, match="Choose one of: attention"):
         attention_matrix(hund, tmp_path / "a.png", matrix="gated")
 
 
@@ -184,8 +186,8 @@ def test_every_letter_has_a_glyph(tmp_path, words):
     from matplotlib.font_manager import findfont
 
     without = set(words)
-    for family in families_for(words.split()):
-        without = lacking(Path(findfont(family)), without)
+    for family in font_families(words.split()):
+        without = missing_glyphs(Path(findfont(family)), without)
     assert not without
     count = len(words.split())
     drawn = explanation([[0.1] * count], words, "x")
@@ -235,7 +237,7 @@ def test_a_font_without_the_glyphs_is_refused(tmp_path):
     with pytest.raises(FigureError, match=r"the font has no glyph for '海' \(U\+6D77\). Name a font that has them"):
         attention_matrix(drawn, tmp_path / "a.png", font=western)
     assert not (tmp_path / "a.png").exists()
-    eastern = east_asian()
+    eastern = east_asian_font()
     assert eastern and attention_matrix(drawn, tmp_path / "a.png", font=eastern).exists()
     (tmp_path / "no.ttf").write_text("no font")
     with pytest.raises(FigureError, match=r"no\.ttf: cannot be read as a font"):
@@ -248,7 +250,7 @@ def test_letters_that_no_font_has_are_named(tmp_path):
         FigureError, match=r"has a glyph for .*\(U\+50000\).* and 2 more. Install one that has them.*--font"
     ):
         attention_matrix(explanation([[1.0]], unassigned, "x"), tmp_path / "a.png")
-    assert families_for(["a\u200db\ufe0f\u00ad"]) == families_for(["ab"])  # what joins or varies has no glyph
+    assert font_families(["a\u200db\ufe0f\u00ad"]) == font_families(["ab"])  # what joins or varies has no glyph
 
 
 def test_an_alignments_marks_differ_in_form(tmp_path):
@@ -261,7 +263,7 @@ def test_an_alignments_marks_differ_in_form(tmp_path):
         "ours, sure": (4, 0),
         "ours, possible": (5, 0),
     }
-    gold = Gold(frozenset({(1, 0), (4, 0)}), frozenset({(2, 0), (5, 0)}))
+    gold = GoldAlignment(frozenset({(1, 0), (4, 0)}), frozenset({(2, 0), (5, 0)}))
     path = alignment_grid(spans("a b c d e f"), spans("x"), [(3, 0), (4, 0), (5, 0)], gold, tmp_path / "a.png")
     picture = pixels(path)
     grey = picture @ [0.2126, 0.7152, 0.0722]
@@ -337,15 +339,15 @@ def test_a_score_by_length_is_of_the_sentences_that_are_longer():
     references = ["the cat sat on the mat"] * 12 + ["a dog runs in the park now"] * 10
     hypotheses = ["the cat sat on a mat"] * 12 + ["a dog ran in the park now"] * 10
     lengths = [6] * 12 + [12] * 9 + [30]
-    (metric,) = chosen(["bleu"], Reading())
-    answers = Answers.of([references])
-    statistics = metric.statistics(Outputs.of(hypotheses), answers)
-    curve = by_length("x", lengths, metric, statistics, thresholds=(10, 0, 5, 10, 20))
+    (metric,) = select_metrics(["bleu"], Preprocessing())
+    answers = ReferenceSet.from_lines([references])
+    statistics = metric.statistics(SystemOutputs.from_lines(hypotheses), answers)
+    curve = score_curve_by_length("x", lengths, metric, statistics, thresholds=(10, 0, 5, 10, 20))
     assert [(point.longer_than, point.sentences) for point in curve.points] == [(0, 22), (5, 22), (10, 10)]
     assert curve.points[0].score == sacrebleu.corpus_bleu(hypotheses, [references]).score
     assert curve.points[2].score == sacrebleu.corpus_bleu(hypotheses[12:], [references[12:]]).score
-    with pytest.raises(CallError, match="none has 10 sentences with more words; the longest has 30"):
-        by_length("x", lengths, metric, statistics, thresholds=(29, 40))
+    with pytest.raises(UsageError, match="none has 10 sentences with more words; the longest has 30"):
+        score_curve_by_length("x", lengths, metric, statistics, thresholds=(29, 40))
 
 
 def test_two_points_are_not_joined_by_a_line(tmp_path):
@@ -386,12 +388,12 @@ def test_comparisons_stand_below_each_other_in_one_picture(tmp_path):
     words = texts(system_comparisons(titled, "Kiyono et al.", tmp_path / "both.svg"))
     assert {"KIYONO ET AL.", "ROUGE-1", "luong", "accuracy"} <= set(words) and words.count("baseline") == 1
     assert {"28.20  (27.60 – 28.70)   p = 0.003   paper: 36.3", "40.00"} <= set(words)
-    with pytest.raises(CallError, match="luong: two systems have this name"):
+    with pytest.raises(UsageError, match="luong: two systems have this name"):
         system_comparisons([Comparison("", rouge[:1] * 2)], "twice", tmp_path / "twice.svg")
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
-    with pytest.raises(CallError, match="no system to draw"):
+    with pytest.raises(UsageError, match="no system to draw"):
         score_by_length([], "BLEU", tmp_path / "l.png")
-    with pytest.raises(CallError, match="a: two systems have this name"):
+    with pytest.raises(UsageError, match="a: two systems have this name"):
         system_comparison([SystemScore("a", 1, 0, 2), SystemScore("a", 1, 0, 2)], "BLEU", tmp_path / "s.png")

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 import seq2seq
-from seq2seq.bundle import Bundle, Card, write_bundle
+from seq2seq.bundle import Bundle, ModelCard, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import ImageError, RequestError
-from seq2seq.generate import Answer, Generation, Request, picture
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator, read_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
@@ -33,21 +33,23 @@ def written(folder: Path, image: ImageGrid) -> Bundle[Model]:
             embedding=8, hidden=8, initialization="uniform", initialization_scale=0.9,
         )
     )  # fmt: skip
-    write_bundle(folder, model, {"source": tokenizer, "target": tokenizer}, Card(task="multimodal", model=model.config))
+    write_bundle(
+        folder, model, {"source": tokenizer, "target": tokenizer}, ModelCard(task="multimodal", model=model.config)
+    )
     return seq2seq.load(folder)
 
 
 @pytest.fixture(scope="module")
-def seeing(tmp_path_factory: pytest.TempPathFactory) -> Generation:
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
     grid = ImageGrid(rows=2, columns=2, features=128, network=NETWORK)
     bundle = written(tmp_path_factory.mktemp("seeing") / "bundle", grid)
     bundle.model.double()  # so that a batch and a row alone agree to the last digits on every processor
-    return Generation(bundle)
+    return SequenceGenerator(bundle)
 
 
 @pytest.fixture(scope="module")
-def given_features(tmp_path_factory: pytest.TempPathFactory) -> Generation:
-    return Generation(written(tmp_path_factory.mktemp("features") / "bundle", GIVEN))
+def given_features(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
+    return SequenceGenerator(written(tmp_path_factory.mktemp("features") / "bundle", GIVEN))
 
 
 def photograph(colour: str) -> bytes:
@@ -56,15 +58,15 @@ def photograph(colour: str) -> bytes:
     return file.getvalue()
 
 
-def answers(generation: Generation, requests: list[Request]) -> list[Answer]:
-    found = list(generation.answers(requests))
-    assert all(isinstance(answer, Answer) for answer in found), found
+def answers(generation: SequenceGenerator, requests: list[Request]) -> list[GenerationResult]:
+    found = list(generation.generate(requests))
+    assert all(isinstance(answer, GenerationResult) for answer in found), found
     return found  # type: ignore[return-value]
 
 
-def test_any_source_may_be_absent_and_a_batch_changes_nothing(seeing: Generation) -> None:
+def test_any_source_may_be_absent_and_a_batch_changes_nothing(seeing: SequenceGenerator) -> None:
     grid = seeing.bundle.card.model.images["image"]
-    red, blue = (picture(grid, photograph(colour)) for colour in ("red", "blue"))
+    red, blue = (read_image(grid, photograph(colour)) for colour in ("red", "blue"))
     text = {"source": "the big bat sleeps"}
     requests = [
         Request(text, OPTIONS),
@@ -82,9 +84,9 @@ def test_any_source_may_be_absent_and_a_batch_changes_nothing(seeing: Generation
     assert len(scores) == len(requests)  # each reads what it was given
 
 
-def test_an_explanation_shows_every_source_that_is_there(seeing: Generation) -> None:
+def test_an_explanation_shows_every_source_that_is_there(seeing: SequenceGenerator) -> None:
     grid = seeing.bundle.card.model.images["image"]
-    image = {"image": picture(grid, photograph("green"))}
+    image = {"image": read_image(grid, photograph("green"))}
     both, text, seen = (
         answer.explanation
         for answer in answers(
@@ -122,12 +124,12 @@ def test_an_explanation_shows_every_source_that_is_there(seeing: Generation) -> 
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(seeing: Generation, request_: Request, says: str) -> None:
-    (found,) = seeing.answers([request_])
+def test_what_cannot_be_read_is_named(seeing: SequenceGenerator, request_: Request, says: str) -> None:
+    (found,) = seeing.generate([request_])
     assert isinstance(found, RequestError) and says in str(found)
 
 
-def test_a_model_of_given_features_reads_them_and_no_pixels(given_features: Generation) -> None:
+def test_a_model_of_given_features_reads_them_and_no_pixels(given_features: SequenceGenerator) -> None:
     features = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
     with_image, without = answers(
         given_features,
@@ -138,22 +140,22 @@ def test_a_model_of_given_features_reads_them_and_no_pixels(given_features: Gene
     )
     assert with_image.candidates[0].score != pytest.approx(without.candidates[0].score, abs=1e-4)
     with pytest.raises(RequestError, match="no network for pixels"):
-        picture(GIVEN, photograph("red"))
+        read_image(GIVEN, photograph("red"))
 
 
-def test_what_is_no_picture_is_refused(seeing: Generation) -> None:
+def test_what_is_no_picture_is_refused(seeing: SequenceGenerator) -> None:
     grid = seeing.bundle.card.model.images["image"]
     with pytest.raises(ImageError, match="not a picture"):
-        picture(grid, b"once upon a time")
+        read_image(grid, b"once upon a time")
 
 
-def test_positions_are_those_of_the_memory(seeing: Generation) -> None:
+def test_positions_are_those_of_the_memory(seeing: SequenceGenerator) -> None:
     """Words and the end symbol, 4 regions of a picture; a bucket holds 8 positions of each source."""
     grid = seeing.bundle.card.model.images["image"]
-    generation = Generation(seeing.bundle)
+    generation = SequenceGenerator(seeing.bundle)
     assert generation.positions == (0, 0)
     texts = ({"source": "the big bat sleeps"}, {"source": "a bat"}, {})
-    pictures = ({}, {"image": picture(grid, photograph("red"))}, {"image": picture(grid, photograph("blue"))})
+    pictures = ({}, {"image": read_image(grid, photograph("red"))}, {"image": read_image(grid, photograph("blue"))})
     requests = [Request(text, OPTIONS, images=images) for text, images in zip(texts, pictures, strict=True)]
     generation.admit([(i, generation.encode(request)) for i, request in enumerate(requests)])
     memory = generation.table.memory

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seq2seq.errors import ImageError, RequestError
-from seq2seq.images.decode import MOST_BYTES, decode
+from seq2seq.images.decode import MAX_BYTES, decode_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -40,7 +40,7 @@ def saved(picture: Image.Image | np.ndarray, form: str = "PNG", **options: objec
 
 def refused(data: bytes, **limits: int) -> ImageError:
     with pytest.raises(ImageError) as caught:
-        decode(data, 16, "photo.jpg", **limits)
+        decode_image(data, 16, "photo.jpg", **limits)
     assert str(caught.value).startswith("photo.jpg: ")
     return caught.value
 
@@ -50,7 +50,7 @@ def refused(data: bytes, **limits: int) -> ImageError:
 
 def test_pixels_of_the_right_size_are_handed_on_as_they_are():
     for form, options in (("PNG", {}), ("WebP", {"lossless": True, "exact": True})):
-        got = decode(saved(quarters(), form, **options), 32)
+        got = decode_image(saved(quarters(), form, **options), 32)
         assert got.dtype == np.uint8
         np.testing.assert_array_equal(got, quarters())
 
@@ -65,26 +65,26 @@ def close(got: np.ndarray, expected: tuple[int, int, int], by: int = 6) -> bool:
 )
 def test_every_mode_of_colours_becomes_the_same_pixels(mode: str, form: str):
     data = saved(Image.fromarray(quarters(64)).convert(mode), form, quality=95)
-    got = decode(data, 32)
+    got = decode_image(data, 32)
     for (row, column), colour in {(6, 6): RED, (6, 25): GREEN, (25, 6): BLUE, (25, 25): WHITE}.items():
         assert close(got[row, column], colour), (mode, form, got[row, column])
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WebP"])
 def test_grey_is_grey_in_each_colour(form: str):
-    got = decode(saved(Image.new("L", (40, 20), 90), form), 16)
+    got = decode_image(saved(Image.new("L", (40, 20), 90), form), 16)
     assert close(got, (90, 90, 90), by=1)
 
 
 def test_sixteen_bits_of_grey_lose_the_lower_eight():
     grey = np.tile(np.linspace(0, 65535, 16).astype(np.uint16), (16, 1))
-    np.testing.assert_array_equal(decode(saved(grey), 16)[0, :, 0], grey[0] >> 8)
+    np.testing.assert_array_equal(decode_image(saved(grey), 16)[0, :, 0], grey[0] >> 8)
 
 
 def test_one_bit_a_pixel():
     black = Image.fromarray(np.tile([True, False], (16, 8)))
     assert black.mode == "1"
-    assert decode(saved(black), 16)[0, :4, 1].tolist() == [255, 0, 255, 0]
+    assert decode_image(saved(black), 16)[0, :4, 1].tolist() == [255, 0, 255, 0]
 
 
 def test_what_is_transparent_is_white():
@@ -92,33 +92,33 @@ def test_what_is_transparent_is_white():
     clear[:, 10:] = (255, 0, 0, 255)
     clear[:, :4, 3] = 128
     for form in ("PNG", "WebP"):
-        got = decode(saved(clear, form, **({"lossless": True, "exact": True} if form == "WebP" else {})), 20)
+        got = decode_image(saved(clear, form, **({"lossless": True, "exact": True} if form == "WebP" else {})), 20)
         assert close(got[5, 7], WHITE, by=0)
         assert close(got[5, 1], (127, 127, 127), by=1)
         assert close(got[5, 15], RED, by=0)
     palette = Image.new("P", (20, 20), 1)
     palette.putpalette([0, 0, 0, 9, 9, 9])
-    assert close(decode(saved(palette, transparency=1), 8), WHITE, by=0)
-    assert close(decode(saved(Image.new("LA", (20, 20), (0, 0))), 8), WHITE, by=0)
-    assert close(decode(saved(np.full((8, 8), 700, np.uint16), transparency=700), 8), WHITE, by=0)
+    assert close(decode_image(saved(palette, transparency=1), 8), WHITE, by=0)
+    assert close(decode_image(saved(Image.new("LA", (20, 20), (0, 0))), 8), WHITE, by=0)
+    assert close(decode_image(saved(np.full((8, 8), 700, np.uint16), transparency=700), 8), WHITE, by=0)
 
 
 def test_a_transparent_neighbour_gives_no_colour_when_a_picture_shrinks():
     """Made small, then laid over white: the hidden black must not darken the edge."""
     picture = np.zeros((64, 64, 4), np.uint8)
     picture[:, 32:] = (255, 0, 0, 255)
-    got = decode(saved(picture), 8)
+    got = decode_image(saved(picture), 8)
     assert (got[:, :, 0] == 255).all()
 
 
 def test_it_is_stretched_and_antialiased():
     stripes = np.tile(np.array([0, 255], np.uint8), (100, 200))
-    got = decode(saved(stripes), 16)
+    got = decode_image(saved(stripes), 16)
     assert got.shape == (16, 16, 3)
     assert close(got, (127, 127, 127), by=2)
     wide = np.zeros((50, 400, 3), np.uint8)
     wide[:, 200:] = WHITE
-    got = decode(saved(wide), 10)
+    got = decode_image(saved(wide), 10)
     assert close(got[:, :4], (0, 0, 0)) and close(got[:, 6:], WHITE)
 
 
@@ -150,9 +150,11 @@ def test_it_is_turned_as_its_exif_says(orientation: int):
     exif = Image.Exif()
     exif[0x0112] = orientation
     picture = stored(quarters(), orientation)
-    np.testing.assert_array_equal(decode(saved(picture, exif=exif), 32), quarters())
-    np.testing.assert_array_equal(decode(saved(picture, "WebP", exif=exif, lossless=True), 32), quarters())
-    difference = decode(saved(picture, "JPEG", exif=exif, quality=100, subsampling=0), 32).astype(int) - quarters()
+    np.testing.assert_array_equal(decode_image(saved(picture, exif=exif), 32), quarters())
+    np.testing.assert_array_equal(decode_image(saved(picture, "WebP", exif=exif, lossless=True), 32), quarters())
+    difference = (
+        decode_image(saved(picture, "JPEG", exif=exif, quality=100, subsampling=0), 32).astype(int) - quarters()
+    )
     assert np.abs(difference).max() <= 4
 
 
@@ -160,7 +162,7 @@ def test_exif_that_cannot_be_read_leaves_the_picture_upright():
     for exif in (b"Exif\0\0nonsense", b"Exif\0\0II*\0\xff\xff\xff\xff", b""):
         segment = b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif
         data = saved(quarters(), "JPEG", quality=95)
-        assert close(decode(data[:2] + segment + data[2:], 32)[6, 6], RED)
+        assert close(decode_image(data[:2] + segment + data[2:], 32)[6, 6], RED)
 
 
 def test_a_polyglot_is_only_the_picture_that_it_begins_as():
@@ -169,7 +171,7 @@ def test_a_polyglot_is_only_the_picture_that_it_begins_as():
         file.writestr("evil.html", "<script>alert(1)</script>")
     for form in ("JPEG", "PNG", "WebP"):
         data = saved(quarters(), form)
-        np.testing.assert_array_equal(decode(data + archive.getvalue(), 32), decode(data, 32))
+        np.testing.assert_array_equal(decode_image(data + archive.getvalue(), 32), decode_image(data, 32))
     assert refused(b"<html><!--" + saved(quarters(), "JPEG")).kind == "format"
     assert refused(b"GIF89a" + saved(quarters(), "JPEG")).kind == "format"
 
@@ -177,7 +179,7 @@ def test_a_polyglot_is_only_the_picture_that_it_begins_as():
 def test_a_photograph_of_a_phone_with_a_second_picture_is_its_first():
     file = io.BytesIO()
     Image.fromarray(quarters()).save(file, "MPO", save_all=True, append_images=[Image.new("RGB", (8, 8))], quality=95)
-    assert close(decode(file.getvalue(), 32)[6, 6], RED)
+    assert close(decode_image(file.getvalue(), 32)[6, 6], RED)
 
 
 # What is not
@@ -192,7 +194,7 @@ def test_nothing_at_all():
 def test_too_many_bytes_are_not_looked_at():
     error = refused(b"\xff\xd8\xff" + bytes(30_000_000))
     assert (error.kind, error.problem) == ("bytes", "has 30,000,003 bytes, and at most 10,000,000 are read")
-    assert refused(saved(quarters()), most_bytes=10).kind == "bytes"
+    assert refused(saved(quarters()), max_bytes=10).kind == "bytes"
 
 
 @pytest.mark.parametrize(
@@ -246,8 +248,8 @@ def test_too_many_pixels_are_not_decoded():
     lossy = b"RIFF\x1e\0\0\0WEBPVP8 \x0a\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 16_000, 16_000) + bytes(8)
     for data in (extended, lossless, lossy):
         assert refused(data).kind == "pixels"
-    assert refused(saved(quarters()), most_pixels=1023).kind == "pixels"
-    assert decode(saved(quarters()), 32, most_pixels=1024).shape == (32, 32, 3)
+    assert refused(saved(quarters()), max_pixels=1023).kind == "pixels"
+    assert decode_image(saved(quarters()), 32, max_pixels=1024).shape == (32, 32, 3)
 
 
 def test_what_moves_is_refused():
@@ -273,7 +275,7 @@ def test_a_jpeg_of_endless_scans_is_not_decoded():
     at = data.index(b"\xff\xda")
     error = refused(data[:at] + data[at:-2] * 30 + b"\xff\xd9")
     assert error.kind == "damaged" and "scans" in error.problem
-    assert decode(data, 32).shape == (32, 32, 3)
+    assert decode_image(data, 32).shape == (32, 32, 3)
 
 
 def test_scans_cannot_be_hidden_behind_an_end_that_is_none():
@@ -286,7 +288,7 @@ def test_scans_cannot_be_hidden_behind_an_end_that_is_none():
 def test_what_follows_a_jpeg_is_not_looked_at():
     """A phone puts a film there, which is any bytes."""
     data = saved(quarters(), "JPEG")
-    np.testing.assert_array_equal(decode(data + b"\xff\xda\xff\xff" * 1000, 32), decode(data, 32))
+    np.testing.assert_array_equal(decode_image(data + b"\xff\xda\xff\xff" * 1000, 32), decode_image(data, 32))
 
 
 def png_chunk(kind: bytes, data: bytes = b"") -> bytes:
@@ -332,18 +334,20 @@ def test_a_second_frame_header_does_not_change_the_size():
 
 def test_one_colour_profile_is_read_over():
     png = saved(quarters())
-    np.testing.assert_array_equal(decode(png[:33] + png_chunk(b"iCCP", PROFILE) + png[33:], 32), decode(png, 32))
+    np.testing.assert_array_equal(
+        decode_image(png[:33] + png_chunk(b"iCCP", PROFILE) + png[33:], 32), decode_image(png, 32)
+    )
 
 
 def test_what_follows_a_png_is_not_looked_at():
     data = saved(quarters())
-    np.testing.assert_array_equal(decode(data + bytes(1_000_000), 32), decode(data, 32))
+    np.testing.assert_array_equal(decode_image(data + bytes(1_000_000), 32), decode_image(data, 32))
 
 
 def test_a_few_bytes_between_segments_are_no_damage():
     jpeg, scan = saved(quarters(), "JPEG"), saved(quarters(), "JPEG").index(b"\xff\xda")
     for padded in (jpeg[:2] + b"\xff" * 9 + jpeg[2:], jpeg[:scan] + b"\0\0\xff\0\xff\xff" + jpeg[scan:]):
-        np.testing.assert_array_equal(decode(padded, 32), decode(jpeg, 32))
+        np.testing.assert_array_equal(decode_image(padded, 32), decode_image(jpeg, 32))
 
 
 def test_an_error_survives_the_way_between_processes():
@@ -362,7 +366,7 @@ SEEDS = [
 @settings(max_examples=300)
 def test_random_bytes_are_pixels_or_an_image_error(data: bytes, start: bytes):
     try:
-        assert decode(start + data, 8).shape == (8, 8, 3)
+        assert decode_image(start + data, 8).shape == (8, 8, 3)
     except ImageError as error:
         assert error.kind in ("empty", "format", "pixels", "animated", "damaged")
 
@@ -374,7 +378,7 @@ def test_changed_bytes_are_pixels_or_an_image_error(seed: bytes, changes: list[t
     for place, value in changes:
         data[int(place * (len(data) - 1))] = value
     try:
-        assert decode(bytes(data[: int(cut * len(data)) + 1]), 8).shape == (8, 8, 3)
+        assert decode_image(bytes(data[: int(cut * len(data)) + 1]), 8).shape == (8, 8, 3)
     except ImageError as error:
         assert error.kind in ("format", "pixels", "animated", "damaged")
 
@@ -411,7 +415,7 @@ def test_memory_is_bounded(tmp_path: Path):
     }
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    assert len(files["large.png"]) < MOST_BYTES
+    assert len(files["large.png"]) < MAX_BYTES
     ran = subprocess.run(
         [sys.executable, "-c", PEAK, *(str(tmp_path / name) for name in files)],
         check=True, capture_output=True, text=True, timeout=100,

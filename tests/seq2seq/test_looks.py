@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.explain import by_words, means, sums
+from seq2seq.explain import mean_by_word, pool_to_words, sum_by_word
 
 WORDS = [(0, 1), (1, 2), (3, 5)]  # of "你好 ab": Chinese characters are words of their own
 PIECES = [(0, 2), (3, 4), (4, 5)]
@@ -11,18 +11,21 @@ PIECES = [(0, 2), (3, 4), (4, 5)]
 
 def test_a_piece_that_goes_over_several_source_words_is_shared_by_their_characters():
     weights_LT = torch.tensor([[0.6, 0.1, 0.2, 0.1]])  # the last column is the end symbol's
-    found = by_words(weights_LT, PIECES, [(0, 1)], WORDS, [(0, 1)])
+    found = pool_to_words(weights_LT, PIECES, [(0, 1)], WORDS, [(0, 1)])
     assert found.tolist() == [pytest.approx([0.3, 0.3, 0.3])]
-    assert sums(torch.tensor([2.0, 1.0, 0.5]), PIECES, WORDS) == pytest.approx([1.0, 1.0, 1.5])
+    assert sum_by_word(torch.tensor([2.0, 1.0, 0.5]), PIECES, WORDS) == pytest.approx([1.0, 1.0, 1.5])
 
 
 def test_every_target_word_of_a_piece_looked_where_the_piece_did():
     weights_LT = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
-    found = by_words(weights_LT, [(0, 1), (1, 2)], PIECES, [(0, 1), (1, 2)], WORDS)
+    found = pool_to_words(weights_LT, [(0, 1), (1, 2)], PIECES, [(0, 1), (1, 2)], WORDS)
     assert found[0].tolist() == found[1].tolist() == pytest.approx([0.9, 0.1])
     assert found[2].tolist() == pytest.approx([0.3, 0.7])
-    assert means(torch.tensor([0.9, 0.2, 0.4]), PIECES, WORDS) == pytest.approx([0.9, 0.9, 0.3])
+    assert mean_by_word(torch.tensor([0.9, 0.2, 0.4]), PIECES, WORDS) == pytest.approx([0.9, 0.9, 0.3])
 
 
 def test_a_word_of_no_piece_looked_at_nothing():
-    assert by_words(torch.tensor([[1.0]]), [(0, 2)], [(0, 1)], [(0, 2)], [(0, 1), (2, 3)]).tolist() == [[1.0], [0.0]]
+    assert pool_to_words(torch.tensor([[1.0]]), [(0, 2)], [(0, 1)], [(0, 2)], [(0, 1), (2, 3)]).tolist() == [
+        [1.0],
+        [0.0],
+    ]

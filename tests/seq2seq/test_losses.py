@@ -3,18 +3,18 @@
 import pytest
 import torch
 
-from seq2seq.losses import cross_entropy
+from seq2seq.losses import chunked_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk", [1, 40, 2**23])
 def test_chunks_add_up_to_the_definition(monkeypatch: pytest.MonkeyPatch, smoothing: float, chunk: int) -> None:
-    monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
+    monkeypatch.setattr(chunked_cross_entropy, "CHUNK", chunk)
     torch.manual_seed(0)
     r, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(11, 4), (13, 4), (13,)])
     y = torch.randint(13, (11,))
 
-    loss = cross_entropy.cross_entropy(r, W, b, y, smoothing)
+    loss = chunked_cross_entropy.chunked_cross_entropy(r, W, b, y, smoothing)
     log_p = torch.log_softmax(r @ W.T + b, -1)
     nats = -sum(log_p[i, y[i]] for i in range(11))
     objective = (1 - smoothing) * nats - smoothing * log_p.mean(1).sum()
@@ -31,9 +31,9 @@ def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16() -> None:
     torch.manual_seed(0)
     r, W, b = (torch.randn(*s, requires_grad=True) for s in [(50, 32), (80, 32), (80,)])
     y = torch.randint(80, (50,))
-    full = torch.autograd.grad(cross_entropy.cross_entropy(r, W, b, y).objective, [r, W, b])
+    full = torch.autograd.grad(chunked_cross_entropy.chunked_cross_entropy(r, W, b, y).objective, [r, W, b])
     with torch.autocast("cpu", torch.bfloat16):
-        loss = cross_entropy.cross_entropy(r, W, b, y).objective
+        loss = chunked_cross_entropy.chunked_cross_entropy(r, W, b, y).objective
     assert loss.dtype == torch.float32
     for ours, theirs in zip(torch.autograd.grad(loss, [r, W, b]), full, strict=True):
         assert (ours - theirs).norm() < 0.02 * theirs.norm()
@@ -41,19 +41,19 @@ def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16() -> None:
 
 def test_no_words_no_loss() -> None:
     r, W, b = torch.zeros(0, 4, requires_grad=True), torch.randn(9, 4, requires_grad=True), torch.zeros(9)
-    loss = cross_entropy.cross_entropy(r, W, b, torch.zeros(0, dtype=torch.long))
+    loss = chunked_cross_entropy.chunked_cross_entropy(r, W, b, torch.zeros(0, dtype=torch.long))
     loss.objective.backward()
     assert float(loss.objective.detach()) == 0 and W.grad is not None and float(W.grad.abs().sum()) == 0
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 2**23])
 def test_log_likelihoods_and_their_gradients_are_the_definitions(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
+    monkeypatch.setattr(chunked_cross_entropy, "CHUNK", chunk)
     torch.manual_seed(0)
     r, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(11, 4), (13, 4), (13,)])
     y, weights = torch.randint(13, (11,)), torch.randn(11, dtype=torch.float64)
 
-    ours = cross_entropy.log_likelihoods(r, W, b, y)
+    ours = chunked_cross_entropy.log_likelihoods(r, W, b, y)
     theirs = torch.log_softmax(r @ W.T + b, -1).gather(1, y[:, None]).squeeze(1)
 
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
@@ -69,14 +69,14 @@ def test_log_likelihoods_and_their_gradients_are_the_definitions(monkeypatch: py
 @pytest.mark.parametrize("chunk", [1, 200, 2**23])
 def test_the_bag_of_words_is_its_definition(monkeypatch: pytest.MonkeyPatch, chunk: int, block: int) -> None:
     """Kiyono et al. 2018, equations 13, 16 and 18, of sentences with and without steps, in chunks and blocks of any."""
-    monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
-    monkeypatch.setattr(cross_entropy, "BLOCK", block)
+    monkeypatch.setattr(chunked_cross_entropy, "CHUNK", chunk)
+    monkeypatch.setattr(chunked_cross_entropy, "BLOCK", block)
     torch.manual_seed(0)
     z, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(5, 6, 4), (13, 4), (13,)])
     steps = torch.rand(5, 6, dtype=torch.float64) * (torch.arange(6) < torch.tensor([[6], [3], [0], [1], [5]]))
     words = torch.randint(1, 13, (5, 7)) * (torch.arange(7) < torch.tensor([[7], [2], [3], [0], [5]]))
 
-    ours = cross_entropy.bag_of_words(z, W, b, steps, words, 10.0)
+    ours = chunked_cross_entropy.bag_of_words(z, W, b, steps, words, 10.0)
     q = (steps[..., None] * torch.softmax(z @ W.T + b, -1)).sum(1)
     bags = torch.stack([torch.bincount(own[own > 0], minlength=13) for own in words])
     theirs = ((q - bags) ** 2).sum() / 10.0
@@ -92,9 +92,9 @@ def test_the_bag_of_words_under_autocast_is_that_of_fp32_within_bf16() -> None:
     torch.manual_seed(0)
     z, W, b = (torch.randn(*s, requires_grad=True) for s in [(8, 20, 32), (80, 32), (80,)])
     steps, words = torch.ones(8, 20), torch.randint(1, 80, (8, 20))
-    full = torch.autograd.grad(cross_entropy.bag_of_words(z, W, b, steps, words, 10.0), [z, W, b])
+    full = torch.autograd.grad(chunked_cross_entropy.bag_of_words(z, W, b, steps, words, 10.0), [z, W, b])
     with torch.autocast("cpu", torch.bfloat16):
-        loss = cross_entropy.bag_of_words(z, W, b, steps, words, 10.0)
+        loss = chunked_cross_entropy.bag_of_words(z, W, b, steps, words, 10.0)
     assert loss.dtype == torch.float32
     for ours, theirs in zip(torch.autograd.grad(loss, [z, W, b]), full, strict=True):
         assert (ours - theirs).norm() < 0.02 * theirs.norm()

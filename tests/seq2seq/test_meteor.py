@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.metrics.catalogue import chosen
-from seq2seq.metrics.meteor import TUNED, Meteor, align, frequent, stems
-from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.meteor import LANGUAGE_PARAMETERS, Meteor, align, function_words, snowball_stemmer
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=6)
 
 
 def score(hypotheses, references, language=None, **reading):
-    (metric,) = chosen(["meteor"], Reading(language=language, **reading))
-    return metric.score(Outputs.of(hypotheses), Answers.of(references))
+    (metric,) = select_metrics(["meteor"], Preprocessing(language=language, **reading))
+    return metric.score(SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references))
 
 
 def value(hypothesis, *references, language=None, **reading):
@@ -64,7 +64,7 @@ def test_no_alignment_is_better(hypothesis, reference):
 
 
 def test_words_of_one_stem_match():
-    english, german = stems("english"), stems("german")
+    english, german = snowball_stemmer("english"), snowball_stemmer("german")
     assert align(["dogs", "ran"], ["a", "dog"], english) == ((0, 1),)
     assert align(["häuser"], ["haus"], german) == ((0, 0),)
     assert align(["dogs"], ["dog"]) == ()
@@ -99,7 +99,7 @@ def test_precision_and_recall_are_weighed():
 
 def test_function_words_weigh_less():
     """the dogs / a dog: of content 1 stem in 1 and in 1, of function words none of one each."""
-    metric = Meteor("meteor", Reading(language="en"))
+    metric = Meteor("meteor", Preprocessing(language="en"))
     ours = metric.sentence(["the", "dogs"], ["a", "dog"], frozenset(["the", "a"]))
     assert ours == pytest.approx([0.75 * 0.6, 0.75 + 0.25, 0.75 * 0.6, 0.75 + 0.25, 1, 1])
     swapped = metric.sentence(["the", "dog"], ["the", "dog"], frozenset(["the"]))
@@ -108,9 +108,9 @@ def test_function_words_weigh_less():
 
 def test_function_words_are_frequent():
     lines = [["the"] * 2, [f"w{number}" for number in range(1998)]]
-    assert frequent(lines) == {"the"}
-    assert frequent([["a", "b"]]) == {"a", "b"}
-    assert frequent([]) == frozenset()
+    assert function_words(lines) == {"the"}
+    assert function_words([["a", "b"]]) == {"a", "b"}
+    assert function_words([]) == frozenset()
 
 
 def test_the_best_reference_counts():
@@ -126,7 +126,10 @@ def test_case_is_ignored_unless_it_is_said_to_count():
     assert value("The Cat", "the cat", lowercase=False) == 0
 
 
-@given(st.lists(st.tuples(WORDS, WORDS.filter(bool)), min_size=1, max_size=4), st.sampled_from([*TUNED, None]))
+@given(
+    st.lists(st.tuples(WORDS, WORDS.filter(bool)), min_size=1, max_size=4),
+    st.sampled_from([*LANGUAGE_PARAMETERS, None]),
+)
 @settings(max_examples=60)
 def test_scores_are_between_0_and_100(lines, language):
     hypotheses, references = ([" ".join(words) for words in column] for column in zip(*lines, strict=True))

@@ -10,17 +10,17 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.alignment import Gold
-from seq2seq.errors import CallError, DataError
-from seq2seq.metrics.catalogue import GROUPS, METRICS, chosen
-from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.alignment import GoldAlignment
+from seq2seq.errors import DataError, UsageError
+from seq2seq.metrics.catalogue import GROUPS, METRICS, select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 
 TASKS = {"hter": "post-edit"}  # of the scores that are for one task alone
 
 
 def score(name, hypotheses, references, task=None, **reading):
-    (metric,) = chosen([name], Reading(**reading))
-    return metric.score(Outputs.of(hypotheses), Answers.of(references, task))
+    (metric,) = select_metrics([name], Preprocessing(**reading))
+    return metric.score(SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references, task))
 
 
 def value(name, hypotheses, references, **reading):
@@ -125,8 +125,8 @@ THEIRS = {"bleu": sacrebleu.BLEU, "chrf": sacrebleu.CHRF, "ter": sacrebleu.TER}
 def test_a_thousand_pairs_score_as_sacrebleu_scores_them(name):
     """Each alone, and all together."""
     hypotheses, references = corpus(1000, 1)
-    (metric,), theirs = chosen([name], Reading()), THEIRS[name]()
-    outputs, answers = Outputs.of(hypotheses), Answers.of(references)
+    (metric,), theirs = select_metrics([name], Preprocessing()), THEIRS[name]()
+    outputs, answers = SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references)
     statistics = metric.statistics(outputs, answers)
     expected = [theirs.corpus_score([a], [[b]]).score for a, b in zip(hypotheses, references[0], strict=True)]
     np.testing.assert_allclose(metric.values(statistics), expected, atol=1e-9)
@@ -155,8 +155,12 @@ LINES = st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=5)
 
 def plain(name, hypotheses, references, **reading):
     """The score without its interval, which takes longest."""
-    (metric,) = chosen([name], Reading(**reading))
-    return metric.values(metric.statistics(Outputs.of(hypotheses), Answers.of(references)).sum(0, keepdims=True))[0]
+    (metric,) = select_metrics([name], Preprocessing(**reading))
+    return metric.values(
+        metric.statistics(SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references)).sum(
+            0, keepdims=True
+        )
+    )[0]
 
 
 OF_TEXT = [name for name in METRICS if name not in GROUPS["alignment"]]
@@ -210,20 +214,20 @@ def test_statistics_add_up(name):
     """The sums of two halves are the whole's: what significance relies on."""
     hypotheses, references = corpus(40, 3, references=2)
     links = [frozenset({(0, 0), (1, n % 3)}) for n in range(40)]
-    gold = [Gold(frozenset({(0, 0), (1, 1)}), frozenset({(1, 2)}))] * 40
-    (metric,) = chosen([name], Reading())
-    answers = Answers.of(references, TASKS.get(name), gold)
-    whole = metric.statistics(Outputs.of(hypotheses, links), answers)
+    gold = [GoldAlignment(frozenset({(0, 0), (1, 1)}), frozenset({(1, 2)}))] * 40
+    (metric,) = select_metrics([name], Preprocessing())
+    answers = ReferenceSet.from_lines(references, TASKS.get(name), gold)
+    whole = metric.statistics(SystemOutputs.from_lines(hypotheses, links), answers)
     parts = [
         metric.statistics(
-            Outputs.of(hypotheses[rows], links[rows]),
-            Answers.of([lines[rows] for lines in references], gold=gold[rows]),
+            SystemOutputs.from_lines(hypotheses[rows], links[rows]),
+            ReferenceSet.from_lines([lines[rows] for lines in references], gold=gold[rows]),
         )
         for rows in (slice(0, 15), slice(15, 40))
     ]
     assert len(whole) == 40
     np.testing.assert_array_equal(whole, np.concatenate(parts))
-    found = metric.score(Outputs.of(hypotheses, links), answers).score
+    found = metric.score(SystemOutputs.from_lines(hypotheses, links), answers).score
     assert found == pytest.approx(metric.values(whole.sum(0, keepdims=True))[0])
 
 
@@ -252,17 +256,21 @@ def test_an_empty_output_is_scored(name):
 
 
 def test_an_unknown_score_is_said_with_those_that_are_like_it():
-    with pytest.raises(CallError, match=r"'rogue' is no score\. Did you mean rouge"):
-        chosen(["bleu", "rogue"], Reading())
+    with pytest.raises(UsageError, match=r"'rogue' is no score\. Did you mean rouge"):
+        select_metrics(["bleu", "rogue"], Preprocessing())
 
 
 def test_groups_stand_for_several_and_nothing_comes_twice():
-    assert [metric.name for metric in chosen(["rouge-l", "rouge"], Reading())] == ["rouge-l", "rouge-1", "rouge-2"]
-    assert [metric.name for metric in chosen(["all"], Reading())] == list(METRICS)
+    assert [metric.name for metric in select_metrics(["rouge-l", "rouge"], Preprocessing())] == [
+        "rouge-l",
+        "rouge-1",
+        "rouge-2",
+    ]
+    assert [metric.name for metric in select_metrics(["all"], Preprocessing())] == list(METRICS)
 
 
 def test_a_score_is_known_by_its_name_in_capitals_too():
-    assert [metric.name for metric in chosen(["BLEU", "Rouge-L"], Reading())] == ["bleu", "rouge-l"]
+    assert [metric.name for metric in select_metrics(["BLEU", "Rouge-L"], Preprocessing())] == ["bleu", "rouge-l"]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from safetensors.torch import save_file
 
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import DataError
-from seq2seq.images.networks import Network, build_network, grid_of, load_network
+from seq2seq.images.networks import ImageNetworkBase, build_network, grid_shape, load_weights
 
 KINDS = ("small", "resnet50")
 
 
-def network(kind: str, size: int = 64, frozen: bool = False, seed: int = 5) -> Network:
+def network(kind: str, size: int = 64, frozen: bool = False, seed: int = 5) -> ImageNetworkBase:
     """A network whose every weight has an effect, the statistics' too."""
     torch.manual_seed(seed)
     made = build_network(ImageNetwork(kind=kind, size=size, frozen=frozen))
@@ -39,7 +39,7 @@ def pictures(count: int, size: int = 64) -> torch.Tensor:
 )  # fmt: skip
 def test_the_grid_is_what_the_network_makes(kind: str, size: int, grid: tuple[int, int, int]):
     config = ImageNetwork(kind=kind, size=size)
-    assert grid_of(config) == grid
+    assert grid_shape(config) == grid
     made = build_network(config)
     assert (made.rows, made.columns, made.features) == grid
     with torch.inference_mode():
@@ -150,7 +150,7 @@ def test_weights_come_from_a_file_of_either_kind_and_a_classifier_is_left_aside(
     assert len(extra) == 53 + 2
     path = tmp_path / f"resnet{suffix}"
     (save_file if suffix == ".safetensors" else torch.save)({**weights, **extra}, path)
-    load_network(into, path)
+    load_weights(into, path)
     assert all(torch.equal(tensor, weights[name]) for name, tensor in into.state_dict().items())
 
 
@@ -171,7 +171,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.M
         else:
             torch.save(content, path)
         with pytest.raises(DataError, match=re.escape(str(path))) as caught:
-            load_network(small, path)
+            load_weights(small, path)
         return caught.value.problem
 
     without = {name: tensor for name, tensor in weights.items() if name != "block.weight"}
@@ -188,4 +188,4 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.M
     assert refused(b"no weights") == "is not a file of weights alone"
     assert "cannot be read" in refused(b"no weights", "w.safetensors")
     with pytest.raises(DataError, match="there is no such file"):
-        load_network(small, tmp_path / "nowhere.safetensors")
+        load_weights(small, tmp_path / "nowhere.safetensors")

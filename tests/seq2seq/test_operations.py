@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.batch import collate
-from seq2seq.bundle import Bundle, Card, load, write_bundle
+from seq2seq.bundle import Bundle, ModelCard, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import BYTES, DELETE, KEEP, UNKNOWN, TextConfig, Tokenizer
-from seq2seq.text.edits import edited, script_of
+from seq2seq.text.edits import decode_script, encode_script
 
 LINES = ["A dog runs fast.", "The small dog (a puppy) sleeps.", "Two men don't run, they sleep!", "A man runs."]
 KINDS = {
@@ -38,10 +38,10 @@ def piece(tokenizer: Tokenizer, word: str) -> int:
 
 def test_a_script_by_hand():
     tokenizer = TOKENIZERS["tokenised words"]
-    script = script_of(tokenizer, "The dog runs fast.", "The small dog fast.")
+    script = encode_script(tokenizer, "The dog runs fast.", "The small dog fast.")
     assert script.ids == [KEEP, piece(tokenizer, "small"), KEEP, DELETE, KEEP]
     assert script.offsets == [(0, 3), (4, 9), (10, 13), (13, 13), (14, 19)]
-    written = edited(tokenizer, script.ids, "The dog runs fast.", {})
+    written = decode_script(tokenizer, script.ids, "The dog runs fast.", {})
     assert (written.text, written.offsets) == ("The small dog fast.", script.offsets)
 
 
@@ -49,14 +49,14 @@ def test_a_script_by_hand():
 @given(TEXTS, TEXTS)
 def test_a_script_makes_the_target(kind, mt, target):
     tokenizer = TOKENIZERS[kind]
-    script = script_of(tokenizer, mt, target)
+    script = encode_script(tokenizer, mt, target)
     ids = tokenizer.encode(target)
     if not ids.ids:
         assert script.ids == []
         return
     inserted = [step for step, made in enumerate(script.ids) if made == UNKNOWN]
     unknown = {step: target[slice(*script.offsets[step])] for step in inserted}
-    written = edited(tokenizer, script.ids, mt, unknown)
+    written = decode_script(tokenizer, script.ids, mt, unknown)
     stand_ins = {i: target[slice(*ids.offsets[i])] for i, made in enumerate(ids.ids) if made == UNKNOWN}
     assert written.text == tokenizer.decode(ids.ids, stand_ins)
     assert sum(made in (KEEP, DELETE) for made in script.ids) == len(tokenizer.encode(mt).ids)
@@ -73,10 +73,13 @@ def test_text_never_spells_a_symbol(kind, text):
 
 def test_unknown_words_are_kept_as_they_are_written_and_not_mixed_up():
     tokenizer = TOKENIZERS["words"]
-    assert script_of(tokenizer, "A zebra runs.", "A zebra runs fast.").ids[1] == KEEP
-    assert script_of(tokenizer, "A zebra runs.", "A quokka runs.").ids[1:3] == [DELETE, UNKNOWN]
-    assert edited(tokenizer, [KEEP, KEEP, piece(tokenizer, "fast")], "A zebra runs.", {}).text == "A zebra fast runs."
-    assert edited(tokenizer, [KEEP, DELETE, UNKNOWN], "A zebra runs.", {2: "quokka"}).text == "A quokka runs."
+    assert encode_script(tokenizer, "A zebra runs.", "A zebra runs fast.").ids[1] == KEEP
+    assert encode_script(tokenizer, "A zebra runs.", "A quokka runs.").ids[1:3] == [DELETE, UNKNOWN]
+    assert (
+        decode_script(tokenizer, [KEEP, KEEP, piece(tokenizer, "fast")], "A zebra runs.", {}).text
+        == "A zebra fast runs."
+    )
+    assert decode_script(tokenizer, [KEEP, DELETE, UNKNOWN], "A zebra runs.", {2: "quokka"}).text == "A quokka runs."
 
 
 @each
@@ -85,7 +88,7 @@ def test_whatever_a_model_writes_can_be_read(kind, script, mt):
     tokenizer = TOKENIZERS[kind]
     script = [one % tokenizer.size for one in script]
     for raw in (False, True):
-        written = edited(tokenizer, script, mt, {}, raw)
+        written = decode_script(tokenizer, script, mt, {}, raw)
         assert len(written.offsets) == len(script)
         assert all(0 <= start <= end <= len(written.text) for start, end in written.offsets)
 
@@ -115,7 +118,7 @@ def bundle(tmp_path_factory) -> Bundle[Model]:
         sources={"source": words, "mt": words}, target=words,
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("models") / "operations"
-    card = Card(task="post-edit", model=config, languages={"source": "de", "mt": "en", "target": "en"})
+    card = ModelCard(task="post-edit", model=config, languages={"source": "de", "mt": "en", "target": "en"})
     write_bundle(folder, build(config).eval(), tokenizers, card)
     assert "writes: operations that keep, delete and insert pieces of 'mt'" in (folder / "README.md").read_text()
     return load(folder)
@@ -129,17 +132,19 @@ def test_what_a_model_writes_is_applied_to_the_request(bundle):
         Request({"source": "A dog runs.", "mt": mt} if mt else {"source": "A dog runs."}, options, True) for mt in mts
     ]
     ids = []
-    for mt, answer in zip(mts, Generation(bundle).answers(requests), strict=True):
+    for mt, answer in zip(mts, SequenceGenerator(bundle).generate(requests), strict=True):
         assert not isinstance(answer, Exception)
         for candidate in answer.candidates:
-            assert candidate.text == edited(TOKENIZERS["words"], candidate.ids, mt, {}, raw=True).text
+            assert candidate.text == decode_script(TOKENIZERS["words"], candidate.ids, mt, {}, raw=True).text
             ids += candidate.ids
         explanation = answer.explanation
         assert explanation is not None and explanation.sources is not None
         text = answer.candidates[0].text
         assert [text[word.start : word.end] for word in explanation.target] == [w.text for w in explanation.target]
         said = len(explanation.target)
-        assert all(len(looks.matrices["attention"]) == said for looks in explanation.sources.values())
+        assert all(
+            len(attention_weights.matrices["attention"]) == said for attention_weights in explanation.sources.values()
+        )
         assert list(explanation.sources) == (["source", "mt"] if mt else ["source"])
     assert {KEEP, DELETE} & set(ids)
 
@@ -148,13 +153,13 @@ def test_forced_decoding_is_of_the_operations(bundle):
     """A man sleeps fast. / A small man sleeps.: keep, small, keep, keep, delete, keep; so row 1 is what `small` saw."""
     texts, output = {"source": "The dog runs.", "mt": "A man sleeps fast."}, "A small man sleeps."
     tokenizer = TOKENIZERS["words"]
-    script = script_of(tokenizer, texts["mt"], output, raw=True)
+    script = encode_script(tokenizer, texts["mt"], output, raw=True)
     assert script.ids == [KEEP, piece(tokenizer, "small"), KEEP, KEEP, DELETE, KEEP]
     batch = collate({name: [tokenizer.encode(text).ids] for name, text in texts.items()}, [script.ids])
     with torch.inference_mode():
-        looks = bundle.model.looks(bundle.model.encode(batch), batch.target_BL[:, None])
-    (forced,) = Generation(bundle).align([(texts, output)])
+        attention_weights = bundle.model.forced_attention(bundle.model.encode(batch), batch.target_BL[:, None])
+    (forced,) = SequenceGenerator(bundle).align([(texts, output)])
     assert [word.text for word in forced.target] == ["A", "small", "man", "sleeps", "."]
     for row, step in enumerate([0, 1, 2, 3, 5]):
-        expected = looks.weights["mt", "attention"][0, 0, step, :5].tolist()
+        expected = attention_weights.weights["mt", "attention"][0, 0, step, :5].tolist()
         assert forced.sources["mt"].matrices["attention"][row] == pytest.approx(expected, abs=1e-4)

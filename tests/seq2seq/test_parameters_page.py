@@ -87,7 +87,7 @@ def test_the_pages_programs_run_one_after_the_other() -> None:
     images = {"image": said["ImageInput"](other, said["image"].lengths_B)}
     again = said["model"].loss(collate({"source": [[5, 6, 7], [8, 9]]}, [[10, 11], [12]], images=images))
     assert torch.equal(again.nats, said["model"].loss(said["batch"]).nats)
-    assert len(said["found"]) == 2 and said["best"].ids and said["found"][0].looks is not None
+    assert len(said["found"]) == 2 and said["best"].ids and said["found"][0].attention_weights is not None
 
 
 @pytest.mark.parametrize(("tied", "left"), [("output", "target_words"), ("all", "encoders.source.words")])
@@ -154,12 +154,15 @@ def test_one_source_with_a_combination_keeps_tanh() -> None:
 def test_the_gate_is_the_mean_over_its_numbers_then_over_the_layers() -> None:
     model = model_with({"source": WORDS}, word_attention=True, contextual_gates=True, layers=2)
     batch = collate({"source": [[5, 6, 7]]}, [[7, 8]])
-    _, looks = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
-    assert [tuple(gate.shape) for gate in looks.gates] == [(1, 1, 3, 5)] * 2
-    gate = (looks.gates[0].mean(-1) + looks.gates[1].mean(-1)) / 2
-    attention, words = looks.weights["source", "attention"], looks.weights["source", "word_attention"]
+    _, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    assert [tuple(gate.shape) for gate in attention_weights.gates] == [(1, 1, 3, 5)] * 2
+    gate = (attention_weights.gates[0].mean(-1) + attention_weights.gates[1].mean(-1)) / 2
+    attention, words = (
+        attention_weights.weights["source", "attention"],
+        attention_weights.weights["source", "word_attention"],
+    )
     expected = gate[..., None] * attention + (1 - gate[..., None]) * words
-    torch.testing.assert_close(looks.gated["source", "gated"], expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(attention_weights.gated["source", "gated"], expected, rtol=0, atol=1e-12)
 
 
 def test_what_a_hypothesis_carries_is_as_the_page_says() -> None:

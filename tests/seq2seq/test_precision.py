@@ -13,11 +13,11 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.generate import blank
+from seq2seq.generate import blank_image
 from seq2seq.layers.cells import GRUCell, LSTMCell
-from seq2seq.layers.step_linear import Moment, Unrolled
+from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
 from seq2seq.model.model import Model, build
-from seq2seq.search import SearchOptions, SlotTable, Waiting
+from seq2seq.search import SearchOptions, SearchRequest, SlotTable
 from seq2seq.text import BEGIN
 from tests.seq2seq.systems import ALL, model_of
 from training.recipe import load_recipe
@@ -61,7 +61,7 @@ def small(recipe: str) -> tuple[Model, Batch]:
     if len(config.sources) > 1:
         texts[next(iter(texts))][1] = None
     images = {
-        name: stack_images([None, np.full_like(blank(grid), 7)], blank(grid), grid.regions)
+        name: stack_images([None, np.full_like(blank_image(grid), 7)], blank_image(grid), grid.regions)
         for name, grid in config.images.items()
     }
     torch.manual_seed(3)
@@ -85,7 +85,7 @@ def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
     def run(searching: bool) -> torch.Tensor:
         memory = model.encode(batch)
         words_LBKE = model.embed(target_BKL).movedim(2, 0)
-        unrolled = Unrolled(decoder.spread(decoder.given(words_LBKE), words_LBKE.shape[:-1]))
+        unrolled = UnrolledInputs(decoder.at_every_step(decoder.precompute(words_LBKE), words_LBKE.shape[:-1]))
         views = {f"{view.source}'s {part}": getattr(view, part) for view in memory.views.values() for part in VIEW}
         kept = {name: tensor for name, tensor in (*model.named_parameters(), *views.items()) if tensor.dim() > 1}
         state = model.start(memory)
@@ -93,8 +93,8 @@ def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
             named = {name: STATES[name.split(".")[0]] for name in state.leaves}
             assert {name: leaf.dtype for name, leaf in state.leaves.items()} == named
             with Products() as products:
-                at = Moment(decoder.given(words_LBKE[t])) if searching else unrolled.at(t)
-                state, _ = decoder.advance(memory, state, at)
+                step = StepInputs(decoder.precompute(words_LBKE[t])) if searching else unrolled[t]
+                state, _ = decoder.advance(memory, state, step)
             assert products.dtypes == {torch.bfloat16}
             if t:  # by then autocast keeps what it has cast of the weights
                 assert not [
@@ -173,15 +173,17 @@ def test_search_with_half_the_bytes(system: str) -> None:
             assert leaf.dtype == STATES[name.split(".")[0]], name
         state, _, _ = model.step(memory, state, token)
     table = SlotTable(model, 3)
-    table.admit(batch, [Waiting(key, SearchOptions(beam=3), 6, looks=True) for key in range(len(SOURCES))])
+    table.admit(
+        batch, [SearchRequest(key, SearchOptions(beam=3), 6, with_attention=True) for key in range(len(SOURCES))]
+    )
     done = []
-    while table.live:
+    while table.active:
         table.step()
-        done += table.retire()
+        done += table.pop_finished()
     assert all(one.hypotheses for one in done) and len(done) == len(SOURCES)
     for one in done:
-        matrices = one.looks.matrices("source")
-        assert ("gated" in matrices) == (one.looks.gate is not None)
+        matrices = one.attention_weights.matrices("source")
+        assert ("gated" in matrices) == (one.attention_weights.gate is not None)
         for kind, weights in matrices.items():
             most = weights.sum(-1)
             assert ((most >= 0) & (most < 1.02)).all(), kind

@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-from seq2seq.metrics.catalogue import chosen
-from seq2seq.metrics.metric import Answers, Outputs, Reading
-from seq2seq.metrics.rouge import all_words, sentences
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from seq2seq.metrics.rouge import stemmed_sentences, stemmed_words
 from seq2seq.metrics.stemming import porter, stem
 
 
 def score(name, summaries, *references):
-    (metric,) = chosen([name], Reading())
-    return metric.score(Outputs.of(summaries), Answers.of(references, "summarization"))
+    (metric,) = select_metrics([name], Preprocessing())
+    return metric.score(SystemOutputs.from_lines(summaries), ReferenceSet.from_lines(references, "summarization"))
 
 
 def value(name, summary, *references):
@@ -99,10 +99,10 @@ def test_recall_of_75_bytes_cuts_both_sides():
     assert score("rouge-1-recall-75", ["word " * 14 + "dog cat"], [reference]).score == pytest.approx(
         100 * round(14 / 15, 5)
     )
-    assert all_words("ä" * 36 + " dog cat", 75) == ["do"]
-    assert all_words("one two\nthree", 10) == ["one", "two", "thr"]
-    assert sentences("one two\nthree\nfour", 10) == [["one", "two"], ["three"], ["four"]]  # each cut by itself
-    assert sentences("one two\nthree", 7) == [["one", "two"]]
+    assert stemmed_words("ä" * 36 + " dog cat", 75) == ["do"]
+    assert stemmed_words("one two\nthree", 10) == ["one", "two", "thr"]
+    assert stemmed_sentences("one two\nthree\nfour", 10) == [["one", "two"], ["three"], ["four"]]  # each cut by itself
+    assert stemmed_sentences("one two\nthree", 7) == [["one", "two"]]
 
 
 def test_recall_rises_with_what_is_said_and_f1_does_not():
@@ -158,15 +158,15 @@ def test_a_thousand_pairs_score_as_the_definition_has_it():
     summaries, (references,) = corpus(1000, 5, 1, breaks=False)
     expected = {"rouge-1": [], "rouge-2": [], "rouge-l": []}
     for summary, reference in zip(summaries, references, strict=True):
-        ours, theirs = all_words(summary, None), all_words(reference, None)
+        ours, theirs = stemmed_words(summary, None), stemmed_words(reference, None)
         for n, name in ((1, "rouge-1"), (2, "rouge-2")):
             x, y = grams(ours, n), grams(theirs, n)
             matches = sum(min(count, y[gram]) for gram, count in x.items())
             expected[name].append(f1(matches, sum(y.values()), sum(x.values())))
         expected["rouge-l"].append(f1(longest(theirs, ours), len(theirs), len(ours)))
     for name, values in expected.items():
-        (metric,) = chosen([name], Reading())
-        found = metric.statistics(Outputs.of(summaries), Answers.of([references]))[:, 0]
+        (metric,) = select_metrics([name], Preprocessing())
+        found = metric.statistics(SystemOutputs.from_lines(summaries), ReferenceSet.from_lines([references]))[:, 0]
         assert found.tolist() == values
 
 

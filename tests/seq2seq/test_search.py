@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import collate
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
+from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.text import END
 from tests.seq2seq.systems import ALL, model_of
 
@@ -35,17 +35,21 @@ OPTIONS = st.builds(
 )
 
 
-def run(table: SlotTable, waiting: list[tuple[list[int], SearchOptions, int]], looks: bool = False) -> list[Finished]:
+def run(
+    table: SlotTable, waiting: list[tuple[list[int], SearchOptions, int]], with_attention: bool = False
+) -> list[SearchResult]:
     """Search sentences, each admitted at its own step."""
-    done: list[Finished] = []
+    done: list[SearchResult] = []
     clock = 0
     while len(done) < len(waiting):
         now = [(key, ids, options) for key, (ids, options, step) in enumerate(waiting) if step == clock]
         if now:
-            asked = [Waiting(key, options, options.longest(len(ids)), looks) for key, ids, options in now]
+            asked = [
+                SearchRequest(key, options, options.output_limit(len(ids)), with_attention) for key, ids, options in now
+            ]
             table.admit(collate({"source": [ids for _, ids, _ in now]}), asked)
         table.step()
-        done += table.retire()
+        done += table.pop_finished()
         clock += 1
     return sorted(done, key=lambda one: int(str(one.key)))
 
@@ -59,17 +63,17 @@ def test_what_is_beside_a_sentence_changes_nothing(
 ) -> None:
     """Alone or beside others, admitted early or late, however rarely the host looks."""
     model = model_of(system)
-    together = run(SlotTable(model, 6, watch), waiting, looks=True)
+    together = run(SlotTable(model, 6, watch), waiting, with_attention=True)
     for (ids, options, _), found in zip(waiting, together, strict=True):
-        (alone,) = run(SlotTable(model, options.beam, watch=1), [(ids, options, 0)], looks=True)
+        (alone,) = run(SlotTable(model, options.beam, sync_interval=1), [(ids, options, 0)], with_attention=True)
         assert [h.ids for h in alone.hypotheses] == [h.ids for h in found.hypotheses]
         for ours, theirs in zip(alone.hypotheses, found.hypotheses, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-9)
-        assert alone.looks.matrices("source").keys() == set(model.config.looks)
-        for kind, ours_looks in alone.looks.matrices("source").items():
+        assert alone.attention_weights.matrices("source").keys() == set(model.config.attention_kinds)
+        for kind, ours_looks in alone.attention_weights.matrices("source").items():
             for k, hypothesis in enumerate(found.hypotheses):
                 steps = len(hypothesis.ids) + 1
-                theirs_looks = found.looks.matrices("source")[kind][0, k, :steps]
+                theirs_looks = found.attention_weights.matrices("source")[kind][0, k, :steps]
                 torch.testing.assert_close(
                     theirs_looks[:, : len(ids) + 1], ours_looks[0, k, :steps, : len(ids) + 1], rtol=0, atol=1e-9
                 )
@@ -84,7 +88,7 @@ def test_a_result_does_not_depend_on_the_step_of_admission(system: str, watch: i
     drawn = random.Random(3)
     sentences = [[drawn.randint(4, VOCABULARY - 1) for _ in range(drawn.randint(1, 12))] for _ in range(60)]
     options = [SearchOptions(beam=i % 3 + 1, shrinking=i % 2 == 0, max_length=drawn.randint(4, 15)) for i in range(60)]
-    alone = run(SlotTable(model_of(system), 3, watch=1), list(zip(sentences, options, [0] * 60, strict=True)))
+    alone = run(SlotTable(model_of(system), 3, sync_interval=1), list(zip(sentences, options, [0] * 60, strict=True)))
     steps = [i // 2 % watch for i in range(60)]
     late = run(SlotTable(model_of(system), 3, watch), list(zip(sentences, options, steps, strict=True)))
     assert [[h.ids for h in one.hypotheses] for one in late] == [[h.ids for h in one.hypotheses] for one in alone]
@@ -96,7 +100,7 @@ def test_a_result_does_not_depend_on_the_step_of_admission(system: str, watch: i
 def test_a_sentence_at_its_limit_waits_inside_its_row(system: str, words: int, watch: int) -> None:
     """Every output has exactly as many words as it may have: the next step has no position left to write to."""
     options = SearchOptions(beam=2, n_best=2, min_length=words, max_length=words)
-    (alone,) = run(SlotTable(model_of(system), 2, watch=1), [([5, 6, 7], options, 0)])
+    (alone,) = run(SlotTable(model_of(system), 2, sync_interval=1), [([5, 6, 7], options, 0)])
     found = run(SlotTable(model_of(system), 2, watch), [([5, 6, 7], options, step) for step in range(watch)])
     for one in found:
         assert [h.ids for h in one.hypotheses] == [h.ids for h in alone.hypotheses]
@@ -111,9 +115,9 @@ def test_a_sentence_that_is_done_is_frozen_until_it_leaves(
 ) -> None:
     """No more ends, no more writing, no change of score: all that an answer or a prefix is read from."""
     table = SlotTable(MODEL, 6, watch)
-    asked = [Waiting(key, options, options.longest(len(ids))) for key, (ids, options) in enumerate(waiting)]
+    asked = [SearchRequest(key, options, options.output_limit(len(ids))) for key, (ids, options) in enumerate(waiting)]
     table.admit(collate({"source": [ids for ids, _ in waiting]}), asked)
-    while table.live:
+    while table.active:
         before, keys = table.rows, range(len(waiting))
         prefixes = table.prefixes(keys)
         table.step()
@@ -127,7 +131,7 @@ def test_a_sentence_that_is_done_is_frozen_until_it_leaves(
                 assert getattr(before, name)[row].equal(getattr(after, name)[row]), name
         grown = table.prefixes(keys)
         assert all(grown[key][: len(ids)] == ids for key, ids in prefixes.items())
-        for one in table.retire():
+        for one in table.pop_finished():
             assert one.hypotheses[0].ids[: len(grown[one.key])] == grown[one.key]
 
 
@@ -153,15 +157,17 @@ class Transfers(TorchDispatchMode):
 
 @pytest.mark.parametrize("system", ALL)
 def test_a_step_never_waits_for_the_device(system: str) -> None:
-    table = SlotTable(model_of(system), 3, watch=4)
+    table = SlotTable(model_of(system), 3, sync_interval=4)
     options = SearchOptions(beam=3, max_length=6, coverage_penalty=0.3)
-    table.admit(collate({"source": [[5, 6], [7]]}), [Waiting(key, options, 6, looks=True) for key in range(2)])
+    table.admit(
+        collate({"source": [[5, 6], [7]]}), [SearchRequest(key, options, 6, with_attention=True) for key in range(2)]
+    )
     with Transfers() as transfers:
         for _ in range(3):
             table.step()
-            assert table.retire() == []
+            assert table.pop_finished() == []
         table.cancel({0})
-    assert transfers.seen == [] and table.live == 1
+    assert transfers.seen == [] and table.active == 1
 
 
 def compare_with_forced(
@@ -169,12 +175,15 @@ def compare_with_forced(
 ) -> None:
     """What a search says that its outputs looked at, and what they look at where they are forced."""
     table = SlotTable(model, 6, watch)
-    for (ids, _, _), found in zip(waiting, run(table, waiting, looks=True), strict=True):
-        assert found.looks is not None
+    for (ids, _, _), found in zip(waiting, run(table, waiting, with_attention=True), strict=True):
+        assert found.attention_weights is not None
         memory = model.encode(collate({"source": [ids]}))
         for k, hypothesis in enumerate(found.hypotheses):
-            forced, steps = model.looks(memory, torch.tensor([[[*hypothesis.ids, END]]])), len(hypothesis.ids) + 1
-            there = found.looks.map(lambda tensor, k=k, steps=steps: tensor[:, k : k + 1, :steps])
+            forced, steps = (
+                model.forced_attention(memory, torch.tensor([[[*hypothesis.ids, END]]])),
+                len(hypothesis.ids) + 1,
+            )
+            there = found.attention_weights.map(lambda tensor, k=k, steps=steps: tensor[:, k : k + 1, :steps])
             ours, theirs = there.matrices("source"), forced.matrices("source")
             assert list(ours) == list(theirs)
             for kind, weights in theirs.items():
@@ -271,12 +280,15 @@ def test_a_shrinking_beam_ends_with_as_many_outputs_as_it_was_wide(watch: int) -
 def test_source_capacity_shrinks_when_the_long_ones_leave(watch: int) -> None:
     table = SlotTable(MODEL, 2, watch)
     long, short = list(range(4, 9)) * 8, [4, 5]
-    asked = [Waiting("long", SearchOptions(beam=2), 3), Waiting("short", SearchOptions(beam=2, min_length=20), 30)]
+    asked = [
+        SearchRequest("long", SearchOptions(beam=2), 3),
+        SearchRequest("short", SearchOptions(beam=2, min_length=20), 30),
+    ]
     table.admit(collate({"source": [long, short]}), asked)
     assert table.memory is not None and table.memory.capacity == {"source": 48}
-    while table.live == 2:
+    while table.active == 2:
         table.step()
-        table.retire()
+        table.pop_finished()
     assert table.memory is not None and table.memory.capacity == {"source": 8}
 
 
@@ -285,13 +297,16 @@ def test_a_cancelled_sentence_leaves_and_the_others_do_not_notice(watch: int) ->
     options = SearchOptions(beam=3, max_length=9)
     (alone,) = run(SlotTable(MODEL, 3), [([5, 6, 7], options, 0)])
     table = SlotTable(MODEL, 3, watch)
-    table.admit(collate({"source": [[4] * 30, [5, 6, 7]]}), [Waiting("gone", options, 9), Waiting("here", options, 9)])
+    table.admit(
+        collate({"source": [[4] * 30, [5, 6, 7]]}),
+        [SearchRequest("gone", options, 9), SearchRequest("here", options, 9)],
+    )
     table.step()
     table.cancel({"gone"})
-    done: list[Finished] = []
-    while table.live:
+    done: list[SearchResult] = []
+    while table.active:
         table.step()
-        done += table.retire()
+        done += table.pop_finished()
     assert [one.key for one in done] == ["here"]
     assert done[0].hypotheses[0].ids == alone.hypotheses[0].ids
 

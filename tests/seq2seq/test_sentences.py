@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.text.sentences import Leading, by_lines, leading, sentences
+from seq2seq.text.sentences import LeadingText, leading_sentences, split_sentences, split_sentences_by_line
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -16,7 +16,7 @@ TEXTS = st.lists(
 
 
 def cut(text, language=None):
-    return [text[start:end] for start, end in sentences(text, language)]
+    return [text[start:end] for start, end in split_sentences(text, language)]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_sentences_by_hand(language, text, expected):
 
 @given(TEXTS, st.sampled_from(["en", "de", "zh", None, "no such"]))
 def test_every_character_is_in_a_sentence_or_is_white_space(text, language):
-    found = sentences(text, language)
+    found = split_sentences(text, language)
     assert all(one[1] <= other[0] for one, other in pairwise(found))
     covered = {place for start, end in found for place in range(start, end)}
     assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
@@ -48,12 +48,17 @@ def test_every_character_is_in_a_sentence_or_is_white_space(text, language):
 
 def test_a_lines_end_ends_a_sentence_by_lines():
     text = "One line\nanother. A third\r\n\n 😀 last\u2028"
-    assert [text[start:end] for start, end in by_lines(text, "en")] == ["One line", "another.", "A third", "😀 last"]
+    assert [text[start:end] for start, end in split_sentences_by_line(text, "en")] == [
+        "One line",
+        "another.",
+        "A third",
+        "😀 last",
+    ]
 
 
 @given(TEXTS)
 def test_by_lines_nothing_but_white_space_is_left_out(text):
-    found = by_lines(text, "en")
+    found = split_sentences_by_line(text, "en")
     covered = {place for start, end in found for place in range(start, end)}
     assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
     assert all(one[1] <= other[0] for one, other in pairwise(found))
@@ -62,20 +67,22 @@ def test_by_lines_nothing_but_white_space_is_left_out(text):
 
 def test_leading_sentences_by_hand():
     text = " Dr. Smith ran.  He slept! Did he?\n"
-    assert leading(text, "en", lambda part: len(part) < 100) == Leading(text, 3, 3)
-    assert leading(text, "en", lambda part: len(part) <= 26) == Leading(" Dr. Smith ran.  He slept!", 2, 3)
-    assert leading(text, "en", lambda part: len(part) <= 25) == Leading(" Dr. Smith ran.", 1, 3)
-    assert leading(text, "en", lambda part: len(part) <= 14) == Leading("", 0, 3)
-    assert leading("", "en", bool) == Leading("", 0, 0)
-    cut = leading(text, "en", lambda part: len(part) <= 25)
+    assert leading_sentences(text, "en", lambda part: len(part) < 100) == LeadingText(text, 3, 3)
+    assert leading_sentences(text, "en", lambda part: len(part) <= 26) == LeadingText(
+        " Dr. Smith ran.  He slept!", 2, 3
+    )
+    assert leading_sentences(text, "en", lambda part: len(part) <= 25) == LeadingText(" Dr. Smith ran.", 1, 3)
+    assert leading_sentences(text, "en", lambda part: len(part) <= 14) == LeadingText("", 0, 3)
+    assert leading_sentences("", "en", bool) == LeadingText("", 0, 0)
+    cut = leading_sentences(text, "en", lambda part: len(part) <= 25)
     assert cut.characters == 15 and not cut.whole
 
 
 @given(TEXTS, st.integers(0, 40))
 def test_as_many_as_fit_and_no_fewer(text, limit):
-    found = leading(text, "en", lambda part: len(part) <= limit)
+    found = leading_sentences(text, "en", lambda part: len(part) <= limit)
     assert text.startswith(found.text) and found.characters <= limit
-    ends = [end for _, end in sentences(text, "en")]
+    ends = [end for _, end in split_sentences(text, "en")]
     assert found.of == len(ends)
     if len(text) <= limit:
         assert found.text == text and found.whole
@@ -90,5 +97,5 @@ def test_a_long_text_is_not_measured_once_a_sentence():
         asked.append(len(part))
         return len(part) <= 5000
 
-    assert leading("A dog runs. " * 2000, "en", fits).sentences == 416
+    assert leading_sentences("A dog runs. " * 2000, "en", fits).sentences == 416
     assert len(asked) < 15

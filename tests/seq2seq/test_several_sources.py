@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from seq2seq.batch import Batch, ImageInput, TextInput, collate
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.model.model import Model, build, hide
-from seq2seq.search import Finished, SearchOptions, SlotTable, Waiting
+from seq2seq.model.model import Model, build, drop_sources
+from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from tests.seq2seq.test_search import watched
 
 TEXTS: dict[str, list[list[int] | None]] = {
@@ -58,18 +58,20 @@ def batch_of(rows: list[int]) -> Batch:
     return collate(texts, images={"image": ImageInput(FEATURES[rows], lengths)})
 
 
-def searched(model: Model, groups: list[list[int]], watch: int | None = None) -> dict[int, Finished]:
+def searched(model: Model, groups: list[list[int]], watch: int | None = None) -> dict[int, SearchResult]:
     """The sentences of each group enter together, a step after the group before."""
     table = SlotTable(model, 4, watch)
-    found: dict[int, Finished] = {}
+    found: dict[int, SearchResult] = {}
     waiting = list(groups)
-    while waiting or table.live:
+    while waiting or table.active:
         if waiting:
             rows = waiting.pop(0)
             options = SearchOptions(beam=3, n_best=2)
-            table.admit(batch_of(rows), [Waiting(row, options, longest=12, looks=True) for row in rows])
+            table.admit(
+                batch_of(rows), [SearchRequest(row, options, max_length=12, with_attention=True) for row in rows]
+            )
         table.step()
-        found |= {int(str(done.key)): done for done in table.retire()}
+        found |= {int(str(done.key)): done for done in table.pop_finished()}
     return found
 
 
@@ -84,7 +86,7 @@ def test_search_beside_others_is_search_alone(variant: dict[str, Any], watch: in
             assert [h.ids for h in beside[row].hypotheses] == [h.ids for h in expected.hypotheses]
             for ours, theirs in zip(beside[row].hypotheses, expected.hypotheses, strict=True):
                 assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-9)
-            ours_looks, theirs_looks = beside[row].looks, expected.looks
+            ours_looks, theirs_looks = beside[row].attention_weights, expected.attention_weights
             assert ours_looks is not None and theirs_looks is not None
             for key, weights in theirs_looks.weights.items():
                 width = min(weights.shape[-1], ours_looks.weights[key].shape[-1])
@@ -99,8 +101,10 @@ def test_search_beside_others_is_search_alone(variant: dict[str, Any], watch: in
 @watched
 def test_weights_sum_to_one_over_what_is_there(variant: dict[str, Any], watch: int) -> None:
     model = model_of(**variant)
-    looks = {row: done.looks for row, done in searched(model, [list(range(SENTENCES))], watch).items()}
-    for row, found in looks.items():
+    attention_weights = {
+        row: done.attention_weights for row, done in searched(model, [list(range(SENTENCES))], watch).items()
+    }
+    for row, found in attention_weights.items():
         assert found is not None
         there = [name for name, own in TEXTS.items() if own[row] is not None] + ["image"] * IMAGES[row]
         sums = {name: found.weights[name, "attention"][0, 0].sum(-1) for name in ("source", "mt", "image")}
@@ -110,7 +114,7 @@ def test_weights_sum_to_one_over_what_is_there(variant: dict[str, Any], watch: i
             elif model.config.combination != "flat":
                 torch.testing.assert_close(total, torch.ones_like(total))
         if model.config.combination != "concat":
-            between = torch.stack([weight[0, 0] for weight in found.between.values()]).sum(0)
+            between = torch.stack([weight[0, 0] for weight in found.source_weights.values()]).sum(0)
             torch.testing.assert_close(between, torch.ones_like(between))
 
 
@@ -135,7 +139,7 @@ def test_a_hidden_source_leaves_another(lengths: list[tuple[int, int]], seed: in
     torch.manual_seed(seed)
     ids = torch.ones(len(lengths), 3, dtype=torch.long)
     one, two = torch.tensor(lengths).unbind(1)
-    batch = hide(Batch({"source": TextInput(ids, one), "mt": TextInput(ids, two)}), 0.7)
+    batch = drop_sources(Batch({"source": TextInput(ids, one), "mt": TextInput(ids, two)}), 0.7)
     kept = torch.stack([source.lengths_B for source in batch.sources.values()])
     given_lengths = torch.stack([one, two])
     assert ((kept == 0) | (kept == given_lengths)).all()
@@ -146,6 +150,6 @@ def test_about_a_share_of_the_sources_is_hidden() -> None:
     torch.manual_seed(0)
     ids = torch.ones(4000, 3, dtype=torch.long)
     full = torch.full((4000,), 3)
-    batch = hide(Batch({name: TextInput(ids, full) for name in ("a", "b", "c")}), 0.3)
+    batch = drop_sources(Batch({name: TextInput(ids, full) for name in ("a", "b", "c")}), 0.3)
     hidden = [float((source.lengths_B == 0).double().mean()) for source in batch.sources.values()]
     assert all(share == pytest.approx(0.3 - 0.3**3, abs=0.03) for share in hidden)

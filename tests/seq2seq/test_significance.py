@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.significance import PairedTest
 
-from seq2seq.errors import CallError
-from seq2seq.metrics.catalogue import chosen
-from seq2seq.metrics.metric import Answers, Outputs, Reading
-from seq2seq.metrics.significance import TESTS, compare, correct, corrected, shuffled, sign_test
+from seq2seq.errors import UsageError
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from seq2seq.metrics.significance import TESTS, adjust_p_values, compare, correct_p_values, shuffled_sums, sign_test
 
-(BLEU,) = chosen(["bleu"], Reading(tokenize="none"))
-(MATCH,) = chosen(["exact-match"], Reading())
+(BLEU,) = select_metrics(["bleu"], Preprocessing(tokenize="none"))
+(MATCH,) = select_metrics(["exact-match"], Preprocessing())
 
 
 def sentences(count: int, spoiled: float, seed: int) -> list[str]:
@@ -29,8 +29,8 @@ def sentences(count: int, spoiled: float, seed: int) -> list[str]:
 
 
 def statistics(metric, *runs):
-    answers = Answers.of([sentences(len(runs[0]), 0.0, 0)])
-    return [metric.statistics(Outputs.of(run), answers) for run in runs]
+    answers = ReferenceSet.from_lines([sentences(len(runs[0]), 0.0, 0)])
+    return [metric.statistics(SystemOutputs.from_lines(run), answers) for run in runs]
 
 
 def matches(*rows):
@@ -62,11 +62,17 @@ def test_a_difference_is_told_from_chance(test):
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
 @pytest.mark.parametrize(("test", "theirs"), [("bootstrap", "bs"), ("randomisation", "ar")])
 def test_p_values_are_sacrebleus_within_the_noise_of_sampling(name, test, theirs):
-    (metric,) = chosen([name], Reading())
+    (metric,) = select_metrics([name], Preprocessing())
     references = [sentences(80, 0.0, 0)]
     outputs = {"base": sentences(80, 0.3, 2), "a": sentences(80, 0.28, 3), "b": sentences(80, 0.25, 4)}
-    answers = Answers.of(references)
-    found = compare(metric, {k: [metric.statistics(Outputs.of(v), answers)] for k, v in outputs.items()}, test, "", 500)
+    answers = ReferenceSet.from_lines(references)
+    found = compare(
+        metric,
+        {k: [metric.statistics(SystemOutputs.from_lines(v), answers)] for k, v in outputs.items()},
+        test,
+        "",
+        500,
+    )
     own = {"bleu": sacrebleu.BLEU(), "chrf": sacrebleu.CHRF(), "ter": sacrebleu.TER()}[name]
     _, columns = PairedTest(list(outputs.items()), {name: own}, references, test_type=theirs, n_samples=500)()
     (column,) = (results for header, results in columns.items() if header != "System")
@@ -134,7 +140,7 @@ def test_randomisation_deals_out_every_output_once():
     draw = np.random.default_rng(1)
     for count in (2, 3, 5):
         runs = draw.integers(0, 9, size=(count, 7, 2)).astype(float)
-        (sums,) = shuffled(runs, 50, draw)
+        (sums,) = shuffled_sums(runs, 50, draw)
         assert sums.shape == (count, 50, 2)
         np.testing.assert_allclose(sums.sum(0), np.broadcast_to(runs.sum((0, 1)), (50, 2)))
         assert len(np.unique(sums[0], axis=0)) > 10
@@ -189,15 +195,15 @@ def test_runs_that_differ_widen_the_interval():
 
 def test_corrections_by_hand():
     """Of 0.01, 0.04, 0.03: Bonferroni times 3; Holm 3 x 0.01, 2 x 0.03, and 1 x 0.04 is raised to 0.06."""
-    assert corrected([0.01, 0.04, 0.03], "bonferroni") == pytest.approx([0.03, 0.12, 0.09])
-    assert corrected([0.01, 0.04, 0.03], "holm") == pytest.approx([0.03, 0.06, 0.06])
-    assert corrected([0.9, 0.5], "bonferroni") == [1, 1]
+    assert adjust_p_values([0.01, 0.04, 0.03], "bonferroni") == pytest.approx([0.03, 0.12, 0.09])
+    assert adjust_p_values([0.01, 0.04, 0.03], "holm") == pytest.approx([0.03, 0.06, 0.06])
+    assert adjust_p_values([0.9, 0.5], "bonferroni") == [1, 1]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_lies_between_nothing_and_bonferroni(values):
-    holm = corrected(values, "holm")
-    for raw, one, other in zip(values, holm, corrected(values, "bonferroni"), strict=True):
+    holm = adjust_p_values(values, "holm")
+    for raw, one, other in zip(values, holm, adjust_p_values(values, "bonferroni"), strict=True):
         assert raw <= one <= other + 1e-12
     assert [holm[i] for i in np.argsort(values, kind="stable")] == sorted(holm)
 
@@ -205,15 +211,15 @@ def test_holm_lies_between_nothing_and_bonferroni(values):
 def test_all_comparisons_of_a_test_are_corrected_together():
     systems = {name: statistics(BLEU, sentences(80, 0.3 - 0.1 * n, n + 2)) for n, name in enumerate("abc")}
     found = [compare(BLEU, systems, "randomisation", "m", 100), compare(BLEU, systems, "randomisation", "n", 100)]
-    after = correct(found, "bonferroni")
+    after = correct_p_values(found, "bonferroni")
     for before, each in zip(found, after, strict=True):
         assert each.signature == f"{before.signature}|bonferroni:4"
         assert [one.corrected for one in each.systems] == [
             None, *(min(1, 4 * one.p_value) for one in before.systems[1:])
         ]  # fmt: skip
-    assert correct(found, None) == found
+    assert correct_p_values(found, None) == found
 
 
 def test_one_system_is_no_comparison():
-    with pytest.raises(CallError, match="two or more"):
+    with pytest.raises(UsageError, match="two or more"):
         compare(MATCH, {"a": matches([1])}, "bootstrap", "")

@@ -24,10 +24,10 @@ def test_looks_are_on_words_and_sum_to_one(
 ) -> None:
     model = model_of(system)
     batch = collate({"source": [source for source, _ in pairs]}, [target for _, target in pairs], multiple)
-    looks = model.looks(model.encode(batch), batch.target_BL[:, None])
+    attention_weights = model.forced_attention(model.encode(batch), batch.target_BL[:, None])
     padding = batch.sources["source"].padding_BT[:, None, None]
-    matrices = looks.matrices("source")
-    assert matrices.keys() == set(model.config.looks)
+    matrices = attention_weights.matrices("source")
+    assert matrices.keys() == set(model.config.attention_kinds)
     for kind, weights in matrices.items():
         assert (weights >= 0).all()
         assert (weights.masked_select(padding.expand_as(weights)) == 0).all(), kind
@@ -36,9 +36,9 @@ def test_looks_are_on_words_and_sum_to_one(
             assert (rows <= 1 + 1e-9).all()
         else:
             torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=1e-9)
-    if (gate := looks.gate) is not None:
+    if (gate := attention_weights.gate) is not None:
         assert ((gate > 0) & (gate < 1)).all()
-    for fertility in looks.fertility.values():
+    for fertility in attention_weights.fertility.values():
         real = fertility[~batch.sources["source"].padding_BT]
         assert ((real > 0) & (real < (model.config.fertility or 2.0))).all()
 
@@ -79,7 +79,7 @@ def millions(recipe: str) -> float:
     config = load_recipe(recipe, ["model.layers=2"]).model_for(vocabularies, {})
     assert (config.embedding, config.hidden) == (256, 256)
     with torch.device("meta"):
-        return sum(build(config).parts().values()) / 1e6
+        return sum(build(config).parameter_counts().values()) / 1e6
 
 
 @pytest.mark.parametrize("paper", ["", "paper/"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seq2seq.errors import BundleError
-from seq2seq.text import BEGIN, END, PAD, UNKNOWN, TextConfig, Tokenizer, words
+from seq2seq.text import BEGIN, END, PAD, UNKNOWN, TextConfig, Tokenizer, word_spans
 
 GERMAN = [
     "Zwei junge Männer (mit Hut) sind im Freien – in der Nähe vieler Büsche.",
@@ -119,7 +119,7 @@ def test_a_word_is_the_same_entry_whatever_stands_beside_it(whole_words):
 
 
 def test_whole_words_are_words_of_the_text_and_no_punctuation(bpe, whole_words):
-    known = {line[start:end] for line in GERMAN for start, end in words(line)}
+    known = {line[start:end] for line in GERMAN for start, end in word_spans(line)}
     assert set(whole_words.whole_words) == {word for word in known if word.isalpha()}
     assert "Hund" in bpe.whole_words
     assert all(word.isalpha() for word in bpe.whole_words)
@@ -219,7 +219,7 @@ def test_whatever_a_model_writes_is_one_line(bpe, ids):
 @given(TEXTS)
 @settings(max_examples=200)
 def test_words_are_apart_and_cover_all_that_is_no_space(text):
-    spans = words(text)
+    spans = word_spans(text)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
     assert {i for start, end in spans for i in range(start, end)} == {i for i, c in enumerate(text) if not c.isspace()}
 
@@ -237,15 +237,15 @@ def test_words_are_apart_and_cover_all_that_is_no_space(text):
     ],
 )
 def test_words(text, expected):
-    assert "|".join(parts(text, words(text))) == expected
+    assert "|".join(parts(text, word_spans(text))) == expected
 
 
 @given(TEXTS)
 @settings(max_examples=100)
 def test_a_piece_lies_in_one_word(bpe, text):
-    ideographs = {i for start, end in words(text) if end - start == 1 for i in (start,)}
+    ideographs = {i for start, end in word_spans(text) if end - start == 1 for i in (start,)}
     for start, end in bpe.encode(text).offsets:
-        inside = [(a, b) for a, b in words(text) if a < end and start < b]
+        inside = [(a, b) for a, b in word_spans(text) if a < end and start < b]
         assert len(inside) <= 1 or all(a in ideographs for a, _ in inside)
 
 
@@ -259,8 +259,8 @@ def test_tokenised_text_is_split_at_its_spaces():
     assert [number == UNKNOWN for number in encoded.ids] == [False, False, False, True, False, False, True]
     assert parts("The dog 's <unk> bone  , cat", encoded.offsets) == ["The", "dog", "'s", "<unk>", "bone", ",", "cat"]
     assert tokenizer.decode(encoded.ids) == "the dog 's <unk> bone , <unk>"
-    assert parts("don't, x", tokenizer.words("don't, x")) == ["don't,", "x"]
-    assert parts("don't, x", tokenizer.words("don't, x", raw=True)) == ["don't", ",", "x"]
+    assert parts("don't, x", tokenizer.word_spans("don't, x")) == ["don't,", "x"]
+    assert parts("don't, x", tokenizer.word_spans("don't, x", raw=True)) == ["don't", ",", "x"]
 
 
 def test_a_model_of_tokenised_text_serves_raw_text(lower_moses):
@@ -295,7 +295,7 @@ def test_segmented_text(units):
     encoded = tokenizer.encode(text)
     assert tokenizer.decode(encoded.ids) == "the referee ."
     assert tokenizer.decode(encoded.ids, raw=True) == "the referee."
-    assert parts(text, tokenizer.words(text)) == ["the", "re@@ fer@@ ee", "."]
+    assert parts(text, tokenizer.word_spans(text)) == ["the", "re@@ fer@@ ee", "."]
     if units == "words":
         assert parts(text, encoded.offsets) == ["the", "re@@", "fer@@", "ee", "."]
         raw = "the referee, the rule."

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq.bundle import Bundle, Card, load, write_bundle
+from seq2seq.bundle import Bundle, ModelCard, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import Decoded, TextConfig, Tokenizer
@@ -31,15 +31,17 @@ def written(folder: Path, operations: bool = False) -> Bundle[Model]:
         combination="flat" if operations else "none", cell="gru", embedding=8, hidden=8, initialization="uniform",
         initialization_scale=1.5, target=words.pop("target"), sources=words,
     )  # fmt: skip
-    card = Card(task="post-edit" if operations else "translation", model=config, languages=dict.fromkeys(words, "en"))
+    card = ModelCard(
+        task="post-edit" if operations else "translation", model=config, languages=dict.fromkeys(words, "en")
+    )
     write_bundle(folder, build(config).eval(), tokenizers, card)
     return load(folder)
 
 
-def answered(bundle: Bundle[Model], *requests: Request) -> list[Answer]:
-    found = list(Generation(bundle).answers(requests))
-    assert all(isinstance(answer, Answer) for answer in found)
-    return [answer for answer in found if isinstance(answer, Answer)]
+def answered(bundle: Bundle[Model], *requests: Request) -> list[GenerationResult]:
+    found = list(SequenceGenerator(bundle).generate(requests))
+    assert all(isinstance(answer, GenerationResult) for answer in found)
+    return [answer for answer in found if isinstance(answer, GenerationResult)]
 
 
 @pytest.mark.parametrize("operations", [False, True])
@@ -52,7 +54,7 @@ def test_it_is_put_together_for_the_model_and_cut_again_after_it(tmp_path, opera
     target = bundle.tokenizers["target"]
     for one, other in zip(as_written.candidates, cut.candidates, strict=True):
         assert (other.ids, other.score) == (one.ids, pytest.approx(one.score))
-        assert other.text == target.separated(Decoded(one.text, [])).text
+        assert other.text == target.tokenize(Decoded(one.text, [])).text
     assert any(one.text != other.text for one, other in zip(as_written.candidates, cut.candidates, strict=True))
 
     explanation = cut.explanation
@@ -60,7 +62,7 @@ def test_it_is_put_together_for_the_model_and_cut_again_after_it(tmp_path, opera
     assert [word.text for word in explanation.source] == TOKENISED.split()
     assert all(TOKENISED[word.start : word.end] == word.text for word in explanation.source)
     assert [word.text for word in explanation.target] == cut.candidates[0].text.split()
-    forced = list(Generation(bundle).align([(spaced.texts, cut.candidates[0].text)], raw=False))
+    forced = list(SequenceGenerator(bundle).align([(spaced.texts, cut.candidates[0].text)], raw=False))
     assert [explanation.source, explanation.target] == [forced[0].source, forced[0].target]
 
 
@@ -76,8 +78,8 @@ def test_only_what_is_said_to_be_tokenised_is(tmp_path):
 def test_marks_are_set_apart_and_every_piece_keeps_its_place():
     tokenizer = Tokenizer.train(LINES * 3, TextConfig(units="words", vocabulary=60, language="en"))
     ids = tokenizer.encode(LINES[1]).ids
-    cut = tokenizer.separated(tokenizer.decode_with_offsets(ids))
+    cut = tokenizer.tokenize(tokenizer.decode_with_offsets(ids))
     assert cut.text == "The small dog ( a puppy ) sleeps ."
     assert [cut.text[start:end] for start, end in cut.offsets] == cut.text.split()
-    assert tokenizer.joined(cut.text).text == LINES[1]
-    assert tokenizer.separated(Decoded("", [(0, 0)])) == Decoded("", [(0, 0)])
+    assert tokenizer.detokenize(cut.text).text == LINES[1]
+    assert tokenizer.tokenize(Decoded("", [(0, 0)])) == Decoded("", [(0, 0)])

@@ -22,16 +22,16 @@ import uvicorn
 from filelock import FileLock
 
 from seq2seq.batch import collate, stack_images
-from seq2seq.bundle import Card, Limits, Task, write_bundle
+from seq2seq.bundle import Limits, ModelCard, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.generate import blank
+from seq2seq.generate import blank_image
 from seq2seq.metrics.score import Score
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
 from service.http.server import server_config
-from service.settings import ModelPlace, Settings
+from service.settings import ServedModelConfig, Settings
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 
 if TYPE_CHECKING:
@@ -158,7 +158,11 @@ def train(
             name: [None if (text := row.texts[name]) is None else tokenizers[name].encode(text).ids for row in chosen]
             for name in vocabularies
         }
-        seen = {"image": stack_images([row.image for row in chosen], blank(images), images.regions)} if images else {}
+        seen = (
+            {"image": stack_images([row.image for row in chosen], blank_image(images), images.regions)}
+            if images
+            else {}
+        )
         batch = collate(read, [tokenizers["target"].encode(row.target).ids for row in chosen], images=seen)
         optimizer.zero_grad()
         loss = model.loss(batch)
@@ -167,7 +171,7 @@ def train(
         optimizer.step()
         if float(loss.nats.detach()) / 24 < learnt:
             break
-    card = Card(
+    card = ModelCard(
         task=task,
         languages=languages,
         model=config,
@@ -263,7 +267,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    places = tuple(ModelPlace(name=name, place=str(place)) for name, place in bundles.places.items())
+    places = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in bundles.places.items())
     return Settings(models=places, threads=1)
 
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from seq2seq.bundle import Bundle
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
-from service.engine.admission import Amount
+from service.engine.admission import QueueLoad
 from service.engine.engine import Engine, EngineError
-from service.models import Served
+from service.models import ServedModel
 from service.problems import Problem
 from tests.service.conftest import sentences
 from tests.service.test_engine import until
@@ -55,17 +55,17 @@ class Listener:
     """What a follower was told."""
 
     prefixes: dict[int, list[list[int]]] = field(default_factory=dict)
-    answers: dict[int, Answer] = field(default_factory=dict)
+    answers: dict[int, GenerationResult] = field(default_factory=dict)
     begun: int = 0
 
-    def accepted(self) -> None:
+    def on_accepted(self) -> None:
         self.begun += 1
 
-    def written(self, index: int, ids: list[int]) -> None:
+    def on_prefix(self, index: int, ids: list[int]) -> None:
         assert index not in self.answers
         self.prefixes.setdefault(index, []).append(ids)
 
-    def answered(self, index: int, answer: Answer) -> None:
+    def on_answer(self, index: int, answer: GenerationResult) -> None:
         assert index not in self.answers
         self.answers[index] = answer
 
@@ -75,8 +75,8 @@ class Asked:
     """A request on its way, and what may become of it."""
 
     requests: list[Request]
-    model: Served
-    future: "Future[list[Answer]]"
+    model: ServedModel
+    future: "Future[list[GenerationResult]]"
     listener: Listener | None
     may: set[str]
     ends: Counter[str] = field(default_factory=Counter)
@@ -85,7 +85,7 @@ class Asked:
 class Machine(RuleBasedStateMachine):
     two: list[Bundle[Model]]  # versions take turns
     engine: Engine
-    served: Served
+    served: ServedModel
     slots: int
 
     def begin(self, slots: int) -> None:
@@ -95,14 +95,14 @@ class Machine(RuleBasedStateMachine):
         self.thread.start()
         self.version, self.slots = 0, slots
         self.asked: list[Asked] = []
-        self.old: list[Served] = []
+        self.old: list[ServedModel] = []
 
-    def made(self) -> Served:
+    def made(self) -> ServedModel:
         self.version += 1
         bundle = self.two[self.version % len(self.two)]
-        return Served("m", str(self.version), (), bundle, slots=self.slots, width=5)
+        return ServedModel("m", str(self.version), (), bundle, slots=self.slots, width=5)
 
-    def bring(self, new: Served) -> None:
+    def bring(self, new: ServedModel) -> None:
         """Have the engine load a version."""
         self.engine.add(new)
 
@@ -110,7 +110,7 @@ class Machine(RuleBasedStateMachine):
         """How a request may end that nobody disturbs."""
         return {"answered", "busy"}
 
-    def equal(self, found: Answer, expected: Answer) -> None:
+    def equal(self, found: GenerationResult, expected: GenerationResult) -> None:
         """Fail where an answer is not offline search's."""
         raise NotImplementedError
 
@@ -143,11 +143,16 @@ class Machine(RuleBasedStateMachine):
         self.submit(self.served, one.requests, None, self.usual())
 
     def submit(
-        self, model: Served, requests: list[Request], listener: Listener | None, may: set[str], seconds: float = SECONDS
+        self,
+        model: ServedModel,
+        requests: list[Request],
+        listener: Listener | None,
+        may: set[str],
+        seconds: float = SECONDS,
     ) -> None:
-        async def answers() -> list[Answer]:
+        async def answers() -> list[GenerationResult]:
             async with asyncio.timeout(seconds):
-                return await self.engine.answers([(model, request) for request in requests], listener)
+                return await self.engine.search([(model, request) for request in requests], listener)
 
         one = Asked(requests, model, self.run(answers()), listener, may)
         one.future.add_done_callback(lambda _: one.ends.update(["end"]))
@@ -211,24 +216,26 @@ class Machine(RuleBasedStateMachine):
             vars(one).clear()  # hypothesis keeps what was drawn, which should not keep a model
         self.old.clear()
         gc.collect()  # errors hold what they came from
-        until(lambda: list(self.engine._known) == [self.served], SECONDS)
-        assert self.engine.admission.waiting == Amount() and not self.engine.admission.by_caller
-        assert not any(lane.tickets or lane.load for lane in self.engine.lanes)
-        assert not any(known.flying for known in self.engine._known.values())
+        until(lambda: list(self.engine._models) == [self.served], SECONDS)
+        assert self.engine.admission.waiting == QueueLoad() and not self.engine.admission.by_caller
+        assert not any(handle.sequences or handle.load for handle in self.engine.pool)
+        assert not any(known.in_flight for known in self.engine._models.values())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(SECONDS)
         self.loop.close()
 
 
-KNOWN: dict[tuple[Path, torch.dtype, str, SearchOptions, bool], Answer] = {}
+KNOWN: dict[tuple[Path, torch.dtype, str, SearchOptions, bool], GenerationResult] = {}
 
 
-def offline(bundle: Bundle[Model], request: Request) -> Answer:
+def offline(bundle: Bundle[Model], request: Request) -> GenerationResult:
     """What offline search answers to a text alone."""
     text, dtype = request.texts["source"], next(bundle.model.parameters()).dtype
     key = bundle.folder, dtype, text, request.options, request.explain
     if key not in KNOWN:
-        (answer,) = Generation(bundle, width=5).answers([Request({"source": text}, request.options, request.explain)])
-        assert isinstance(answer, Answer)
+        (answer,) = SequenceGenerator(bundle, width=5).generate(
+            [Request({"source": text}, request.options, request.explain)]
+        )
+        assert isinstance(answer, GenerationResult)
         KNOWN[key] = answer
     return KNOWN[key]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from service.auth.key_store import KeyStore
 from service.http import parsing
-from service.http.body_budget import FREE, BodyBudget, HeldBody
+from service.http.body_budget import FREE_BYTES, BodyBudget, BodyReservation
 from service.metrics import Metrics
 from service.problems import Problem
 from tests.service.balls import picture
@@ -40,54 +40,56 @@ def budget() -> BodyBudget:
     return BodyBudget(1_000_000, Metrics())
 
 
-def body(budget: BodyBudget, now: float = 0.0) -> HeldBody:
-    return HeldBody(budget, budget, 100_000, now)
+def body(budget: BodyBudget, now: float = 0.0) -> BodyReservation:
+    return BodyReservation(budget, budget, 100_000, now)
 
 
 def test_what_arrives_is_counted_and_let_go(budget):
     first, second = body(budget), body(budget)
-    assert first.grow(400_000, 0.0) and second.grow(600_000, 0.0) and budget.held == 1_000_000
-    assert not second.grow(1, 0.1), "there is no room, and nobody is slow"
-    first.keep(100_000)
-    assert budget.held == 700_000 and second.grow(1, 0.2)
-    second.keep(0)
+    assert first.reserve(400_000, 0.0) and second.reserve(600_000, 0.0) and budget.held == 1_000_000
+    assert not second.reserve(1, 0.1), "there is no room, and nobody is slow"
+    first.shrink_to(100_000)
+    assert budget.held == 700_000 and second.reserve(1, 0.2)
+    second.shrink_to(0)
     assert budget.held == 100_000
 
 
 def test_the_slowest_goes_first(budget):
     slow, slower, quick = body(budget), body(budget), body(budget)
-    assert slow.grow(150_000, 0.0) and slower.grow(150_000, 0.0)
+    assert slow.reserve(150_000, 0.0) and slower.reserve(150_000, 0.0)
     for tenth in range(1, 31):  # 80, 10 and 120 kB a second
-        assert slow.grow(8_000, tenth / 10) and slower.grow(1_000, tenth / 10) and quick.grow(12_000, tenth / 10)
+        assert (
+            slow.reserve(8_000, tenth / 10) and slower.reserve(1_000, tenth / 10) and quick.reserve(12_000, tenth / 10)
+        )
     late = body(budget, 3.0)
-    assert late.grow(FREE, 3.0) and late.grow(100_000, 3.0)
-    assert (slower.ended, slow.ended, quick.ended) == (True, False, False)
-    assert late.grow(300_000, 3.0)
-    assert (slow.ended, quick.ended) == (True, False)
-    assert not late.grow(900_000, 3.0), "one that is quick is not ended for another"
+    assert late.reserve(FREE_BYTES, 3.0) and late.reserve(100_000, 3.0)
+    assert (slower.evicted, slow.evicted, quick.evicted) == (True, False, False)
+    assert late.reserve(300_000, 3.0)
+    assert (slow.evicted, quick.evicted) == (True, False)
+    assert not late.reserve(900_000, 3.0), "one that is quick is not ended for another"
 
 
 def test_a_body_that_is_complete_is_not_ended(budget):
     whole, late = body(budget), body(budget)
-    assert whole.grow(900_000, 0.0)
+    assert whole.reserve(900_000, 0.0)
     whole.complete()
-    assert not late.grow(200_000, 9.0) and not whole.ended
+    assert not late.reserve(200_000, 9.0) and not whole.evicted
 
 
 def test_small_bodies_and_one_alone_are_taken(budget):
     large = body(budget)
-    assert large.grow(5_000_000, 0.0), "it is alone"
+    assert large.reserve(5_000_000, 0.0), "it is alone"
     small = body(budget)
-    assert small.grow(FREE, 0.0) and not small.grow(1, 0.0)
+    assert small.reserve(FREE_BYTES, 0.0) and not small.reserve(1, 0.0)
 
 
 def test_a_body_whose_caller_is_known_is_counted_with_the_others(budget):
     unknown = BodyBudget(100_000, Metrics())
-    one = HeldBody(unknown, budget, 1.0, 0.0)
-    assert one.grow(90_000, 0.0) and unknown.held == 90_000
-    one.known()
+    one = BodyReservation(unknown, budget, 1.0, 0.0)
+    assert one.reserve(90_000, 0.0) and unknown.held == 90_000
+    one.authenticated()
     assert (unknown.held, budget.held) == (0, 90_000)
-    assert one.grow(500_000, 0.0) and budget.held == 590_000
+    assert one.reserve(500_000, 0.0) and budget.held == 590_000
 
 
 # What is parsed.
@@ -96,21 +98,21 @@ def test_a_body_whose_caller_is_known_is_counted_with_the_others(budget):
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=50)), min_size=1, max_size=9), st.integers(4, 30))
 def test_a_form_is_read_as_it_was_written(fields, piece):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parsing, "PIECE", piece)
+        patch.setattr(parsing, "CHUNK_BYTES", piece)
         assert parsing.parse_urlencoded(urllib.parse.urlencode(fields).encode()) == fields
 
 
 @given(st.text("%+aä4f0G"), st.integers(4, 9))
 def test_escapes_are_read_as_urllib_reads_them(text, piece):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parsing, "PIECE", piece)
+        patch.setattr(parsing, "CHUNK_BYTES", piece)
         try:
             expected = urllib.parse.unquote_to_bytes(text.replace("+", " ")).decode()
         except UnicodeDecodeError:
             with pytest.raises(UnicodeDecodeError):
-                parsing.unescaped(text.encode())
+                parsing.url_decode(text.encode())
         else:
-            assert parsing.unescaped(text.encode()) == expected
+            assert parsing.url_decode(text.encode()) == expected
 
 
 def values(value: object) -> int:
@@ -135,7 +137,7 @@ DOCUMENTS = st.recursive(
 def test_values_are_counted_outside_of_strings_only(document, piece, escaped, indent):
     written = json.dumps(document, ensure_ascii=escaped, indent=indent).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parsing, "PIECE", piece)
+        patch.setattr(parsing, "CHUNK_BYTES", piece)
         parsing.check_values(written, values(document))
         if values(document):
             with pytest.raises(Problem, match="nested too deep, or has more than"):
@@ -197,7 +199,7 @@ def test_texts_share_the_room(settings, serving):
         for route in ("/translate", "/summarize", "/detect", "/post-edit"):
             idle.enter_context(sending(url, route, 1_000_000, 900_000))
         time.sleep(0.5)
-        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 2_000_000 + 4 * FREE
+        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 2_000_000 + 4 * FREE_BYTES
         answer = httpx.post(f"{url}/translate", json=GOOD, timeout=30)
         assert answer.status_code == 200, "a small one is always taken"
 
@@ -232,7 +234,7 @@ def test_what_callers_without_a_key_hold_is_little(settings, serving, key):
         for _ in range(8):
             idle.enter_context(sending(url, "/translate", 1_000_000, 900_000))
         time.sleep(0.5)
-        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 1_000_000 + 8 * FREE
+        assert 900_000 <= metric(url, "interlinear_held_bytes") <= 1_000_000 + 8 * FREE_BYTES
         answer = httpx.post(f"{url}/translate", json=GOOD | {"api_key": key[1]}, timeout=30)
         assert answer.status_code == 200
 

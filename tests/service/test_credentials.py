@@ -13,17 +13,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.console import say
-from registry.cache import Cache
-from registry.credentials import without_credentials
-from registry.names import parse
-from registry.store import Kept, Store
+from registry.cache import ModelCache
+from registry.credentials import mask_credentials
+from registry.names import parse_model_name
+from registry.store import MlflowStore, StoredModel
 from seq2seq.errors import RegistryError
 from service.app import create_app
 from service.auth.key_store import KeyStore
 from service.auth.scopes import Scope
-from service.logging import Json, Reticent, configure
-from service.problems import Problem, response
-from service.settings import ModelPlace, Settings
+from service.logging import JsonFormatter, TextFormatter, configure
+from service.problems import Problem, problem_response
+from service.settings import ServedModelConfig, Settings
 from tests.service.test_swaps import until
 
 ALIAS = "models:/mt@champion"
@@ -59,12 +59,12 @@ def remembered(bundles, tmp_path, monkeypatch) -> Iterator[Callable[..., Setting
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with broken_registry() as host:
         tracking = f"http://alice:{PASSWORD}@{host}"
-        cache = Cache(tmp_path / "cache")
-        kept = Kept("mt", "1", bundles.de_en.as_uri(), bundles.de_en)
-        cache.take(parse(ALIAS), kept, Store(tracking))
+        cache = ModelCache(tmp_path / "cache")
+        kept = StoredModel("mt", "1", bundles.de_en.as_uri(), bundles.de_en)
+        cache.take(parse_model_name(ALIAS), kept, MlflowStore(tracking))
 
         def made(**changes: object) -> Settings:
-            given = {"models": [ModelPlace(name="mt", place=ALIAS)], "tracking": tracking, "threads": 1}
+            given = {"models": [ServedModelConfig(name="mt", place=ALIAS)], "tracking": tracking, "threads": 1}
             return Settings(**(given | {"cache": tmp_path / "cache", "poll_seconds": 0.05} | changes))
 
         yield made
@@ -77,11 +77,11 @@ def test_the_registry_s_password_is_in_no_message(remembered, caplog, capsys):
         until(lambda: any("502" in record.getMessage() for record in caplog.records))
         pages = [client.get(path).text for path in ("/models", "/metrics", "/openapi.json", "/health/ready")]
         assert first.json()[0]["status"] == "unchecked"
-        told = str(client.app.state.service.catalogue.entries[0].standing.error)
-    lines = [style.format(record) for record in caplog.records for style in (Json(), Reticent())]
+        told = str(client.app.state.service.model_manager.model_slots[0].sync.error)
+    lines = [style.format(record) for record in caplog.records for style in (JsonFormatter(), TextFormatter())]
     assert any("502" in line for line in lines) and "502" in told
     with pytest.raises(RegistryError) as caught:
-        Store(remembered().tracking).list_models()
+        MlflowStore(remembered().tracking).list_models()
     say(f"API request to http://alice:{PASSWORD}@{host} failed")
     for text in [*lines, *pages, capsys.readouterr().err]:
         assert PASSWORD not in text and "alice" not in text
@@ -136,15 +136,15 @@ def test_models_tells_operators_why_and_others_that_it_is_so(remembered, tmp_pat
     ],
 )
 def test_credentials_are_masked_wherever_they_stand(text, said):
-    assert without_credentials(text) == said
+    assert mask_credentials(text) == said
 
 
 def test_what_the_environment_holds_is_masked(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hunter22")
-    body = response(Problem(503, "the server said: hunter22 is wrong"), "r").body
+    body = problem_response(Problem(503, "the server said: hunter22 is wrong"), "r").body
     assert b"hunter22" not in body and b"*** is wrong" in body
     record = logging.makeLogRecord({"msg": "tried %s", "args": ("hunter22",)})
-    assert "hunter22" not in Json().format(record) + Reticent().format(record)
+    assert "hunter22" not in JsonFormatter().format(record) + TextFormatter().format(record)
 
 
 def test_a_line_that_cannot_be_written_is_not_printed_with_what_it_masks(monkeypatch: pytest.MonkeyPatch):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.bundle import load, write_bundle
-from service.inference.detection import Detector
-from service.settings import ModelPlace, Settings
+from service.inference.detection import LanguageDetector
+from service.settings import ServedModelConfig, Settings
 
 GERMAN = "Zwei junge Männer stehen im Garten neben vielen Büschen."
 OTHERS = {
@@ -21,30 +21,30 @@ OTHERS = {
 
 @pytest.mark.parametrize("served", [["de"], ["de", "en"], ["de", "en", "fi"]])
 def test_the_confidence_is_the_detectors_own_however_many_are_served(served: list[str]) -> None:
-    best, *rest = Detector(served).guesses(GERMAN)
+    best, *rest = LanguageDetector(served).guesses(GERMAN)
     assert (best.language, {guess.language for guess in rest}) == ("de", set(served) - {"de"})
-    assert best.probability == Detector(["de", "ru", "ja"]).guesses(GERMAN)[0].probability > 0.9
+    assert best.probability == LanguageDetector(["de", "ru", "ja"]).guesses(GERMAN)[0].probability > 0.9
     assert sum(guess.probability for guess in rest) < 0.1
 
 
 @pytest.mark.parametrize("served", [["de"], ["de", "en"]])
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS.keys())
 def test_a_text_in_no_language_served_gets_a_low_number(text: str, served: list[str]) -> None:
-    guesses = Detector(served).guesses(text)
+    guesses = LanguageDetector(served).guesses(text)
     assert {guess.language for guess in guesses} == set(served)
     assert all(guess.probability < 0.1 for guess in guesses)
 
 
 def test_a_language_that_the_detector_does_not_know_has_no_number_and_a_variant_its_languages() -> None:
-    guesses = Detector(["de-AT", "x-klingon", "en"]).guesses(GERMAN)
+    guesses = LanguageDetector(["de-AT", "x-klingon", "en"]).guesses(GERMAN)
     assert [guess.language for guess in guesses] == ["de-AT", "en", "x-klingon"]
     assert guesses[0].probability > 0.9 and guesses[2].probability == 0
-    assert Detector([]).guesses(GERMAN) == []
+    assert LanguageDetector([]).guesses(GERMAN) == []
 
 
 @given(st.text(), st.sets(st.sampled_from(["de", "en", "zh", "pt-BR", "qq"])))
 def test_every_language_served_is_answered_the_likeliest_first(text: str, served: set[str]) -> None:
-    guesses = Detector(served).guesses(text)
+    guesses = LanguageDetector(served).guesses(text)
     assert sorted(guess.language for guess in guesses) == sorted(served)
     numbers = [guess.probability for guess in guesses]
     assert numbers == sorted(numbers, reverse=True)
@@ -55,7 +55,7 @@ def test_a_service_of_one_language_is_not_certain_of_it(bundles, serving, tmp_pa
     loaded = load(bundles.headlines)
     card = loaded.card.model_copy(update={"task": "translation"})  # of English into shorter English
     write_bundle(tmp_path / "shorter", loaded.model, loaded.tokenizers, card)
-    shorter = Settings(models=(ModelPlace(name="shorter", place=str(tmp_path / "shorter")),), threads=1)
+    shorter = Settings(models=(ServedModelConfig(name="shorter", place=str(tmp_path / "shorter")),), threads=1)
     english = "A man is sitting in the park beside the old station."
     with serving(shorter) as address:
         found = [httpx.post(f"{address}/detect", json={"q": text}).json() for text in (OTHERS["fr"], english)]

@@ -20,11 +20,11 @@ from seq2seq.generate import Request
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from service.app import create_app
-from service.engine.admission import Amount
-from service.engine.scheduler import BEAT, Put, Text
-from service.models import Served
+from service.engine.admission import QueueLoad
+from service.engine.scheduler import HEARTBEAT_SECONDS, Add, EngineRequest
+from service.models import ServedModel
 from service.problems import Problem
-from service.settings import ModelPlace
+from service.settings import ServedModelConfig
 from tests.service.conftest import sentences
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
@@ -126,15 +126,15 @@ def test_what_repeats_a_text_in_flight_is_taken_though_the_queue_is_full(setting
     engine, (model, *_) = app.state.service.engine, app.state.service.models.served
 
     async def ask() -> None:
-        def wanted(*texts: str) -> list[tuple[Served, Request]]:
+        def wanted(*texts: str) -> list[tuple[ServedModel, Request]]:
             return [(model, Request({"source": text}, SearchOptions())) for text in texts]
 
-        first = asyncio.create_task(engine.answers(wanted(*MANY)))
-        while not any(lane.tickets for lane in engine.lanes):
+        first = asyncio.create_task(engine.search(wanted(*MANY)))
+        while not any(handle.sequences for handle in engine.pool):
             await asyncio.sleep(0)
-        again = asyncio.create_task(engine.answers(wanted(*MANY[-3:])))
+        again = asyncio.create_task(engine.search(wanted(*MANY[-3:])))
         with pytest.raises(Problem, match="come again"):
-            await engine.answers(wanted(*MANY[-3:], "Ein Kind."))
+            await engine.search(wanted(*MANY[-3:], "Ein Kind."))
         assert await again == (await first)[-3:]
 
     engine.start()
@@ -159,9 +159,9 @@ def test_the_services_own_limit_ends_in_504(settings):
 def test_a_search_that_breaks_is_500_once_without_the_text_in_the_log(settings, caplog):
     app = create_app(settings)
     with TestClient(app) as client:
-        (lane,) = app.state.service.engine.lanes
-        (table, *_) = lane.searcher.tables.values()
-        table.generation.table.model = None  # as if a fault were in the model itself
+        (handle,) = app.state.service.engine.pool
+        (scheduler, *_) = handle.worker.schedulers.values()
+        scheduler.generation.table.model = None  # as if a fault were in the model itself
         with caplog.at_level(logging.INFO):
             answer = client.post("/translate", json=DOG)
         assert answer.status_code == 500
@@ -176,19 +176,19 @@ def test_a_search_that_ends_fails_what_it_was_searching_and_what_waited_goes_on(
     answers, waiting = [], []
     with TestClient(app) as client:
         engine = app.state.service.engine
-        (lane,) = engine.lanes
+        (handle,) = engine.pool
         goes_on = threading.Event()
         with before_its_layers(app.state.service.models.served[0].bundle.model, goes_on.wait):
             asking = threading.Thread(
                 target=lambda: answers.append(client.post("/translate", json=DOG | {"q": MANY[9]}))
             )
             asking.start()
-            until(lambda: any(ticket.admitted for ticket in lane.tickets.values()))
+            until(lambda: any(sequence.scheduled_at for sequence in handle.sequences.values()))
             after = threading.Thread(target=lambda: waiting.append(client.post("/translate", json=DOG)))
             after.start()
-            until(lambda: len(lane.tickets) == 2)
-            lane.searcher.tables.clear()  # as if a fault were in what is done with orders
-            lane.send(Put((Text(10**9, 10**9, None, False),)))
+            until(lambda: len(handle.sequences) == 2)
+            handle.worker.schedulers.clear()  # as if a fault were in what is done with orders
+            handle.send(Add((EngineRequest(10**9, 10**9, None, False),)))
             goes_on.set()
         asking.join(30)
         assert answers[0].status_code == 503
@@ -196,14 +196,14 @@ def test_a_search_that_ends_fails_what_it_was_searching_and_what_waited_goes_on(
         after.join(30)
         assert waiting[0].json()["translatedText"] == "A dog is running in the park."
         assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 1}]
-        assert engine.admission.waiting == Amount() and not lane.load
+        assert engine.admission.waiting == QueueLoad() and not handle.load
     assert "engine cpu has ended (KeyError at " in caplog.text
 
 
 def test_one_that_ended_is_started_again_though_its_models_cannot_be_warmed_at_once(settings, caplog):
     app = create_app(settings)
     with TestClient(app) as client:
-        (lane,) = app.state.service.engine.lanes
+        (handle,) = app.state.service.engine.pool
         ready = []
 
         def fault() -> None:
@@ -212,8 +212,10 @@ def test_one_that_ended_is_started_again_though_its_models_cannot_be_warmed_at_o
                 raise RuntimeError("of a device, and gone the next time")
 
         with before_its_layers(app.state.service.models.served[0].bundle.model, fault):
-            lane.send(Put((Text(10**9, 10**9, None, False),)))  # as if a fault were in what is done with orders
-            until(lambda: lane.restarts == 1)
+            handle.send(
+                Add((EngineRequest(10**9, 10**9, None, False),))
+            )  # as if a fault were in what is done with orders
+            until(lambda: handle.restarts == 1)
         assert ready == [503]
         assert "engine cpu cannot be started again: RuntimeError at " in caplog.text
         assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 1}]
@@ -224,9 +226,9 @@ def test_one_that_ended_is_started_again_though_its_models_cannot_be_warmed_at_o
 def test_one_that_ends_without_a_word_is_started_again(settings):
     app = create_app(settings.model_copy(update={"hang_seconds": 1}))
     with TestClient(app) as client:
-        (lane,) = app.state.service.engine.lanes
-        lane.searcher.end(10)
-        until(lambda: lane.restarts == 1)
+        (handle,) = app.state.service.engine.pool
+        handle.worker.stop(10)
+        until(lambda: handle.restarts == 1)
         assert client.get("/health/ready").status_code == 200
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
 
@@ -234,13 +236,13 @@ def test_one_that_ends_without_a_word_is_started_again(settings):
 def test_where_none_can_be_started_again_for_long_only_a_restart_helps(settings):
     app = create_app(settings.model_copy(update={"load_seconds": 1}))
     with TestClient(app) as client:
-        (lane,) = app.state.service.engine.lanes
+        (handle,) = app.state.service.engine.pool
 
         def fault() -> None:
             raise RuntimeError("of a device, until it is mended")
 
         with before_its_layers(app.state.service.models.served[0].bundle.model, fault):
-            lane.send(Put((Text(10**9, 10**9, None, False),)))
+            handle.send(Add((EngineRequest(10**9, 10**9, None, False),)))
             until(lambda: client.get("/health/live").status_code == 503)
             assert "no engine could be started again within 1 s" in client.get("/health/live").json()["detail"]
         until(lambda: client.get("/health/live").status_code == 200)
@@ -251,9 +253,11 @@ def test_a_search_that_hangs_is_not_alive_until_it_goes_on(settings, caplog):
     app = create_app(settings.model_copy(update={"hang_seconds": 1}))
     goes_on = threading.Event()
     with TestClient(app) as client, ThreadPoolExecutor(1) as caller:
-        (lane,) = app.state.service.engine.lanes
-        idle = lane.searcher.beats
-        until(lambda: lane.searcher.beats > idle + 2 / BEAT)  # in which it would have been seen to hang, twice
+        (handle,) = app.state.service.engine.pool
+        idle = handle.worker.heartbeats
+        until(
+            lambda: handle.worker.heartbeats > idle + 2 / HEARTBEAT_SECONDS
+        )  # in which it would have been seen to hang, twice
         assert client.get("/health/live").status_code == 200, "to have nothing to do is not to hang"
         with before_its_layers(app.state.service.models.served[0].bundle.model, goes_on.wait):
             try:
@@ -277,17 +281,17 @@ def test_a_search_may_break_with_a_model_that_nobody_has_any_more(settings, bund
     app = create_app(settings)
     with TestClient(app) as client:
         engine = app.state.service.engine
-        (lane,) = engine.lanes
-        model = Served("gone", "1", (), load(bundles.de_en), slots=2, width=5)
+        (handle,) = engine.pool
+        model = ServedModel("gone", "1", (), load(bundles.de_en), slots=2, width=5)
         engine.add(model)
-        number, reading = engine._known[model].number, engine._known[model].reading
-        row = reading.encode(Request({"source": DOG["q"]}, SearchOptions()))
-        until(lambda: number in lane.searcher.tables)
-        table = lane.searcher.tables[number]
-        table.generation.table.model = None
+        number, encoder = engine._models[model].number, engine._models[model].encoder
+        row = encoder.encode(Request({"source": DOG["q"]}, SearchOptions()))
+        until(lambda: number in handle.worker.schedulers)
+        scheduler = handle.worker.schedulers[number]
+        scheduler.generation.table.model = None
         with engine._lock:  # what is told waits until the model is gone
-            lane.send(Put((Text(10**9, number, row, False),)))
-            until(lambda: table.searching)
+            handle.send(Add((EngineRequest(10**9, number, row, False),)))
+            until(lambda: scheduler.searching)
             del model
             gc.collect()
         until(lambda: "a search with a model let go failed" in caplog.text)
@@ -344,7 +348,10 @@ def test_a_request_that_is_alone_is_taken_whatever_the_queue_holds(settings, lim
 
 
 def test_two_versions_of_a_name_are_served_and_asked_for(settings, bundles):
-    places = (ModelPlace(name="mt", place=str(bundles.de_en)), ModelPlace(name="mt", place=str(bundles.en_de)))
+    places = (
+        ServedModelConfig(name="mt", place=str(bundles.de_en)),
+        ServedModelConfig(name="mt", place=str(bundles.en_de)),
+    )
     with TestClient(create_app(settings.model_copy(update={"models": places}))) as client:
         first, second = (model["version"] for model in client.get("/models").json())
         assert first != second

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from seq2seq.bundle import load
-from seq2seq.generate import Answer, Request
+from seq2seq.generate import GenerationResult, Request
 from service.engine.engine import Engine, EngineError
 from service.engine.scheduler import SearchThread
 from service.metrics import Metrics
@@ -33,11 +33,11 @@ class InThread(Machine):
 
     @property
     def search(self) -> SearchThread:
-        (lane,) = self.engine.lanes
-        assert isinstance(lane.searcher, SearchThread)
-        return lane.searcher
+        (handle,) = self.engine.pool
+        assert isinstance(handle.worker, SearchThread)
+        return handle.worker
 
-    def equal(self, found: Answer, expected: Answer) -> None:
+    def equal(self, found: GenerationResult, expected: GenerationResult) -> None:
         assert [c.ids for c in found.candidates] == [c.ids for c in expected.candidates]
         assert found.candidates[0].text == expected.candidates[0].text
         assert found.explanation == expected.explanation
@@ -48,19 +48,19 @@ class InThread(Machine):
         for one in self.asked:
             if one.model is self.served and not one.future.done():
                 one.may.add("failed")
-        number = self.engine._known[self.served].number
-        until(lambda: number in self.search.tables, SECONDS)
-        table = self.search.tables[number]
-        broken = table.generation
-        broken.table.model = None  # as if a fault were in the model itself
+        number = self.engine._models[self.served].number
+        until(lambda: number in self.search.schedulers, SECONDS)
+        scheduler = self.search.schedulers[number]
+        broken = scheduler.generation
+        broken.scheduler.model = None  # as if a fault were in the model itself
         # Something of its own, so that the fault is met before the next rule, whoever meets it first.
         request = Request({"source": f"{TEXTS[0]} {self.version}"}, OPTIONS[1])
 
         def met() -> bool:
             """A queue that is full of other versions' texts keeps this one from the fault: it is sent again."""
-            error = self.run(self.engine.answers([(self.served, request)])).exception(SECONDS)
+            error = self.run(self.engine.search([(self.served, request)])).exception(SECONDS)
             assert error is None or isinstance(error, EngineError | Problem)
-            return table.generation is not broken
+            return scheduler.generation is not broken
 
         until(met, SECONDS)
 
@@ -68,13 +68,15 @@ class InThread(Machine):
         if not hasattr(self, "engine"):
             return
         self.end()
-        last = self.engine._known[self.served].number
+        last = self.engine._models[self.served].number
         gc.collect()  # a traceback may hold what it passed, in a circle
-        until(lambda: set(self.search.tables) == {last}, SECONDS)  # what nobody can ask for is let go
+        until(lambda: set(self.search.schedulers) == {last}, SECONDS)  # what nobody can ask for is let go
         self.engine.stop(SECONDS)
         assert not self.search.alive
-        for table in self.search.tables.values():
-            assert not (table.texts or table.followed or any(batch.generation.live for batch in table.batches))
+        for scheduler in self.search.schedulers.values():
+            assert not (
+                scheduler.texts or scheduler.streamed or any(batch.generation.active for batch in scheduler.batches)
+            )
 
 
 @pytest.mark.timeout(300)

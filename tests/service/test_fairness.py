@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.bundle import load
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.search import SearchOptions
 from service.engine.admission import Admission
 from service.engine.fair_queue import FairQueue
-from service.engine.scheduler import Admitted, Event, Join, Put, SearchThread, Stepped, Text
+from service.engine.scheduler import Add, AddCaller, EngineOutputs, EngineRequest, Event, Scheduled, SearchThread
 from tests.service.test_engine import MANY
 
 
@@ -82,12 +82,12 @@ def search(bundles, told) -> Iterator[SearchThread]:
 
 
 @pytest.fixture
-def texts(bundles) -> Callable[[str, range], tuple[Text, ...]]:
-    reading = Generation(load(bundles.de_en), width=5)
+def texts(bundles) -> Callable[[str, range], tuple[EngineRequest, ...]]:
+    reading = SequenceGenerator(load(bundles.de_en), width=5)
 
-    def made(caller: str, numbers: range) -> tuple[Text, ...]:
+    def made(caller: str, numbers: range) -> tuple[EngineRequest, ...]:
         rows = [(i, reading.encode(Request({"source": MANY[i % len(MANY)]}, SearchOptions()))) for i in numbers]
-        return tuple(Text(i, 0, row, False, (caller,)) for i, row in rows)
+        return tuple(EngineRequest(i, 0, row, False, (caller,)) for i, row in rows)
 
     return made
 
@@ -98,18 +98,18 @@ def heard(told: "queue.SimpleQueue[Event]", count: int) -> tuple[list[int], list
     answered: list[int] = []
     while len(answered) < count:
         match told.get(timeout=60):
-            case Admitted(numbers):
+            case Scheduled(numbers):
                 admitted += numbers
-            case Stepped() as event:
-                answered += [number for number, _ in event.answered]
+            case EngineOutputs() as event:
+                answered += [number for number, _ in event.answers]
     return admitted, answered
 
 
 def test_one_text_beside_a_thousand_does_not_wait_for_them(search, told, texts):
     """All slots are somebody's, with hundreds behind: another's text has a slot at once, beside these, and since it is
     stepped as often as all of them together it is answered before the first of them."""
-    search.send(Put(texts("many", range(300))))
-    search.send(Put(texts("one", range(1000, 1001))))
+    search.send(Add(texts("many", range(300))))
+    search.send(Add(texts("one", range(1000, 1001))))
     search.start()
     admitted, answered = heard(told, 301)
     assert admitted.index(1000) <= SLOTS
@@ -118,8 +118,8 @@ def test_one_text_beside_a_thousand_does_not_wait_for_them(search, told, texts):
 
 
 def test_two_callers_of_many_texts_have_every_second_slot(search, told, texts):
-    search.send(Put(texts("a", range(100))))
-    search.send(Put(texts("b", range(100, 200))))
+    search.send(Add(texts("a", range(100))))
+    search.send(Add(texts("b", range(100, 200))))
     search.start()
     admitted, _ = heard(told, 200)
     for count in range(SLOTS, 160, 10):
@@ -128,8 +128,8 @@ def test_two_callers_of_many_texts_have_every_second_slot(search, told, texts):
 
 
 def test_what_another_asked_for_already_is_not_waited_for_behind_his_others(search, told, texts):
-    search.send(Put(texts("many", range(300))))
-    search.send(Join(frozenset({299}), "one"))
+    search.send(Add(texts("many", range(300))))
+    search.send(AddCaller(frozenset({299}), "one"))
     search.start()
     admitted, answered = heard(told, 300)
     assert admitted.index(299) <= SLOTS and answered.index(299) <= SLOTS
@@ -138,14 +138,16 @@ def test_what_another_asked_for_already_is_not_waited_for_behind_his_others(sear
 
 def test_the_queue_is_full_for_whoever_fills_it():
     admission = Admission(300, 10_000)
-    assert admission.refused("many", 1000, 1000) is None, "who has nothing waiting is taken, whatever it asks for"
+    assert admission.exceeded_limit("many", 1000, 1000) is None, (
+        "who has nothing waiting is taken, whatever it asks for"
+    )
     admission.add("many", 1000, 1000)
-    assert admission.refused("many", 1, 1) == "queue_texts"
-    assert admission.refused("one", 1, 1) is None
+    assert admission.exceeded_limit("many", 1, 1) == "queue_texts"
+    assert admission.exceeded_limit("one", 1, 1) is None
     admission.add("one", 20, 20)
-    assert admission.refused("one", 130, 130) is None, "half of the queue is theirs"
-    assert admission.refused("one", 131, 131) == "queue_texts"
-    assert admission.refused("third", 500, 20_000) is None
+    assert admission.exceeded_limit("one", 130, 130) is None, "half of the queue is theirs"
+    assert admission.exceeded_limit("one", 131, 131) == "queue_texts"
+    assert admission.exceeded_limit("third", 500, 20_000) is None
     admission.add("one", -20, -20)
     admission.add("many", -1000, -1000)
     assert admission.by_caller == {} and not admission.waiting.texts
@@ -155,7 +157,7 @@ def test_what_waits_in_all_is_bounded():
     """However many callers come, each with as much as a request may have."""
     admission, taken_in = Admission(100, 10**9), 0
     for i in range(10_000):
-        if admission.refused(str(i), 200, 1) is None:
+        if admission.exceeded_limit(str(i), 200, 1) is None:
             admission.add(str(i), 200, 1)
             taken_in += 200
     assert taken_in <= 4 * 100 + 200

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2seq.bundle import load
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.search import SearchOptions
 from tests.service.test_engine import DOG, MANY, until
 from tests.service.test_processes import REQUESTS, SECONDS, leaves, processes
@@ -39,9 +39,9 @@ def test_search_finds_what_it_finds_on_the_cpu(bundles, name):
         requests = [
             Request({source: text}, OPTIONS[i % len(OPTIONS)], explain=i % 3 == 0) for i, text in enumerate(texts)
         ]
-        found.append(list(Generation(bundle, slots=7, width=5).answers(requests)))
+        found.append(list(SequenceGenerator(bundle, slots=7, width=5).generate(requests)))
     for on_cpu, on_gpu in zip(*found, strict=True):
-        assert isinstance(on_cpu, Answer) and isinstance(on_gpu, Answer)
+        assert isinstance(on_cpu, GenerationResult) and isinstance(on_gpu, GenerationResult)
         assert [c.ids for c in on_gpu.candidates] == [c.ids for c in on_cpu.candidates]
         assert [c.score for c in on_gpu.candidates] == pytest.approx([c.score for c in on_cpu.candidates], abs=1e-9)
         assert (on_gpu.explanation is None) == (on_cpu.explanation is None)

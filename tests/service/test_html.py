@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.inference.detection import Guess
-from service.inference.markup import escaped, read_html
+from service.inference.detection import LanguageGuess
+from service.inference.markup import escape_html, unescape_html
 from service.problems import Problem
 from tests.service.test_engine import until
 from tests.service.test_streaming import EVENTS, read
@@ -62,7 +62,7 @@ def test_what_is_streamed_is_escaped_too(client):
     for _, prefix in prefixes:
         assert data["translatedText"].startswith(prefix["text"])
     texts = [html.unescape(prefix["text"]) for _, prefix in prefixes] + [html.unescape(data["translatedText"])]
-    assert [escaped(text) for text in texts[:-1]] == [prefix["text"] for _, prefix in prefixes]
+    assert [escape_html(text) for text in texts[:-1]] == [prefix["text"] for _, prefix in prefixes]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_html_is_read_beside_the_event_loop_and_its_lines_are_counted_before_its
         detected: list[str] = []
         guesses = app.state.service.detector.guesses
 
-        def listen(text: str) -> list[Guess]:
+        def listen(text: str) -> list[LanguageGuess]:
             detected.append(text)
             return guesses(text)
 
@@ -118,20 +118,20 @@ def test_html_is_read_beside_the_event_loop_and_its_lines_are_counted_before_its
 
 @given(st.text())
 def test_what_is_escaped_is_read_as_it_was(text):
-    written = escaped(text)
-    assert read_html(written, "q") == text
+    written = escape_html(text)
+    assert unescape_html(written, "q") == text
     assert "<" not in written and ">" not in written
 
 
 @given(st.text(alphabet="&#;0189x\n", max_size=40) | st.from_regex(r"a&#0{0,9}[0-9]{6,9};?1?", fullmatch=True))
 def test_references_are_read_as_html_says(text):
-    assert read_html(text, "q") == html.unescape(text)
+    assert unescape_html(text, "q") == html.unescape(text)
 
 
 @given(st.text(alphabet="<>&;/!?# ltgamp39xa\n"))
 def test_what_is_read_has_no_tag_of_html(text):
     try:
-        plain = read_html(text, "q")
+        plain = unescape_html(text, "q")
     except Problem as problem:
         assert problem.fields[0].field == "q"
         return

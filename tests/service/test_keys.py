@@ -22,12 +22,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlinear.cli import run as interlinear
-from seq2seq.errors import CallError, KeyFileError
-from service.auth.key_cache import KeyRing
-from service.auth.key_store import KEY, KeyStore, Taken
-from service.auth.rate_limits import Buckets, Rate
+from seq2seq.errors import KeyFileError, UsageError
+from service.auth.key_cache import KeyCache
+from service.auth.key_store import KEY_PATTERN, KeyStore, RateUsage
+from service.auth.rate_limits import RateLimit, RateLimiter
 from service.auth.scopes import Scope
-from service.http.parsing import SHORT
+from service.http.parsing import INLINE_BYTES
 from tests.registry.servers import postgres
 from tests.service.test_serve import address, process
 
@@ -75,13 +75,13 @@ def store(place) -> Iterator[KeyStore]:
 def test_the_file_has_no_key_and_is_its_owners(tmp_path):
     store = KeyStore(tmp_path / "keys.db")
     key = store.add("app", quota=5)
-    assert KEY.fullmatch(key)
+    assert KEY_PATTERN.fullmatch(key)
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     kept = store.path.read_bytes()
     assert key.encode() not in kept
     assert key.rpartition("_")[2].encode() not in kept and key[16:].encode() not in kept
     (record,) = store.list_keys()
-    assert record.is_made_of(key) and not record.is_made_of(key[:-1] + ("A" if key[-1] != "A" else "B"))
+    assert record.matches(key) and not record.matches(key[:-1] + ("A" if key[-1] != "A" else "B"))
     assert record.salt != next(k for k in [store.add("other")] and store.list_keys() if k.name == "other").salt
 
 
@@ -89,7 +89,7 @@ def test_a_key_is_kept_as_it_was_made(store):
     moment = datetime(2199, 1, 2, 3, 4, 5, tzinfo=UTC)
     key = store.add("app", 10, 2.5, moment, (Scope.METRICS, Scope.TRANSLATE))
     (record,) = store.list_keys()
-    assert record.is_made_of(key) and record.id == KEY.fullmatch(key)["id"]
+    assert record.matches(key) and record.id == KEY_PATTERN.fullmatch(key)["id"]
     assert (record.name, record.quota, record.rate, record.expires) == ("app", 10, 2.5, moment)
     assert record.scopes == {"translate", "metrics"}
     store.add("plain")
@@ -97,17 +97,17 @@ def test_a_key_is_kept_as_it_was_made(store):
     assert store.revoke(record.id).state(datetime.now(UTC)) == "revoked"
     first = store.list_keys()[0].revoked
     assert store.revoke("app").revoked == first, "once is for good"
-    with pytest.raises(CallError, match="there is no such key"):
+    with pytest.raises(UsageError, match="there is no such key"):
         store.revoke("nobody")
 
 
 def test_a_name_is_given_once(store):
     store.add("app")
     store.revoke("app")
-    with pytest.raises(CallError, match="there is a key of this name"):
+    with pytest.raises(UsageError, match="there is a key of this name"):
         store.add("app")
     for name in ("", "a b", "é", "x" * 65, "a\n"):
-        with pytest.raises(CallError, match="cannot be a key's name"):
+        with pytest.raises(UsageError, match="cannot be a key's name"):
             store.add(name)
 
 
@@ -117,7 +117,7 @@ def test_a_file_of_before_scopes_is_understood(tmp_path):
         database.execute(f"INSERT INTO keys VALUES ({','.join('?' * len(OLD_ROW))})", OLD_ROW)
     store = KeyStore(tmp_path / "keys.db")
     (record,) = store.list_keys()
-    assert record.is_made_of(OLD_KEY) and (record.name, record.quota, record.rate) == ("before", 7, 0.5)
+    assert record.matches(OLD_KEY) and (record.name, record.quota, record.rate) == ("before", 7, 0.5)
     assert record.scopes == {Scope.TRANSLATE}
     store.add("after", scopes=(Scope.METRICS,))
     assert [one.scopes for one in KeyStore(tmp_path / "keys.db").list_keys()] == [{"translate"}, {"metrics"}]
@@ -127,16 +127,16 @@ def test_keys_move_to_another_store(place, tmp_path, capsys):
     file = KeyStore(tmp_path / "old.db")
     first = file.add("first", quota=9, rate=2.5, scopes=(Scope.METRICS,))
     today = datetime.now(UTC).date()
-    file.exchange({(today, file.list_keys()[0].id): 4}, today)
+    file.sync({(today, file.list_keys()[0].id): 4}, today)
     KeyStore(place).add("here")
     for came in ("1 keys came: first.", "0 keys came."):
         assert interlinear(["keys", "import", str(tmp_path / "old.db"), "--keys", place]) == 0
         assert came in capsys.readouterr().err
     moved, here = KeyStore(place).list_keys()
-    assert (here.name, moved) == ("here", file.list_keys()[0]) and moved.is_made_of(first) and moved.used == 4
+    assert (here.name, moved) == ("here", file.list_keys()[0]) and moved.matches(first) and moved.used == 4
     other = KeyStore(tmp_path / "other.db")
     other.add("first")
-    with pytest.raises(CallError, match="first: another key has this name"):
+    with pytest.raises(UsageError, match="first: another key has this name"):
         KeyStore(place).import_from(other)
 
 
@@ -144,7 +144,7 @@ def test_use_is_counted_by_day(store):
     store.add("app")
     key_id = store.list_keys()[0].id
     tomorrow = TODAY + timedelta(days=1)
-    used = lambda counted, day: [key.used for key in store.exchange(counted, day).keys]  # noqa: E731
+    used = lambda counted, day: [key.used for key in store.sync(counted, day).keys]  # noqa: E731
     assert used({(TODAY, key_id): 3}, TODAY) == [3]
     assert used({(TODAY, key_id): 2, (TODAY, "nobody"): 9}, TODAY) == [5]
     assert used({}, tomorrow) == [0]
@@ -159,19 +159,19 @@ def test_many_writers_at_once_lose_nothing(place):
 
     def write(i: int) -> None:
         store = KeyStore(place)
-        store.add(f"more-{i}") if i % 3 == 0 else store.exchange({(TODAY, key_id): 1}, TODAY)
+        store.add(f"more-{i}") if i % 3 == 0 else store.sync({(TODAY, key_id): 1}, TODAY)
         store.close()
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(write, range(30)))
-    keys = KeyStore(place).exchange({}, TODAY).keys
+    keys = KeyStore(place).sync({}, TODAY).keys
     assert len(keys) == 11
     assert next(k.used for k in keys if k.id == key_id) == 20
 
 
 def test_what_is_no_store_of_keys_is_said(tmp_path, server):
     with pytest.raises(KeyFileError, match="there is no such file"):
-        KeyRing(KeyStore(tmp_path / "none.db"))
+        KeyCache(KeyStore(tmp_path / "none.db"))
     (tmp_path / "text.db").write_text("these are no keys, " * 100)
     with pytest.raises(KeyFileError, match="cannot be read or written"):
         KeyStore(tmp_path / "text.db").list_keys()
@@ -182,7 +182,7 @@ def test_what_is_no_store_of_keys_is_said(tmp_path, server):
     with pytest.raises(KeyFileError, match="cannot be opened"):
         KeyStore(tmp_path / "no" / "folder.db").add("app")
     for url in ("mysql://a:s3cret@h/d", "postgresql://a:s3cret@h", "://s3cret", "postgresql://a:s3cret@h:port/d"):
-        with pytest.raises(CallError, match="keys cannot be kept there") as refused:
+        with pytest.raises(UsageError, match="keys cannot be kept there") as refused:
             KeyStore(url)
         assert "s3cret" not in str(refused.value)
     with pytest.raises(KeyFileError, match="cannot be read or written") as refused:
@@ -190,7 +190,7 @@ def test_what_is_no_store_of_keys_is_said(tmp_path, server):
     assert "wr0ng" not in str(refused.value) and "interlinear:***@127.0.0.1" in str(refused.value)
 
 
-def counted(ring: KeyRing, key, times: int, cost: int = 1) -> list[bool]:
+def counted(ring: KeyCache, key, times: int, cost: int = 1) -> list[bool]:
     async def count() -> list[bool]:
         return [await ring.count(key, cost) for _ in range(times)]
 
@@ -199,30 +199,30 @@ def counted(ring: KeyRing, key, times: int, cost: int = 1) -> list[bool]:
 
 def test_a_ring_counts_over_a_restart(store):
     key = store.add("app", quota=4)
-    ring = KeyRing(store)
+    ring = KeyCache(store)
     record = ring.find(key)
     assert counted(ring, record, 3) == [True] * 3
     assert ring.left(record) == 1
-    ring.exchange()
+    ring.sync()
     assert ring.left(record) == 1 and store.list_keys()[0].used == 3
-    ring.give_back(record)
+    ring.refund(record)
     assert ring.left(record) == 2
     ring.start()
     ring.stop()
 
-    ring = KeyRing(store)
+    ring = KeyCache(store)
     assert ring.left(ring.find(key)) == 2
     assert counted(ring, record, 3) == [True, True, False]
 
 
 def test_a_request_is_counted_by_what_it_costs(store):
     keys = [store.add("app", quota=10), store.add("more")]
-    ring = KeyRing(store)
+    ring = KeyCache(store)
     record, unbounded = map(ring.find, keys)
     assert counted(ring, record, 2, cost=4) == [True, True]
     assert counted(ring, record, 1, cost=3) == [False], "too much is not counted at all"
     assert ring.left(record) == 2 and counted(ring, record, 3) == [True, True, False]
-    ring.give_back(record, 4)
+    ring.refund(record, 4)
     assert counted(ring, record, 2, cost=4) == [True, False]
     assert counted(ring, unbounded, 3, cost=100) == [True] * 3
     ring.start()
@@ -233,17 +233,17 @@ def test_a_request_is_counted_by_what_it_costs(store):
 def test_keys_stay_as_they_were_while_the_store_is_away(tmp_path, caplog):
     store = KeyStore(tmp_path / "keys.db")
     key = store.add("app", quota=4)
-    ring = KeyRing(store)
+    ring = KeyCache(store)
     record = ring.find(key)
     assert counted(ring, record, 2) == [True, True]
     away = store.path.rename(store.path.with_name("away"))
     for _ in range(3):
-        ring.exchange()
+        ring.sync()
     assert counted(ring, record, 1) == [True]
     assert ring.find(key) is not None and ring.left(record) == 1
     assert [r.message for r in caplog.records if "no such file" in r.message][1:] == [], "said once"
     away.rename(store.path)
-    ring.exchange()
+    ring.sync()
     assert store.list_keys()[0].used == 3
     assert counted(ring, record, 3) == [True, False, False]
 
@@ -302,7 +302,7 @@ def test_services_that_share_a_store_count_exactly_and_keep_to_a_quota(place):
 
 def test_a_key_that_one_service_revokes_is_refused_by_the_others(store, place):
     key = store.add("lost")
-    rings = [KeyRing(KeyStore(place)) for _ in range(2)]
+    rings = [KeyCache(KeyStore(place)) for _ in range(2)]
     for ring in rings:
         ring.start()
     try:
@@ -318,19 +318,19 @@ def test_a_key_that_one_service_revokes_is_refused_by_the_others(store, place):
 
 def test_a_rate_is_shared(store, place):
     store.add("app")
-    buckets = [Buckets(shared=True) for _ in range(3)]
-    rings = [KeyRing(KeyStore(place), {"address": each}) for each in buckets]
-    rate, now = Rate(0.01, 10), time.monotonic()
+    buckets = [RateLimiter(shared=True) for _ in range(3)]
+    rings = [KeyCache(KeyStore(place), {"address": each}) for each in buckets]
+    rate, now = RateLimit(0.01, 10), time.monotonic()
     assert [buckets[0].take("a", rate, now).allowed for _ in range(4)] == [True] * 4
     assert [buckets[1].take("a", rate, now).allowed for _ in range(3)] == [True] * 3
     for ring in (*rings, *rings):
-        ring.exchange()
+        ring.sync()
     now = time.monotonic()
     for each in buckets:
         assert each.take("a", rate, now, cost=4).allowed is False, "3 are left of 10"
     assert buckets[2].take("a", rate, now, cost=3).allowed and buckets[2].take("b", rate, now).allowed
     for ring in (rings[2], *rings):
-        ring.exchange()
+        ring.sync()
     assert not any(each.take("a", rate, time.monotonic()).allowed for each in buckets)
     for ring in rings:
         ring.store.close()
@@ -338,14 +338,14 @@ def test_a_rate_is_shared(store, place):
 
 def test_rates_of_a_store_are_those_of_callers_who_took(store):
     store.add("app")
-    assert store.exchange({}, TODAY, taken={"x a": Taken(60, 0.0), "x b": Taken(1e-3, 5.0)}).rates.keys() == {"x a"}
-    seconds = store.exchange({}, TODAY, taken={"x a": Taken(30, 0.1)}).rates["x a"]
+    assert store.sync({}, TODAY, taken={"x a": RateUsage(60, 0.0), "x b": RateUsage(1e-3, 5.0)}).rates.keys() == {"x a"}
+    seconds = store.sync({}, TODAY, taken={"x a": RateUsage(30, 0.1)}).rates["x a"]
     assert 80 < seconds <= 90
-    store.forget_rates()
-    assert store.exchange({}, TODAY).rates.keys() == {"x a"}
+    store.delete_full_buckets()
+    assert store.sync({}, TODAY).rates.keys() == {"x a"}
 
 
-@given(st.text(st.characters(), max_size=80) | st.from_regex(KEY, fullmatch=True))
+@given(st.text(st.characters(), max_size=80) | st.from_regex(KEY_PATTERN, fullmatch=True))
 @example("\ud800")
 def test_no_other_text_is_a_key(made, text):
     ring, key = made
@@ -358,7 +358,7 @@ def test_no_other_text_is_a_key(made, text):
 def made(tmp_path_factory):
     store = KeyStore(tmp_path_factory.mktemp("ring") / "keys.db")
     key = store.add("app")
-    return KeyRing(store), key
+    return KeyCache(store), key
 
 
 # A running service.
@@ -386,7 +386,7 @@ def made_key(path, capsys, *arguments: str) -> str:
     command(path, "add", *arguments)
     said = capsys.readouterr()
     key = said.out.strip()
-    assert KEY.fullmatch(key) and key not in said.err
+    assert KEY_PATTERN.fullmatch(key) and key not in said.err
     return key
 
 
@@ -420,7 +420,7 @@ def test_a_key_is_asked_for_wherever_work_is_done(guarded, path, capsys):
     parts = {name: (None, value) for name, value in inside.items()}
     for sent in ({"json": GOOD, "headers": bearer}, {"data": inside}, {"json": inside}, {"files": parts}):
         assert guarded.post("/translate", **sent).status_code == 200, sent
-    long = GOOD | {"q": "a" * 2 * SHORT}  # read in a thread
+    long = GOOD | {"q": "a" * 2 * INLINE_BYTES}  # read in a thread
     assert [guarded.post("/translate", json=long | more).status_code for more in ({}, {"api_key": key})] == [401, 400]
 
 

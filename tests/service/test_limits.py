@@ -25,9 +25,9 @@ from uvicorn.protocols.http import h11_impl
 
 from interlinear.cli import run as interlinear
 from service import logging as service_logging
-from service.auth.auth import address
+from service.auth.auth import client_address
 from service.auth.key_store import KeyStore
-from service.auth.rate_limits import Buckets, Rate
+from service.auth.rate_limits import RateLimit, RateLimiter
 
 GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
 
@@ -37,7 +37,7 @@ GOOD = {"q": "Ein Hund läuft.", "source": "de", "target": "en"}
 
 def test_a_bucket_by_hand():
     """2 a second, 3 at once: three at 0 s; the next comes with 0.5 s, and at 10 s the bucket is full again."""
-    buckets, rate = Buckets(), Rate(2.0, 3)
+    buckets, rate = RateLimiter(), RateLimit(2.0, 3)
     asked = [(0.0, True, 2), (0.0, True, 1), (0.0, True, 0), (0.0, False, 0), (0.4, False, 0), (0.5, True, 0),
              (0.6, False, 0), (10.0, True, 2)]  # fmt: skip
     for now, allowed, left in asked:
@@ -45,11 +45,11 @@ def test_a_bucket_by_hand():
         assert (taken.allowed, taken.left) == (allowed, left), now
     assert buckets.take("b", rate, 0.0).left == 2
     assert rate.policy == '"rate";q=3;w=2'
-    assert (Rate.of(0.1).burst, Rate.of(2.5).burst, Rate.of(2.5, 9).burst) == (1, 3, 9)
+    assert (RateLimit.of(0.1).burst, RateLimit.of(2.5).burst, RateLimit.of(2.5, 9).burst) == (1, 3, 9)
 
 
 def test_when_to_come_again():
-    buckets, rate = Buckets(), Rate(0.5, 1)
+    buckets, rate = RateLimiter(), RateLimit(0.5, 1)
     assert buckets.take("a", rate, 100.0).allowed
     taken = buckets.take("a", rate, 100.5)
     assert not taken.allowed and taken.seconds == pytest.approx(1.5)
@@ -62,7 +62,7 @@ def test_when_to_come_again():
 )  # fmt: skip
 def test_never_more_than_the_rate_and_the_burst(steps, per_second, burst, callers):
     """In any span, no caller is allowed more than a burst and what the span brings; and one who waits is let in."""
-    buckets, rate = Buckets(), Rate(per_second, burst)
+    buckets, rate = RateLimiter(), RateLimit(per_second, burst)
     allowed: dict[str, list[float]] = {}
     now = 0.0
     for i, step in enumerate(steps):
@@ -81,7 +81,7 @@ def test_never_more_than_the_rate_and_the_burst(steps, per_second, burst, caller
 
 
 def test_many_callers_take_little_room():
-    buckets, rate = Buckets(most=100), Rate(1.0, 5)
+    buckets, rate = RateLimiter(max_callers=100), RateLimit(1.0, 5)
     for i in range(10_000):
         buckets.take(str(i), rate, 0.0)
     assert len(buckets) == 100
@@ -100,8 +100,8 @@ def test_many_callers_take_little_room():
 def test_whose_address(host, whose):
     from starlette.requests import Request
 
-    assert address(Request({"type": "http", "client": (host, 1), "headers": []})) == whose
-    assert address(Request({"type": "http", "client": None, "headers": []})) == "none"
+    assert client_address(Request({"type": "http", "client": (host, 1), "headers": []})) == whose
+    assert client_address(Request({"type": "http", "client": None, "headers": []})) == "none"
 
 
 # A running service.
@@ -236,7 +236,7 @@ def test_other_origins_only_by_option(strict, client):
 # Bytes that are slow, long or wrong, on a socket.
 
 
-def exchange(url: str, *pieces: bytes, pause: float = 0.0) -> tuple[bytes, float]:
+def sync(url: str, *pieces: bytes, pause: float = 0.0) -> tuple[bytes, float]:
     """Send pieces with pauses between, and read until the service closes; the answer, and the seconds it took."""
     started = time.monotonic()
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
@@ -269,25 +269,25 @@ POST = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r
 
 def test_slow_headers_are_not_waited_for(strict):
     slow = rejected(strict, "slow")
-    answer, seconds = exchange(strict, *[bytes([byte]) for byte in POST * 3], pause=0.05)
+    answer, seconds = sync(strict, *[bytes([byte]) for byte in POST * 3], pause=0.05)
     assert status(answer) == 408 and seconds < 10
-    assert exchange(strict)[0] == b"", "nor is a connection on which nothing comes"
+    assert sync(strict)[0] == b"", "nor is a connection on which nothing comes"
     assert rejected(strict, "slow") == slow + 1
 
 
 def test_slow_headers_after_an_answer_are_not_waited_for(strict):
     get = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
-    answer, seconds = exchange(strict, get + get, *[bytes([byte]) for byte in get], pause=0.05)
+    answer, seconds = sync(strict, get + get, *[bytes([byte]) for byte in get], pause=0.05)
     assert answer.count(b"HTTP/1.1 200") == 2 and answer.count(b"HTTP/1.1 408") == 1 and seconds < 10
 
 
 def test_slow_bodies_are_not_waited_for(strict, keys):
     key = f"Authorization: Bearer {keys['quick']}\r\n".encode()
-    answer, seconds = exchange(strict, POST + key + b"Content-Length: 1000\r\n\r\n", *[b" "] * 40, pause=0.05)
+    answer, seconds = sync(strict, POST + key + b"Content-Length: 1000\r\n\r\n", *[b" "] * 40, pause=0.05)
     assert status(answer) == 408 and seconds < 10
     assert rejected(strict, "slow_body") >= 1
     get = b"GET /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
-    answer, seconds = exchange(strict, get, *[b" "] * 40, pause=0.05)  # nobody reads this one
+    answer, seconds = sync(strict, get, *[b" "] * 40, pause=0.05)  # nobody reads this one
     assert answer.count(b"HTTP/1.1") == 1 and answer.startswith(b"HTTP/1.1 200") and seconds < 10
 
 
@@ -308,7 +308,7 @@ def test_slow_bodies_are_not_waited_for(strict, keys):
     ],
 )  # fmt: skip
 def test_what_is_not_http_is_refused(strict, request_, code):
-    answer, seconds = exchange(strict, request_)
+    answer, seconds = sync(strict, request_)
     assert seconds < 10
     assert status(answer) == code
 
@@ -321,9 +321,9 @@ SMUGGLED = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 def test_a_body_whose_end_is_said_in_two_ways_is_refused(strict, method, length):
     """Whichever of the two a proxy goes by, nothing behind the request is answered, and nothing of it is held."""
     both = b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" % length
-    answer, seconds = exchange(strict, method + both + SMUGGLED)
+    answer, seconds = sync(strict, method + both + SMUGGLED)
     assert status(answer) == 400 and b"HTTP/1.1 200" not in answer and seconds < 10
-    answer, _ = exchange(strict, method.replace(b"1.1", b"1.0") + both.partition(b"\r\n")[2] + SMUGGLED)
+    answer, _ = sync(strict, method.replace(b"1.1", b"1.0") + both.partition(b"\r\n")[2] + SMUGGLED)
     assert status(answer) == 400 and b"HTTP/1.1 200" not in answer
 
 
@@ -332,16 +332,16 @@ def in_chunks(size: int, count: int) -> bytes:
     return POST + b"Transfer-Encoding: chunked\r\n\r\n" + (b"%x\r\n" % size + b" " * size + b"\r\n") * count
 
 
-def test_a_body_of_tiny_chunks_is_not_read(address):
+def test_a_body_of_tiny_chunks_is_not_read(client_address):
     """Each takes as long to read as thousands of bytes, and nobody else is answered meanwhile."""
-    answer, _ = exchange(address, in_chunks(1, 1500) + b"0\r\n\r\n" + SMUGGLED)
+    answer, _ = sync(client_address, in_chunks(1, 1500) + b"0\r\n\r\n" + SMUGGLED)
     assert status(answer) == 400 and b"this is not HTTP/1.1 as it should be" in answer and b"200 OK" not in answer
     for size, count in ((1, 900), (64, 16_000)):  # chunks that arrive in parts, too
-        answer = sent_whole(address, in_chunks(size, count) + b"0\r\n\r\n" + SMUGGLED)
+        answer = sent_whole(client_address, in_chunks(size, count) + b"0\r\n\r\n" + SMUGGLED)
         assert b"the body is not JSON" in answer and b"HTTP/1.1 200 OK" in answer
     body = json.dumps(GOOD).encode()
     one_by_one = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
-    answer = sent_whole(address, POST + b"Transfer-Encoding: chunked\r\n\r\n" + one_by_one + b"0\r\n\r\n")
+    answer = sent_whole(client_address, POST + b"Transfer-Encoding: chunked\r\n\r\n" + one_by_one + b"0\r\n\r\n")
     assert b"A dog is running." in answer, "a short body may come as it likes"
 
 
@@ -357,30 +357,30 @@ def post(body: bytes, *headers: bytes) -> bytes:
     return POST + b"".join(one + b"\r\n" for one in headers) + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def test_a_client_that_sends_no_more_gets_its_answer(address):
-    answer = sent_whole(address, post(json.dumps(GOOD).encode()))
+def test_a_client_that_sends_no_more_gets_its_answer(client_address):
+    answer = sent_whole(client_address, post(json.dumps(GOOD).encode()))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK\r\n") and json.loads(body)["translatedText"] == "A dog is running."
-    events = sent_whole(address, post(json.dumps(GOOD).encode(), b"Accept: text/event-stream"))
+    events = sent_whole(client_address, post(json.dumps(GOOD).encode(), b"Accept: text/event-stream"))
     assert events.count(b"HTTP/1.1 200 OK\r\n") == 1 and b"event: answer" in events
     get = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
-    assert sent_whole(address, get * 3).count(b"HTTP/1.1 200 OK\r\n") == 3
-    assert sent_whole(address, post(b"x").replace(b"Length: 1", b"Length: 2")) == b"", "which is not whole"
-    assert sent_whole(address, b"GET / HT") == b"" and sent_whole(address, b"") == b""
+    assert sent_whole(client_address, get * 3).count(b"HTTP/1.1 200 OK\r\n") == 3
+    assert sent_whole(client_address, post(b"x").replace(b"Length: 1", b"Length: 2")) == b"", "which is not whole"
+    assert sent_whole(client_address, b"GET / HT") == b"" and sent_whole(client_address, b"") == b""
 
 
-def test_a_client_that_is_gone_is_noticed(address):
+def test_a_client_that_is_gone_is_noticed(client_address):
     """The same bytes, but nobody is there any more: what it asked for is given up."""
-    gone = rejected(address, "gone")
+    gone = rejected(client_address, "gone")
     asked_ = json.dumps(GOOD | {"q": ["Ein Hund läuft im Park. " * 40] * 20, "beam_size": 5}).encode()
-    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connection:
+    with socket.create_connection(("127.0.0.1", int(client_address.rpartition(":")[2]))) as connection:
         connection.sendall(post(asked_))
         time.sleep(0.05)
     for _ in range(200):
-        if rejected(address, "gone") > gone:
+        if rejected(client_address, "gone") > gone:
             break
         time.sleep(0.05)
-    assert rejected(address, "gone") == gone + 1
+    assert rejected(client_address, "gone") == gone + 1
 
 
 def test_what_uvicorn_does_inside_is_what_the_service_extends():
@@ -401,14 +401,14 @@ def test_a_request_is_refused_by_its_headers(strict, start, keys):
     announced = b"Content-Length: 1000\r\n\r\n"
     for _ in range(2):
         assert asked(strict, "192.0.2.60", json=GOOD | {"api_key": "wrong"}).status_code == 401
-    answer, _ = exchange(strict, POST + b"X-Forwarded-For: 192.0.2.60\r\nConnection: close\r\n" + announced)
+    answer, _ = sync(strict, POST + b"X-Forwarded-For: 192.0.2.60\r\nConnection: close\r\n" + announced)
     assert status(answer) == 429
-    answer, _ = exchange(strict, POST + b"Authorization: Bearer wrong\r\nConnection: close\r\n" + announced)
+    answer, _ = sync(strict, POST + b"Authorization: Bearer wrong\r\nConnection: close\r\n" + announced)
     assert status(answer) in (401, 429)
     assert asked(strict, "192.0.2.60", headers={"Authorization": f"Bearer {keys['quick']}"}, json=GOOD).is_success
     with start(rate=0.02, burst=1) as url:
         assert httpx.post(f"{url}/translate", json=GOOD).status_code == 200
-        answer, _ = exchange(url, POST + b"Connection: close\r\n" + announced)
+        answer, _ = sync(url, POST + b"Connection: close\r\n" + announced)
         assert status(answer) == 429
 
 
@@ -529,11 +529,11 @@ def fails(logger: logging.Logger) -> None:
 
 
 def test_a_record_as_json_and_as_text():
-    line = json.loads(written(service_logging.Json(), fails))
+    line = json.loads(written(service_logging.JsonFormatter(), fails))
     assert (line["level"], line["message"], line["request_id"]) == ("error", "it\nfailed", "r1")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
     assert line["exception"].startswith("ValueError at ")
-    text = written(service_logging.Reticent(), fails)
+    text = written(service_logging.TextFormatter(), fails)
     assert "error interlinear.tested: it failed request_id=r1 ValueError at " in text and "\n" not in text
     assert "wrote" not in json.dumps(line) + text and "secret" not in json.dumps(line) + text
 
@@ -566,7 +566,7 @@ def test_no_text_and_no_key_is_in_the_log_or_the_metrics(bundles, tmp_path, styl
                 client.post("/translate", json=good | {"api_key": f"{key[:-3]}{mark}"})
                 client.get(f"/{mark}?{mark}", headers={"X-Request-ID": f"{mark} {mark}", "Cookie": mark})
                 client.request(mark.upper(), "/translate")
-                exchange(url, f"{mark} {mark}\r\n\r\n".encode())
+                sync(url, f"{mark} {mark}\r\n\r\n".encode())
                 metrics = client.get("/metrics").text
         finally:
             child.terminate()

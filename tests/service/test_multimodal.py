@@ -17,12 +17,12 @@ from starlette.testclient import TestClient
 from seq2seq.bundle import load, write_bundle
 from seq2seq.config import ImageGrid
 from seq2seq.explain import Explanation
-from seq2seq.generate import Generation, Request
-from seq2seq.images.decode import decode
+from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.images.decode import decode_image
 from seq2seq.model.model import build
 from service.app import create_app
-from service.inference.images import from_base64
-from service.settings import ModelPlace
+from service.inference.images import decode_base64
+from service.settings import ServedModelConfig
 from tests.service.balls import COLOURS, SIZE, picture
 from tests.service.test_bad_input import refused
 from tests.service.test_engine import until, value
@@ -77,10 +77,10 @@ def test_a_photograph_is_turned_and_read_as_offline(client, bundles, form):
     exif[0x0112] = 6
     photograph = Image.fromarray(np.random.default_rng(7).integers(0, 256, (300, 400, 3), np.uint8))
     data = encoded(photograph, form, exif=exif)
-    generation = Generation(load(bundles.pictures))
+    generation = SequenceGenerator(load(bundles.pictures))
     options = generation.bundle.card.search.model_copy(update={"n_best": 3})
-    asked = Request({"source": BALL["q"]}, options, images={"image": decode(data, SIZE)})
-    (expected,) = generation.answers([asked])
+    asked = Request({"source": BALL["q"]}, options, images={"image": decode_image(data, SIZE)})
+    (expected,) = generation.generate([asked])
     answer = upload(client, data, "IMG_1.HEIC", alternatives="2").json()
     assert [answer["translatedText"], *answer["alternatives"]] == [c.text for c in expected.candidates]
     assert answer["scores"] == pytest.approx([c.score for c in expected.candidates], abs=1e-4)
@@ -145,7 +145,7 @@ STANDARD = base64.b64encode(bytes(range(256))).decode()
     ],
 )  # fmt: skip
 def test_base64_is_read_as_people_write_it(text):
-    assert from_base64(text) == bytes(range(256))
+    assert decode_base64(text) == bytes(range(256))
 
 
 NO_BASE64 = {
@@ -296,7 +296,7 @@ def test_a_model_that_reads_no_pictures_says_so_and_names_one_that_does(settings
     features = without_pictures(bundles.pictures, tmp_path / "features", ImageGrid(rows=7, columns=7, features=16))
     words = without_pictures(bundles.pictures, tmp_path / "words", None)
     places = [("words", words), ("features", features), ("pictures", bundles.pictures)]
-    models = tuple(ModelPlace(name=name, place=str(place)) for name, place in places)
+    models = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in places)
     with TestClient(create_app(settings.model_copy(update={"models": models}))) as client:
         assert client.post(ROUTE, json=BALL).json()["model"]["name"] == "words", "the first fit"
         seen = BALL | {"image": in_json(RED)}

@@ -14,12 +14,12 @@ import pytest
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from interlinear.commands.serve_ray import everywhere
-from registry.store import Store
+from interlinear.commands.serve_ray import absolute_paths
+from registry.store import MlflowStore
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError
 from seq2seq.search import SearchOptions
-from service.settings import ModelPlace, Settings
+from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 from tests.service.test_serve import address, process
 
@@ -38,12 +38,12 @@ def replicas(child: subprocess.Popen[str]) -> int:
     return sum(name.startswith("ray::ServeReplica:interlinear") for name in names)
 
 
-def registered(bundles, folder: Path) -> Store:
+def registered(bundles, folder: Path) -> MlflowStore:
     """`mt`, whose version 2 writes two words at most."""
     first = seq2seq.load(bundles.de_en)
     short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
     write_bundle(folder / "short", first.model, first.tokenizers, short)
-    store = Store(f"sqlite:///{folder}/mlflow.db", create=True)
+    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
     for bundle in (bundles.de_en, folder / "short"):
         run = store.client.create_run(store.experiment("test")).info.run_id
         store.register(store.log_model(bundle, run), "mt")
@@ -105,14 +105,14 @@ def test_replicas_answer_grow_with_load_follow_the_alias_and_end_in_order(bundle
 
 def test_a_replica_waits_for_a_registry_that_comes_late(bundles, tmp_path, caplog):
     on_ray = pytest.importorskip("service.ray_serve")
-    places = (ModelPlace(name="de-en", place="models:/mt@champion"),)
+    places = (ServedModelConfig(name="de-en", place="models:/mt@champion"),)
     settings = Settings(models=places, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
     with pytest.raises(RegistryError):
-        on_ray.create_app_when_possible(settings, 0)
-    came: list[Store] = []
+        on_ray.create_app_with_retries(settings, 0)
+    came: list[MlflowStore] = []
     late = threading.Timer(1.5, lambda: came.append(registered(bundles, tmp_path)))
     late.start()
-    made = on_ray.create_app_when_possible(settings, 300)
+    made = on_ray.create_app_with_retries(settings, 300)
     late.join()
     assert came and made.state.service.models.all_languages() == {"de", "en"}
     assert "Trying again in 1 s." in caplog.messages[0]
@@ -147,10 +147,10 @@ def test_what_makes_no_sense_is_said_at_once(bundles, options, said, capsys):
 def test_settings_mean_the_same_in_every_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    places = (ModelPlace(name="a", place="runs/a/bundle"), ModelPlace(place="models:/b@champion"))
-    settings = everywhere(Settings(models=places, require_key=True, cache=Path("cache")))
+    places = (ServedModelConfig(name="a", place="runs/a/bundle"), ServedModelConfig(place="models:/b@champion"))
+    settings = absolute_paths(Settings(models=places, require_key=True, cache=Path("cache")))
     assert [place.place for place in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
     assert settings.tracking == f"sqlite:///{tmp_path}/mlflow.db"
     assert (settings.keys, settings.cache) == (str(tmp_path / "keys.db"), tmp_path / "cache")
     remote = Settings(models=places, tracking="http://tracking:5000")
-    assert everywhere(remote).tracking == "http://tracking:5000"
+    assert absolute_paths(remote).tracking == "http://tracking:5000"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from seq2seq.explain import Explanation
-from seq2seq.text.sentences import by_lines, fewest
+from seq2seq.text.sentences import min_sentences, split_sentences_by_line
 from service.app import create_app
-from service.inference.segmentation import combinations
+from service.inference.segmentation import best_combinations
 from service.problems import Problem
 
 ASK = {"source": "de", "target": "en"}
@@ -81,7 +81,7 @@ def test_alternatives_are_the_best_combinations(client):
 )
 def test_combinations_are_what_trying_all_finds(scores, wanted):
     sums = sorted((sum(choice) for choice in itertools.product(*scores)), reverse=True)
-    found = [sum(own[choice.get(i, 0)] for i, own in enumerate(scores)) for choice in combinations(scores, wanted)]
+    found = [sum(own[choice.get(i, 0)] for i, own in enumerate(scores)) for choice in best_combinations(scores, wanted)]
     assert found == sums[:wanted]
 
 
@@ -104,8 +104,8 @@ def test_sentences_of_a_request_are_bounded(settings):
 
 @given(st.text(alphabet="ab. \t\n\r\v\f\x1c\x85\u2028?!。\ud800", max_size=60))
 def test_there_are_no_fewer_sentences_than_lines_that_are_not_blank(text):
-    assert fewest(text, 1000) <= len(by_lines(text, "en"))
-    assert fewest(text, 2) == min(2, fewest(text, 1000))
+    assert min_sentences(text, 1000) <= len(split_sentences_by_line(text, "en"))
+    assert min_sentences(text, 2) == min(2, min_sentences(text, 1000))
 
 
 def test_lines_are_counted_before_anything_is_detected_or_split(settings):

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
 from service.auth.key_store import KeyStore
-from service.settings import ModelPlace
+from service.settings import ServedModelConfig
 from tests.service.balls import picture
 from tests.service.conftest import CHROMIUM
 
@@ -245,7 +245,7 @@ def test_two_models_answer_side_by_side_and_either_is_looked_into(settings, bund
     brief = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
     write_bundle(tmp_path / "brief", first.model, first.tokenizers, brief)
     places = {"one": bundles.de_en, "other": tmp_path / "brief", "headlines": bundles.headlines}
-    several = tuple(ModelPlace(name=name, place=str(place)) for name, place in places.items())
+    several = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in places.items())
     with serving(settings.model_copy(update={"models": several})) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
@@ -346,7 +346,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_in_a_sentence(settings, 
 
 
 def test_where_nothing_translates_the_page_summarizes(settings, bundles, serving, browser):
-    places = (ModelPlace(name="headlines", place=str(bundles.headlines)),)
+    places = (ServedModelConfig(name="headlines", place=str(bundles.headlines)),)
     with serving(settings.model_copy(update={"models": places})) as address:
         page = browser.new_page()
         page.goto(address)

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
-from service.settings import ModelPlace
+from service.settings import ServedModelConfig
 from tests.service.conftest import CHROMIUM, sentences
 
 pytestmark = [
@@ -266,7 +266,7 @@ def test_a_score_that_is_no_mean_probability_is_called_what_it_is(settings, open
     for name, penalty in (("whole", "none"), ("scored", 0.6)):
         card = loaded.card.model_copy(update={"search": SearchOptions(length_penalty=penalty)})
         write_bundle(tmp_path / name, loaded.model, loaded.tokenizers, card)
-    places = tuple(ModelPlace(name=name, place=str(tmp_path / name)) for name in ("whole", "scored"))
+    places = tuple(ServedModelConfig(name=name, place=str(tmp_path / name)) for name in ("whole", "scored"))
     with serving(settings.model_copy(update={"models": places})) as address:
         page = opened(address)
         translated(page, DOG, DOG_EN)

@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from tests.service.test_bad_input import refused
 
 ROUTE = "/post-edit"
@@ -40,10 +40,10 @@ def test_operations_make_one_text_of_the_other(client):
 def test_options_reach_the_search_and_forms_are_answered_alike(client, bundles):
     expected = client.post(ROUTE, json=WRONG | {"alternatives": 2, "explain": True}).json()
     assert client.post(ROUTE, data=WRONG | {"alternatives": "2", "explain": "true"}).json() == expected
-    generation = Generation(load(bundles.edits))
+    generation = SequenceGenerator(load(bundles.edits))
     options = generation.bundle.card.search.model_copy(update={"n_best": 3})
     texts = {"source": WRONG["source_text"], "mt": WRONG["translation"]}
-    (found,) = generation.answers([Request(texts, options)])
+    (found,) = generation.generate([Request(texts, options)])
     assert [expected["editedText"], *expected["alternatives"]] == [c.text for c in found.candidates]
     assert expected["scores"] == pytest.approx([c.score for c in found.candidates], abs=1e-5)
     (explanation,) = expected["explanations"]

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from seq2seq.bundle import load
-from seq2seq.generate import Answer
+from seq2seq.generate import GenerationResult
 from service.engine import pool
 from service.engine.engine import Engine
-from service.engine.pool import Lane
-from service.engine.scheduler import LostError
+from service.engine.pool import WorkerHandle
+from service.engine.scheduler import WorkerLostError
 from service.metrics import Metrics
-from service.models import Served
+from service.models import ServedModel
 from service.settings import Settings
 from tests.service.conftest import Bundles
 from tests.service.engine_machine import LIMITS, Machine
@@ -43,14 +43,14 @@ class InProcesses(Machine):
         self.served = self.made()
         self.bring(self.served)
 
-    def bring(self, new: Served) -> None:
-        until(lambda: any(lane.up for lane in self.engine.lanes), SECONDS)
+    def bring(self, new: ServedModel) -> None:
+        until(lambda: any(handle.up for handle in self.engine.pool), SECONDS)
         super().bring(new)
 
     def usual(self) -> set[str]:
-        return super().usual() | (set() if any(lane.able for lane in self.engine.lanes) else {"lost"})
+        return super().usual() | (set() if any(handle.available for handle in self.engine.pool) else {"lost"})
 
-    def equal(self, found: Answer, expected: Answer) -> None:
+    def equal(self, found: GenerationResult, expected: GenerationResult) -> None:
         for one, other in zip(found.candidates, expected.candidates, strict=True):
             assert one.ids == other.ids or one.score == pytest.approx(other.score, abs=TIE)
         if found.candidates[0].ids == expected.candidates[0].ids:
@@ -62,59 +62,59 @@ class InProcesses(Machine):
     @rule(which=st.integers(0, 1), how=st.sampled_from([signal.SIGKILL, signal.SIGSTOP]))
     def lose(self, which: int, how: signal.Signals) -> None:
         """A process is killed, or stopped, and what it had is lost."""
-        lane = self.whole(which)
-        self.strike(lane, how)
+        handle = self.whole(which)
+        self.strike(handle, how)
 
     @rule(which=st.integers(0, 1))
     def lose_one_that_loads(self, which: int) -> None:
         """Where no other is up, no version can be loaded, and the old one stays."""
-        lane = self.whole(which)
+        handle = self.whole(which)
         new, failed = self.made(), []
 
         def load_it() -> None:
             try:
                 self.engine.add(new)
-            except LostError as error:
+            except WorkerLostError as error:
                 failed.append(error)
 
         loading = threading.Thread(target=load_it)
         loading.start()
-        self.strike(lane, signal.SIGKILL)
+        self.strike(handle, signal.SIGKILL)
         loading.join(SECONDS)
         assert not loading.is_alive()
         if not failed:
             self.old.append(self.served)
             self.served = new
 
-    def whole(self, which: int) -> Lane:
+    def whole(self, which: int) -> WorkerHandle:
         """A lane, once it is up."""
-        lane = list(self.engine.lanes)[which]
-        until(lambda: lane.able, SECONDS)
-        return lane
+        handle = list(self.engine.pool)[which]
+        until(lambda: handle.available, SECONDS)
+        return handle
 
-    def strike(self, lane: Lane, how: signal.Signals) -> None:
-        searcher = lane.searcher
+    def strike(self, handle: WorkerHandle, how: signal.Signals) -> None:
+        worker = handle.worker
         for one in self.asked:
             if not one.future.done():
                 one.may.add("lost")
         type(self).losses += 1
-        os.kill(searcher.pid, how)
-        until(lambda: lane.searcher is not searcher or not lane.up, SECONDS)
+        os.kill(worker.pid, how)
+        until(lambda: handle.worker is not worker or not handle.up, SECONDS)
 
     def teardown(self) -> None:
         if not hasattr(self, "served"):
             return
         self.end()
-        last = self.engine._known[self.served].number
-        for lane in self.engine.lanes:  # what nobody can ask for is let go, and is not loaded again
-            until(lambda lane=lane: not lane.up or set(lane.models) == {last}, SECONDS)
+        last = self.engine._models[self.served].number
+        for handle in self.engine.pool:  # what nobody can ask for is let go, and is not loaded again
+            until(lambda handle=handle: not handle.up or set(handle.models) == {last}, SECONDS)
         del self.served
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process is started again at once, however soon after the last time."""
-    monkeypatch.setattr(pool, "STEADY", 0.0)
+    monkeypatch.setattr(pool, "STABLE_SECONDS", 0.0)
 
 
 def run(bundles: Bundles, examples: int, steps: int) -> None:
@@ -126,9 +126,9 @@ def run(bundles: Bundles, examples: int, steps: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
     try:
         run_state_machine_as_test(InProcesses, settings=limits)
-        both = list(InProcesses.engine.lanes)
-        until(lambda: all(lane.able for lane in both), SECONDS)
-        assert sum(lane.restarts for lane in both) == InProcesses.losses
+        both = list(InProcesses.engine.pool)
+        until(lambda: all(handle.available for handle in both), SECONDS)
+        assert sum(handle.restarts for handle in both) == InProcesses.losses
     finally:
         InProcesses.engine.stop(SECONDS)
     assert not processes()

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from seq2seq.bundle import load
-from service.engine.pool import STEADY, Lane
-from service.engine.process import Load, Means, Patience, SearchProcess, loaded
-from service.engine.scheduler import Event, Lost, LostError, SearchThread
+from service.engine.pool import STABLE_SECONDS, WorkerHandle
+from service.engine.process import LoadModel, SearchProcess, Timeouts, WorkerConfig, load_model
+from service.engine.scheduler import Event, SearchThread, WorkerLost, WorkerLostError
 from service.settings import Settings
 from tests.service.test_engine import DOG, LONG, MANY, quiet, value
 from tests.service.test_engine import until as soon
@@ -31,7 +31,7 @@ SECONDS = 200  # a process takes some to start, on a busy machine many
 HANG = 5  # seconds of silence after which a process hangs
 ENGINE = 'rejected_total{reason="engine"}'
 BOTH = ["cpu.1", "cpu.2"]
-MEANS = Means("cpu", "fp32", 1)
+CONFIG = WorkerConfig("cpu", "fp32", 1)
 REQUESTS = [
     ("/translate", LONG | {"explain": True, "alternatives": 2}),
     ("/summarize", {"text": ["A dog is running in the park.", "A cat is sleeping by the river."], "explain": True}),
@@ -213,18 +213,21 @@ def test_one_that_cannot_be_started_again_for_want_of_files_is_once_there_are_so
 
 def test_a_start_may_take_longer_than_a_step(bundles):
     told: list[Event] = []
-    process = SearchProcess(MEANS, "text", Patience(searching=0.3, loading=SECONDS), told.append)
+    process = SearchProcess(CONFIG, "text", Timeouts(searching=0.3, loading=SECONDS), told.append)
     began = time.monotonic()
     assert process.load(0, load(bundles.de_en, "meta"), slots=2, width=5).matrices
     assert time.monotonic() - began > 0.3
     assert process.alive
-    process.end(SECONDS)
+    process.stop(SECONDS)
     assert not told
 
 
 def test_it_computes_in_the_precision_that_was_asked_for(bundles):
     search = SearchThread([].append, 1)
-    said = [loaded(Load(0, bundles.de_en, 2, 5), Means("cpu", precision, 1), search) for precision in ("fp32", "bf16")]
+    said = [
+        load_model(LoadModel(0, bundles.de_en, 2, 5), WorkerConfig("cpu", precision, 1), search)
+        for precision in ("fp32", "bf16")
+    ]
     full, half = (np.array(one.outcome.matrices["attention"]) for one in said)
     assert (full != half).any()
     np.testing.assert_allclose(full, half, atol=0.1)
@@ -232,13 +235,13 @@ def test_it_computes_in_the_precision_that_was_asked_for(bundles):
 
 def test_one_that_hangs_while_it_starts_is_lost_too(bundles):
     told: list[Event] = []
-    process = SearchProcess(MEANS, "text", Patience(searching=0.5, loading=1), told.append)
+    process = SearchProcess(CONFIG, "text", Timeouts(searching=0.5, loading=1), told.append)
     os.kill(process.pid, signal.SIGSTOP)
-    with pytest.raises(LostError, match="its process has ended"):
+    with pytest.raises(WorkerLostError, match="its process has ended"):
         process.load(0, load(bundles.de_en, "meta"), slots=2, width=5)
     until(lambda: bool(told))
-    assert told == [Lost("it was silent for 1 s, and killed")]
-    process.end(SECONDS)
+    assert told == [WorkerLost("it was silent for 1 s, and killed")]
+    process.stop(SECONDS)
 
 
 def test_devices_are_named_one_by_one_or_by_their_numbers():
@@ -247,14 +250,14 @@ def test_devices_are_named_one_by_one_or_by_their_numbers():
 
     assert devices("cuda:0,1, 3") == ("cuda:0", "cuda:1", "cuda:3")
     assert devices("cuda:0,cpu") == ("cuda:0", "cpu")
-    assert not Settings(device="cpu").apart
-    assert Settings(device="cpu,cpu").apart and Settings(device="cuda").apart
+    assert not Settings(device="cpu").uses_processes
+    assert Settings(device="cpu,cpu").uses_processes and Settings(device="cuda").uses_processes
 
 
 def test_the_pauses_before_a_start_grow_until_one_lasted():
-    lane = Lane("cpu", lambda tell: None, lambda lane, event: None)
-    assert [lane.pause() for _ in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
-    lane._opened -= STEADY + 1
-    assert lane.pause() == 0
-    lane.open()
-    assert lane.pause() == 1
+    handle = WorkerHandle("cpu", lambda tell: None, lambda handle, event: None)
+    assert [handle.restart_delay() for _ in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+    handle._started_at -= STABLE_SECONDS + 1
+    assert handle.restart_delay() == 0
+    handle.start_worker()
+    assert handle.restart_delay() == 1

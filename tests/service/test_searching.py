@@ -9,22 +9,22 @@ from dataclasses import replace
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generate import Generation, Request, Row
+from seq2seq.generate import EncodedRequest, Request, SequenceGenerator
 from seq2seq.search import SearchOptions
 from seq2seq.text import Encoded
 from service.engine.scheduler import (
-    BEAT,
-    HELD_STEPS,
-    Admitted,
-    Cancel,
+    HEARTBEAT_SECONDS,
+    MAX_HELD_STEPS,
+    Abort,
+    Add,
+    EngineOutputs,
+    EngineRequest,
     Event,
-    Failed,
     Ping,
     Pong,
-    Put,
+    Scheduled,
+    SearchFailed,
     SearchThread,
-    Stepped,
-    Text,
 )
 from tests.service.test_engine import MANY, before_its_layers, until
 
@@ -43,31 +43,31 @@ def search(bundles, told) -> Iterator[SearchThread]:
     thread.load(0, load(bundles.de_en), SLOTS, 5)
     thread.start()
     yield thread
-    thread.end(10)
+    thread.stop(10)
     assert not thread.alive
 
 
-def rows(search: SearchThread, count: int) -> list[Row]:
+def rows(search: SearchThread, count: int) -> list[EncodedRequest]:
     """Texts of mixed lengths, encoded."""
-    reading = search_table(search).generation
+    reading = scheduler_of(search).generation
     texts = [" ".join(MANY[i : i + 1 + i % 4]) for i in range(count)]
     return [reading.encode(Request({"source": text}, SearchOptions(beam=1 + i % 5))) for i, text in enumerate(texts)]
 
 
 def put(search: SearchThread, count: int) -> None:
     """Have such texts searched."""
-    search.send(Put(tuple(Text(i, 0, row, followed=False) for i, row in enumerate(rows(search, count)))))
+    search.send(Add(tuple(EngineRequest(i, 0, row, streamed=False) for i, row in enumerate(rows(search, count)))))
 
 
-def search_table(search: SearchThread, number: int = 0):
-    until(lambda: number in search.tables)
-    return search.tables[number]
+def scheduler_of(search: SearchThread, number: int = 0):
+    until(lambda: number in search.schedulers)
+    return search.schedulers[number]
 
 
 def heard(told: "queue.SimpleQueue[Event]", texts: int) -> list[Event]:
     """Events until so many texts are answered."""
     events: list[Event] = []
-    while sum(len(event.answered) for event in events if isinstance(event, Stepped)) < texts:
+    while sum(len(event.answers) for event in events if isinstance(event, EngineOutputs)) < texts:
         events.append(told.get(timeout=60))
     return events
 
@@ -75,63 +75,63 @@ def heard(told: "queue.SimpleQueue[Event]", texts: int) -> list[Event]:
 def test_texts_enter_together_where_more_wait_than_there_is_room_for(search, told):
     put(search, 100)
     events = heard(told, 100)
-    sizes = [len(event.numbers) for event in events if isinstance(event, Admitted)]
+    sizes = [len(event.numbers) for event in events if isinstance(event, Scheduled)]
     assert sizes[0] == SLOTS and sum(sizes) == 100
     assert len(sizes) < 100 / 3, "a quarter of 16 slots at a time, but after some steps what there is"
-    steps = sum(event.steps for event in events if isinstance(event, Stepped))
+    steps = sum(event.steps for event in events if isinstance(event, EngineOutputs))
     assert steps > len(sizes) and len(sizes) >= 100 / SLOTS
-    numbers = [number for event in events if isinstance(event, Admitted) for number in event.numbers]
+    numbers = [number for event in events if isinstance(event, Scheduled) for number in event.numbers]
     assert numbers == list(range(100)), "in their order"
 
 
 def test_a_text_enters_at_once_where_there_is_room(search, told):
     put(search, SLOTS - 1)
     assert len(told.get(timeout=60).numbers) == SLOTS - 1
-    row = search.tables[0].generation.encode(Request({"source": "Ein Kind."}, SearchOptions()))
-    search.send(Put((Text(99, 0, row, followed=False),)))
+    row = search.schedulers[0].generation.encode(Request({"source": "Ein Kind."}, SearchOptions()))
+    search.send(Add((EngineRequest(99, 0, row, streamed=False),)))
     events = heard(told, SLOTS)
-    assert [event.numbers for event in events if isinstance(event, Admitted)] == [(99,)]
+    assert [event.numbers for event in events if isinstance(event, Scheduled)] == [(99,)]
 
 
 def test_whoever_waits_enters_after_some_steps_though_few_slots_are_free(search, told):
     """Texts of which all but one are cancelled one by one would else keep the next waiting to their end."""
     put(search, SLOTS + 1)
     told.get(timeout=60)
-    search.send(Cancel(frozenset({0})))
+    search.send(Abort(frozenset({0})))
     steps = 0
-    while not isinstance(event := told.get(timeout=60), Admitted):
-        assert isinstance(event, Stepped)
+    while not isinstance(event := told.get(timeout=60), Scheduled):
+        assert isinstance(event, EngineOutputs)
         steps += event.steps
     assert event.numbers == (SLOTS,)
-    assert steps <= HELD_STEPS + 2
+    assert steps <= MAX_HELD_STEPS + 2
 
 
 def test_it_says_that_it_goes_on_between_the_steps_of_two_models(bundles, search, told):
     """Whoever asks meanwhile does not wait for all models: each of their steps may take long."""
     search.load(1, load(bundles.de_en), SLOTS, 5)
-    first, second = (search_table(search, number) for number in (0, 1))
-    rows = [table.generation.encode(Request({"source": MANY[0]}, SearchOptions())) for table in (first, second)]
+    first, second = (scheduler_of(search, number) for number in (0, 1))
+    rows = [scheduler.generation.encode(Request({"source": MANY[0]}, SearchOptions())) for scheduler in (first, second)]
     with before_its_layers(first.bundle.model, lambda: search.send(Ping())):
-        search.send(Put(tuple(Text(i, i, row, followed=False) for i, row in enumerate(rows))))
+        search.send(Add(tuple(EngineRequest(i, i, row, streamed=False) for i, row in enumerate(rows))))
         events = heard(told, 2)
-    kinds = [event.numbers if isinstance(event, Admitted) else type(event) for event in events]
+    kinds = [event.numbers if isinstance(event, Scheduled) else type(event) for event in events]
     assert kinds.index((0,)) < kinds.index(Pong) < kinds.index((1,))
 
 
 def test_its_beats_rise_with_nothing_to_do_and_stay_while_it_hangs(search, told):
-    before = search.beats
-    until(lambda: search.beats > before + 4)
+    before = search.heartbeats
+    until(lambda: search.heartbeats > before + 4)
     hangs, goes_on = threading.Event(), threading.Event()
-    with before_its_layers(search_table(search).bundle.model, lambda: hangs.set() or goes_on.wait()):
+    with before_its_layers(scheduler_of(search).bundle.model, lambda: hangs.set() or goes_on.wait()):
         put(search, 1)
         hangs.wait()
-        before = search.beats
-        time.sleep(4 * BEAT)
-        assert search.beats == before
-        assert "threading.py" in search.place
+        before = search.heartbeats
+        time.sleep(4 * HEARTBEAT_SECONDS)
+        assert search.heartbeats == before
+        assert "threading.py" in search.location
         goes_on.set()
         heard(told, 1)
-    assert search.beats > before
+    assert search.heartbeats > before
 
 
 @pytest.mark.parametrize("poisonous", [{3}, {0, 9, 30}])
@@ -139,28 +139,36 @@ def test_a_step_that_fails_costs_nobody_his_answer_but_whose_text_it_was(search,
     """A word that the model does not have, among those who enter first, and among those who wait."""
     good = rows(search, 40)
     bad = {i: replace(good[i], sources={"source": Encoded([10**6], [(0, 1)])}) for i in poisonous}
-    search.send(Put(tuple(Text(i, 0, bad.get(i, row), followed=False) for i, row in enumerate(good))))
+    search.send(Add(tuple(EngineRequest(i, 0, bad.get(i, row), streamed=False) for i, row in enumerate(good))))
     events = heard(told, 40 - len(poisonous))
-    failed = [number for event in events if isinstance(event, Failed) for number in event.numbers]
+    failed = [number for event in events if isinstance(event, SearchFailed) for number in event.numbers]
     assert sorted(failed) == sorted(poisonous)
-    found = dict(one for event in events if isinstance(event, Stepped) for one in event.answered)
-    expected = Generation(load(bundles.de_en), width=5).answers([row.request for row in good])
+    found = dict(one for event in events if isinstance(event, EngineOutputs) for one in event.answers)
+    expected = SequenceGenerator(load(bundles.de_en), width=5).generate([row.request for row in good])
     for i, answer in enumerate(expected):
         assert i in poisonous or found[i].candidates[0].ids == answer.candidates[0].ids
-    admitted = [number for event in events if isinstance(event, Admitted) for number in event.numbers]
-    assert sorted(admitted) == list(range(40)), "each told once, also those that were searched again"
-    table = search.tables[0]
-    assert not (table.texts or table.doubtful or table.followed or table.admitted or len(table.waiting))
+    reported_scheduled = [number for event in events if isinstance(event, Scheduled) for number in event.numbers]
+    assert sorted(reported_scheduled) == list(range(40)), "each told once, also those that were searched again"
+    scheduler = search.schedulers[0]
+    assert not (
+        scheduler.texts
+        or scheduler.to_retry
+        or scheduler.streamed
+        or scheduler.reported_scheduled
+        or len(scheduler.waiting)
+    )
 
 
 def test_a_text_that_is_searched_again_is_told_no_prefix_twice(search, told):
     good = rows(search, 4)
     bad = replace(good[2], sources={"source": Encoded([10**6], [(0, 1)])})
-    search.send(Put(tuple(Text(i, 0, good[i], followed=True) for i in range(2))))
-    while not any(event.written for event in [told.get(timeout=60)] if isinstance(event, Stepped)):
+    search.send(Add(tuple(EngineRequest(i, 0, good[i], streamed=True) for i in range(2))))
+    while not any(event.prefixes for event in [told.get(timeout=60)] if isinstance(event, EngineOutputs)):
         pass
-    search.send(Put((Text(2, 0, bad, followed=True),)))
+    search.send(Add((EngineRequest(2, 0, bad, streamed=True),)))
     events = heard(told, 2)
     for number in range(2):
-        prefixes = [event.written[number] for event in events if isinstance(event, Stepped) and number in event.written]
+        prefixes = [
+            event.prefixes[number] for event in events if isinstance(event, EngineOutputs) and number in event.prefixes
+        ]
         assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})

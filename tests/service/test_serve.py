@@ -18,10 +18,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.commands.serve import champion, configured
-from registry.store import Store
+from interlinear.commands.serve import champion_model, load_settings
+from registry.store import MlflowStore
 from service.app import create_app
-from service.settings import ModelPlace, Settings
+from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 from tests.service.test_engine import value as counted
 
@@ -112,11 +112,11 @@ def test_sigterm_with_much_still_to_prepare_ends_within_the_grace_and_answers_al
 def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # so that what MLflow sets in this process is undone
     tracking = f"sqlite:///{tmp_path}/mlflow.db"
-    store = Store(tracking, create=True)
+    store = MlflowStore(tracking, create=True)
     run = store.client.create_run(store.experiment("test")).info.run_id
     store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
     with TestClient(
-        create_app(Settings(models=(champion(tracking),), tracking=tracking, cache=tmp_path / "cache"))
+        create_app(Settings(models=(champion_model(tracking),), tracking=tracking, cache=tmp_path / "cache"))
     ) as client:
         (model,) = client.get("/models").json()
         assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
@@ -134,7 +134,7 @@ def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch):
     )
     monkeypatch.setenv("INTERLINEAR_SERVE_SENTENCES", "2")
     monkeypatch.setenv("INTERLINEAR_SERVE_TEXTS", "7")
-    settings = configured(file, {"poll_seconds": 4.0})
+    settings = load_settings(file, {"poll_seconds": 4.0})
     assert (settings.sentences, settings.texts, settings.poll_seconds) == (3, 7, 4.0), "option, file, environment"
     with TestClient(create_app(settings)) as client:
         first, second = client.get("/models").json()
@@ -170,11 +170,15 @@ def test_options_that_are_lists_go_before_the_file_where_they_are_given(tmp_path
     file = tmp_path / "service.yaml"
     file.write_text("models: [{place: a, slots: 3}, {place: b}]\norigins: [https://a.example]\n")
     monkeypatch.setenv("INTERLINEAR_SERVE_TRUSTED_PROXIES", '["10.0.0.2"]')
-    settings = configured(file, {"models": (), "origins": [], "trusted_proxies": None})
+    settings = load_settings(file, {"models": (), "origins": [], "trusted_proxies": None})
     assert [(model.place, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
     assert (settings.origins, settings.trusted_proxies) == (("https://a.example",), ("10.0.0.2",))
-    given = {"models": (ModelPlace(place="c"),), "origins": ["https://b.example"], "trusted_proxies": ["10.0.0.3"]}
-    settings = configured(file, given)
+    given = {
+        "models": (ServedModelConfig(place="c"),),
+        "origins": ["https://b.example"],
+        "trusted_proxies": ["10.0.0.3"],
+    }
+    settings = load_settings(file, given)
     assert [model.place for model in settings.models] == ["c"]
     assert (settings.origins, settings.trusted_proxies) == (("https://b.example",), ("10.0.0.3",))
 

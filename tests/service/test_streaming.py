@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.auth.key_store import KeyStore
@@ -77,10 +77,10 @@ def test_what_goes_wrong_later_is_an_event_with_the_problem(settings):
         name, problem = read(answer.text)[-1]
         assert (name, problem["status"], problem["request_id"]) == ("error", 504, "mine")
 
-        (lane,) = app.state.service.engine.lanes
-        (table, *_) = lane.searcher.tables.values()
-        until(lambda: not table.busy)
-        table.generation.table.model = None  # as if a fault were in the model itself
+        (handle,) = app.state.service.engine.pool
+        (scheduler, *_) = handle.worker.schedulers.values()
+        until(lambda: not scheduler.busy)
+        scheduler.generation.table.model = None  # as if a fault were in the model itself
         ((name, problem),) = read(client.post("/translate", json=ASK | {"q": TEXT}, headers=EVENTS).text)
         assert (name, problem["status"]) == ("error", 500)
         assert "Hund" not in problem["detail"]
@@ -139,13 +139,13 @@ def test_every_listener_who_goes_is_counted_and_nothing_is_left_of_him(settings,
 
 @pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 4, "length_penalty": "none"}, {"shrinking": True}])
 def test_prefixes_of_the_search_only_grow_and_begin_the_best_hypothesis(bundles, options):
-    generation = Generation(load(bundles.de_en), slots=8)
+    generation = SequenceGenerator(load(bundles.de_en), slots=8)
     texts = list(dict.fromkeys(german for german, _ in sentences()))[:8]
     requests = [Request({"source": text}, SearchOptions(**options)) for text in texts]
     generation.admit([(i, generation.encode(request)) for i, request in enumerate(requests)])
     seen: dict[object, list[list[int]]] = {i: [[]] for i in range(8)}
-    while generation.live:
-        for key, answer in generation.advance():
+    while generation.active:
+        for key, answer in generation.step():
             seen[key].append(answer.candidates[0].ids)
         for key, ids in generation.prefixes(range(8)).items():
             seen[key].append(ids)

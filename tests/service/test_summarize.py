@@ -8,9 +8,9 @@ from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
 from seq2seq.explain import Explanation
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from service.app import create_app
-from service.settings import ModelPlace
+from service.settings import ServedModelConfig
 
 DOG = {"text": "A dog is running in the park."}
 TEXTS = [DOG["text"], "A cat is sleeping by the river.", "A child is sitting on the street."]
@@ -64,9 +64,9 @@ def test_an_explanation_has_every_matrix_and_the_gate(client):
 
 
 def test_options_reach_the_search(client, bundles):
-    generation = Generation(load(bundles.headlines))
+    generation = SequenceGenerator(load(bundles.headlines))
     options = generation.bundle.card.search.model_copy(update={"n_best": 4})
-    (expected,) = generation.answers([Request({"source": DOG["text"]}, options)])
+    (expected,) = generation.generate([Request({"source": DOG["text"]}, options)])
     answer = summarize(client, alternatives=3).json()
     assert [answer["summaries"], *answer["alternatives"]] == [c.text for c in expected.candidates]
     assert answer["scores"] == pytest.approx([c.score for c in expected.candidates], abs=1e-5)
@@ -86,7 +86,7 @@ def test_a_model_that_summarizes_translates_nothing(client, settings, bundles):
         "de": ["en"],
         "en": ["de"],
     }
-    only = settings.model_copy(update={"models": (ModelPlace(name="headlines", place=str(bundles.headlines)),)})
+    only = settings.model_copy(update={"models": (ServedModelConfig(name="headlines", place=str(bundles.headlines)),)})
     with TestClient(create_app(only)) as client:
         assert summarize(client).json()["summaries"] == "Dog runs"
         assert client.get("/languages").json() == []
@@ -103,7 +103,7 @@ def test_a_model_that_summarizes_translates_nothing(client, settings, bundles):
 
 
 def test_without_a_model_that_summarizes_the_error_says_so(settings, bundles):
-    only = settings.model_copy(update={"models": (ModelPlace(name="de-en", place=str(bundles.de_en)),)})
+    only = settings.model_copy(update={"models": (ServedModelConfig(name="de-en", place=str(bundles.de_en)),)})
     with TestClient(create_app(only)) as client:
         answer = summarize(client)
         assert (answer.status_code, answer.json()["detail"]) == (

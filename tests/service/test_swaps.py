@@ -13,14 +13,14 @@ import pytest
 from starlette.testclient import TestClient
 
 import seq2seq
-from registry.cache import Cache
-from registry.names import fetch
-from registry.store import Store
+from registry.cache import ModelCache
+from registry.names import fetch_bundle
+from registry.store import MlflowStore
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError, UnknownModelError
 from seq2seq.search import SearchOptions
 from service.app import create_app
-from service.settings import ModelPlace, Settings
+from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
@@ -31,7 +31,7 @@ ALIAS = "models:/mt@champion"
 class Registered:
     """A store whose `mt` has versions 1 and 2, which writes short, and 3, which is for other languages."""
 
-    store: Store
+    store: MlflowStore
     folder: Path
 
     @property
@@ -39,7 +39,7 @@ class Registered:
         return f"sqlite:///{self.folder}/mlflow.db"
 
     def settings(self, **changes: object) -> Settings:
-        places = (ModelPlace(name="mt", place=ALIAS),)
+        places = (ServedModelConfig(name="mt", place=ALIAS),)
         given = {"models": places, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
         return Settings(**(given | {"threads": 1} | changes))
 
@@ -47,7 +47,7 @@ class Registered:
         self.store.promote("mt", str(version))
 
     def artifacts(self, version: int) -> Path:
-        return fetch(f"models:/mt/{version}", self.tracking).folder
+        return fetch_bundle(f"models:/mt/{version}", self.tracking).folder
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def made(bundles, tmp_path_factory) -> Registered:
     first, second = seq2seq.load(bundles.de_en), folder / "short"
     short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
     write_bundle(second, first.model, first.tokenizers, short)
-    store = Store(f"sqlite:///{folder}/mlflow.db", create=True)
+    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", "")
         for bundle in (bundles.de_en, second, bundles.en_de):
@@ -87,8 +87,8 @@ def model(client: TestClient | httpx.Client) -> dict:
 def why(client: TestClient) -> str:
     """What the log and a key of the scope `admin` say; everybody else is told that it is so."""
     assert model(client)["error"].endswith("The service's log says why.")
-    catalogue = client.app.state.service.catalogue
-    return str(catalogue.standing(catalogue.models.served[0]).error)
+    model_manager = client.app.state.service.model_manager
+    return str(model_manager.sync(model_manager.models.served[0]).error)
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def test_the_service_starts_from_its_cache_and_then_follows(registered):
         away.rename(store)
         gone.rename(files)
     with TestClient(app) as client:
-        said = app.state.service.catalogue.standing(app.state.service.models.served[0])
+        said = app.state.service.model_manager.sync(app.state.service.models.served[0])
         assert said.status == "unchecked"
         assert "Served is version 1, which models:/mt@champion meant at" in said.error
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
@@ -225,13 +225,13 @@ def test_the_service_starts_from_its_cache_and_then_follows(registered):
 
 
 def test_the_cache_is_no_answer_where_the_registry_has_one(registered, tmp_path):
-    cache = Cache(tmp_path / "cache")
-    assert cache.locate(ALIAS, registered.tracking).located.version == "1"
+    cache = ModelCache(tmp_path / "cache")
+    assert cache.resolve(ALIAS, registered.tracking).bundle.version == "1"
     with pytest.raises(UnknownModelError, match="no alias 'best'"):
-        cache.locate("models:/mt@best", registered.tracking)
+        cache.resolve("models:/mt@best", registered.tracking)
     missing = f"sqlite:///{tmp_path}/mlflow.db"
     with pytest.raises(RegistryError, match="there is no such store"):
-        cache.locate(ALIAS, missing)
+        cache.resolve(ALIAS, missing)
 
 
 def test_an_alias_that_is_moved_again_and_again_ends_where_it_ends(registered, serving):
@@ -250,5 +250,5 @@ def test_the_old_version_is_let_go(registered):
     with TestClient(app) as client:
         registered.promote(2)
         until(lambda: model(client)["version"] == "2")
-        (lane,) = engine.lanes
-        until(lambda: len(lane.searcher.tables) == len(lane.models) == len(engine._known) == 1)
+        (handle,) = engine.pool
+        until(lambda: len(handle.worker.schedulers) == len(handle.models) == len(engine._models) == 1)

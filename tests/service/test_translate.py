@@ -7,7 +7,7 @@ import pytest
 
 from seq2seq.bundle import load
 from seq2seq.explain import Explanation
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.search import SearchOptions
 from tests.service.conftest import sentences
 
@@ -50,8 +50,8 @@ def test_a_list_is_answered_by_a_list(client):
 
 
 def test_alternatives_are_what_the_search_ranked_next(client, bundles):
-    generation = Generation(load(bundles.de_en))
-    (expected,) = generation.answers([Request({"source": DOG["q"]}, SearchOptions(n_best=4))])
+    generation = SequenceGenerator(load(bundles.de_en))
+    (expected,) = generation.generate([Request({"source": DOG["q"]}, SearchOptions(n_best=4))])
     answer = translate(client, alternatives=3).json()
     assert [answer["translatedText"], *answer["alternatives"]] == [c.text for c in expected.candidates]
     assert answer["scores"] == pytest.approx([c.score for c in expected.candidates], abs=1e-5)
@@ -168,7 +168,9 @@ def test_many_callers_get_what_offline_search_finds(client, bundles):
         "Im Garten spielt ein Kind.",
     ]
     options = SearchOptions()
-    offline = list(Generation(load(bundles.de_en)).answers(Request({"source": text}, options) for text in texts))
+    offline = list(
+        SequenceGenerator(load(bundles.de_en)).generate(Request({"source": text}, options) for text in texts)
+    )
     expected = [answer.candidates[0].text for answer in offline]
 
     async def ask_all() -> list[str]:

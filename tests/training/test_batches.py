@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seq2seq.text import END, PAD
 from training.data.prepare.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
-from training.loop.batches import AHEAD, ROWS, WIDTH, BatchLoader, BatchPlan
+from training.loop.batches import LENGTH_MULTIPLE, PREFETCH, ROW_MULTIPLE, BatchLoader, BatchPlan
 
 
 @st.composite
@@ -27,23 +27,23 @@ SIZES = st.one_of(
 )
 
 
-def every_row(plan: BatchPlan, world: int = 1) -> list[int]:
+def every_row(plan: BatchPlan, world_size: int = 1) -> list[int]:
     return [
         int(row)
         for update in range(plan.updates)
-        for rank in range(world)
-        for part in plan.rows(update, rank, world)
+        for rank in range(world_size)
+        for part in plan.rows(update, rank, world_size)
         for row in part
     ]
 
 
 @given(corpora(), SIZES, st.integers(0, 99), st.integers(1, 5), st.integers(1, 3), st.booleans())
-def test_every_row_comes_once_an_epoch_whoever_takes_it(lengths, size, seed, world, accumulation, shuffle):
+def test_every_row_comes_once_an_epoch_whoever_takes_it(lengths, size, seed, world_size, accumulation, shuffle):
     plan = BatchPlan(lengths, **size, seed=seed, epoch=3, accumulation=accumulation, shuffle=shuffle)
-    assert sorted(every_row(plan, world)) == list(range(len(lengths["target"])))
+    assert sorted(every_row(plan, world_size)) == list(range(len(lengths["target"])))
     for update in range(plan.updates):
         whole = np.concatenate(plan.rows(update))
-        shares = [plan.rows(update, rank, world) for rank in range(world)]
+        shares = [plan.rows(update, rank, world_size) for rank in range(world_size)]
         assert all(len(share) == accumulation for share in shares)
         assert set(np.concatenate([part for share in shares for part in share])) == set(whole)
         held = [sum(map(len, share)) for share in shares]
@@ -55,11 +55,11 @@ def test_every_row_comes_once_an_epoch_whoever_takes_it(lengths, size, seed, wor
 def test_an_epoch_may_be_cut_and_the_next_takes_other_batches():
     lengths = {name: np.arange(1, 401, dtype=np.int32) % 30 + 1 for name in ("source", "target")}
     whole = [BatchPlan(lengths, sentences=8, seed=1, epoch=epoch) for epoch in (1, 2)]
-    cut = [BatchPlan(lengths, sentences=8, seed=1, epoch=epoch, most=10) for epoch in (1, 2)]
+    cut = [BatchPlan(lengths, sentences=8, seed=1, epoch=epoch, max_updates=10) for epoch in (1, 2)]
     assert [plan.updates for plan in (*whole, *cut)] == [50, 50, 10, 10]
     assert every_row(cut[0]) == every_row(whole[0])[:80]
     assert set(every_row(cut[0])) != set(every_row(cut[1]))
-    assert BatchPlan(lengths, sentences=8, most=99).updates == 50
+    assert BatchPlan(lengths, sentences=8, max_updates=99).updates == 50
 
 
 @given(corpora(), st.integers(1, 300), st.integers(0, 99))
@@ -68,10 +68,10 @@ def test_the_budget_is_kept_but_for_a_row_that_is_longer_alone(lengths, tokens, 
     sizes = [plan.target_tokens(update) for update in range(plan.updates)]
     assert all(size <= tokens or plan.sentences(update) == 1 for update, size in enumerate(sizes))
     in_order = BatchPlan(lengths, tokens=tokens, shuffle=False)
-    padded = (lengths["target"] // WIDTH + 1) * WIDTH
+    padded = (lengths["target"] // LENGTH_MULTIPLE + 1) * LENGTH_MULTIPLE
     for update in range(in_order.updates - 1):  # none is cut early, but for rounding to whole shapes
         batch, following = padded[in_order.rows(update)[0]], padded[in_order.rows(update + 1)[0]]
-        assert batch.sum() + following[:ROWS].sum() > tokens or len(following) < ROWS
+        assert batch.sum() + following[:ROW_MULTIPLE].sum() > tokens or len(following) < ROW_MULTIPLE
 
 
 @given(corpora(), SIZES, st.integers(0, 99))
@@ -111,7 +111,7 @@ def test_few_shapes_are_made():
     lengths = lengths_of_many()
     plan = BatchPlan(lengths, tokens=1000, seed=1)
     rows = [len(plan.rows(update)[0]) for update in range(plan.updates)]
-    assert sum(count % ROWS == 0 for count in rows) > 0.9 * len(rows)
+    assert sum(count % ROW_MULTIPLE == 0 for count in rows) > 0.9 * len(rows)
 
 
 def test_workers_have_about_equal_work():
@@ -125,7 +125,7 @@ def test_workers_have_about_equal_work():
 def test_without_shuffling_lengths_rise():
     lengths = lengths_of_many()
     plan = BatchPlan(lengths, sentences=64, shuffle=False)
-    assert all(a // WIDTH <= b // WIDTH for a, b in pairwise(lengths["target"][every_row(plan)]))
+    assert all(a // LENGTH_MULTIPLE <= b // LENGTH_MULTIPLE for a, b in pairwise(lengths["target"][every_row(plan)]))
     assert every_row(plan) == every_row(BatchPlan(lengths, sentences=64, shuffle=False, seed=9, epoch=9))
 
 
@@ -173,7 +173,7 @@ def loaders() -> int:
 def test_batches_hold_the_planned_rows(split):
     plan = plan_of(split, accumulation=2)
     seen = []
-    for update, batches in BatchLoader(split, plan, ["source"], rank=1, world=2, multiple=4):
+    for update, batches in BatchLoader(split, plan, ["source"], rank=1, world_size=2, multiple=4):
         seen.append(update)
         assert len(batches) == 2
         for batch, rows in zip(batches, plan.rows(update, 1, 2), strict=True):
@@ -239,7 +239,7 @@ def test_it_works_only_a_few_updates_ahead(split, tmp_path):
     with BatchLoader(counting, plan, ["source"]) as loader:
         next(iter(loader))
         time.sleep(0.1)
-        ahead = sum(plan.sentences(update) for update in range(AHEAD + 2))
+        ahead = sum(plan.sentences(update) for update in range(PREFETCH + 2))
         assert 0 < counting.count <= ahead < split.rows
 
 

@@ -16,7 +16,7 @@ from training.data import cleaning as module
 from training.data.cleaning import Cleaning, Reason, mark_duplicates
 from training.data.dataset import Dataset, open_dataset
 from training.data.prepare.prepare import prepare
-from training.data.prepare.prepared import Prepared, Skipped, left_out_file
+from training.data.prepare.prepared import PreparedData, Skipped, left_out_file
 
 WORDS = TextConfig(units="words", vocabulary=50)
 
@@ -72,7 +72,7 @@ def test_a_pair_that_was_left_out_is_nobody_s_first():
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("ab"))), st.integers(1, 9), st.integers(1, 9))
 def test_duplicates_are_found_however_many_are_compared_at_a_time(rows, at_a_time, chunk):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AT_A_TIME", at_a_time)
+        patch.setattr(module, "HASHES_PER_PASS", at_a_time)
         patch.setattr(module, "CHUNK", chunk)
         found = marked(rows)
     seen: set[tuple[str, ...]] = set()
@@ -97,7 +97,7 @@ def data_set(folder: Path, rows: list[tuple[bytes, bytes]], **cleaning: object) 
     return open_dataset(str(path))
 
 
-def prepared(dataset: Dataset, folder: Path) -> Prepared:
+def prepared(dataset: Dataset, folder: Path) -> PreparedData:
     return prepare(dataset, {"source": WORDS}, WORDS, False, 4, folder, progress=False)
 
 

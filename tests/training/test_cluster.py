@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import seq2seq
-from seq2seq.errors import CallError, TrainingError
+from seq2seq.errors import TrainingError, UsageError
 from tests.training.toy import toy_job
-from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
-from training.loop.checkpoint import Checkpoints, TrainingState
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.checkpoint import CheckpointManager, TrainingState
 from training.loop.trainer import train
-from training.ray.driver import Group, _Fit, train_on_ray
+from training.ray.driver import WorkerGroupConfig, _TrainerThread, train_on_ray
 
 # Dropout's random numbers depend on the rank; without dropout one worker and two compute the same.
 SHORT = ["training.epochs=2", "training.average=1", "model.dropout=0"]
@@ -35,7 +35,7 @@ class Heard:
         self.warnings: list[str] = []
         self.at_first_step = at_first_step
 
-    def started(self, job: TrainingJob, start: Started) -> None:
+    def started(self, job: TrainingJob, start: StartReport) -> None:
         self.events.append("started")
 
     def step(self, report: StepReport) -> None:
@@ -63,7 +63,7 @@ def rays_processes() -> list[str]:
 def test_two_workers_do_what_one_does_and_tell_it_here(tmp_path: Path):
     alone, heard = Heard(), Heard()
     train(toy_job(tmp_path, "alone", settings=SHORT), None, [alone])
-    outcome = train_on_ray(job := toy_job(tmp_path, "together", settings=SHORT), Group(2, 2), [heard])
+    outcome = train_on_ray(job := toy_job(tmp_path, "together", settings=SHORT), WorkerGroupConfig(2, 2), [heard])
 
     assert heard.events[0] == "started" and heard.events[-1] == "finished"
     assert heard.events.count("epoch") == 2 and heard.warnings == []
@@ -84,23 +84,23 @@ def test_addresses_where_no_cluster_is(tmp_path: Path):
     for address, error, sentence in (
         (nobody, TrainingError, f"{nobody}: no Ray cluster answers"),
         (f"ray://{nobody}", TrainingError, "no Ray cluster answers"),
-        ("nonsense", CallError, "is not a Ray cluster's address"),
-        ("http://host/", CallError, "is not a Ray cluster's address"),
+        ("nonsense", UsageError, "is not a Ray cluster's address"),
+        ("http://host/", UsageError, "is not a Ray cluster's address"),
     ):
         with pytest.raises(error, match=sentence):
-            train_on_ray(toy_job(tmp_path, "nowhere"), Group(1, 1, address=address))
+            train_on_ray(toy_job(tmp_path, "nowhere"), WorkerGroupConfig(1, 1, address=address))
 
 
 @pytest.mark.slow
 def test_a_worker_dies_and_a_signal_comes_and_nothing_is_lost(tmp_path: Path):
-    whole = train_on_ray(toy_job(tmp_path, "whole", settings=LONG), Group(2, 2), [])
+    whole = train_on_ray(toy_job(tmp_path, "whole", settings=LONG), WorkerGroupConfig(2, 2), [])
 
     def kill_a_worker() -> None:
         (victim, *_) = [p for p in psutil.Process().children(recursive=True) if "ray::RayTrainW" in p.name()]
         victim.kill()
 
     killed = Heard(kill_a_worker)
-    outcome = train_on_ray(toy_job(tmp_path, "killed", settings=LONG), Group(2, 2), [killed])
+    outcome = train_on_ray(toy_job(tmp_path, "killed", settings=LONG), WorkerGroupConfig(2, 2), [killed])
     died, onwards = killed.warnings
     assert re.fullmatch(r"killed: a worker failed: rank \d \(process \d+ on [\d.]+\) has died\.", died)
     assert onwards == "2 workers go on from the newest checkpoint (restart 1)."
@@ -109,9 +109,9 @@ def test_a_worker_dies_and_a_signal_comes_and_nothing_is_lost(tmp_path: Path):
     for number in (signal.SIGTERM, signal.SIGINT):
         stopped = Heard(lambda number=number: os.kill(os.getpid(), number))
         resume = number == signal.SIGINT
-        outcome = train_on_ray(toy_job(tmp_path, "stopped", resume, LONG), Group(2, 2), [stopped])
+        outcome = train_on_ray(toy_job(tmp_path, "stopped", resume, LONG), WorkerGroupConfig(2, 2), [stopped])
         assert (outcome.signal, outcome.bundle) == (number, None)
-    outcome = train_on_ray(toy_job(tmp_path, "stopped", True, LONG), Group(2, 2), [])
+    outcome = train_on_ray(toy_job(tmp_path, "stopped", True, LONG), WorkerGroupConfig(2, 2), [])
     assert outcome.weights_sha256 == whole.weights_sha256
     assert rays_processes() == []
 
@@ -121,8 +121,8 @@ def job_with_a_misshapen_state(folder: Path) -> TrainingJob:
     short = ["training.epochs=1", "training.average=1"]
     before = toy_job(folder, "shapes", settings=short)
     train(before)
-    checkpoints = Checkpoints(before.run, keep=1)
-    state = checkpoints.newest()
+    checkpoints = CheckpointManager(before.run, keep=1)
+    state = checkpoints.load_newest()
     assert state is not None
     name = next(name for name, tensor in state.tensors.items() if name.startswith("model.") and tensor.dim() == 2)
     progress = state.progress.model_copy(update={"updates": state.progress.updates + 1, "done": False})
@@ -134,16 +134,16 @@ def job_with_a_misshapen_state(folder: Path) -> TrainingJob:
 def test_what_fails_in_a_worker_is_a_sentence_here(tmp_path: Path):
     with pytest.raises(TrainingError, match="is not finite"):
         wild = ["training.learning_rate=1e38", "training.clip=null"]
-        train_on_ray(toy_job(tmp_path, "diverges", settings=wild), Group(2, 2), [])
+        train_on_ray(toy_job(tmp_path, "diverges", settings=wild), WorkerGroupConfig(2, 2), [])
     job = toy_job(tmp_path, "bug")
     with pytest.raises(TrainingError, match=r"a worker failed: .* Its traceback is in"):
-        train_on_ray(replace(job, dev=replace(job.dev, references=())), Group(2, 2), [])
+        train_on_ray(replace(job, dev=replace(job.dev, references=())), WorkerGroupConfig(2, 2), [])
     assert "Traceback" in (job.run / "failure.txt").read_text()
     with pytest.raises(TrainingError, match=r"a worker failed: RuntimeError.* Its traceback is in"):
-        train_on_ray(job_with_a_misshapen_state(tmp_path), Group(2, 2), [heard := Heard()])
+        train_on_ray(job_with_a_misshapen_state(tmp_path), WorkerGroupConfig(2, 2), [heard := Heard()])
     assert heard.warnings == [], "what would fail again is not tried again"
-    with pytest.raises(CallError, match="each needs a GPU of its own, and this machine has 0"):
-        train_on_ray(toy_job(tmp_path, "gpu"), Group(2, 2, gpu=True), [])
+    with pytest.raises(UsageError, match="each needs a GPU of its own, and this machine has 0"):
+        train_on_ray(toy_job(tmp_path, "gpu"), WorkerGroupConfig(2, 2, gpu=True), [])
     assert rays_processes() == []
 
 
@@ -153,7 +153,7 @@ def test_a_signal_while_ray_starts_ends_the_command(tmp_path: Path, seconds: int
     job = toy_job(tmp_path, "early", settings=LONG)
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        train_on_ray(job, Group(2, 2), [])
+        train_on_ray(job, WorkerGroupConfig(2, 2), [])
     assert not (job.run / "checkpoints").exists()
-    assert not any(isinstance(thread, _Fit) for thread in threading.enumerate()), "it would start Ray again"
+    assert not any(isinstance(thread, _TrainerThread) for thread in threading.enumerate()), "it would start Ray again"
     assert rays_processes() == []

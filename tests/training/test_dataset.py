@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from seq2seq.errors import DataError, UnknownDataError
-from training.data.dataset import Dataset, known_datasets, locate, open_dataset, read_lines, read_rows
-from training.demo.corpus import DEMO, Plan, demo_corpus, identity, write
+from training.data.dataset import Dataset, dataset_names, locate, open_dataset, read_lines, read_rows
+from training.demo.corpus import DEMO, CorpusPlan, content_hash, demo_corpus, write
 
 DESCRIPTION = {
     "task": "translation",
@@ -66,7 +66,7 @@ def test_several_files_are_one_text(tmp_path: Path):
     splits = {"train": {"source": ["a.de", "b.de"], "target": {"files": "train.en", "references": ["other.en"]}}}
     dataset = open_dataset(str(described(tmp_path, splits=splits)))
     assert train_rows(dataset) == [("eins", "one"), ("zwei", "two")]
-    streams = [list(read_lines(stream)) for stream in dataset.field("train", "target").streams()]
+    streams = [list(read_lines(stream)) for stream in dataset.field("train", "target").reference_fields()]
     assert streams == [["one", "two"], ["1", "2"]]
 
 
@@ -123,8 +123,8 @@ def test_a_folder_in_a_file_s_place(tmp_path: Path):
 
 def test_a_missing_split_and_a_missing_field(tmp_path: Path):
     dataset = corpus(tmp_path)
-    assert dataset.has("dev")
-    assert not dataset.has("test")
+    assert dataset.has_split("dev")
+    assert not dataset.has_split("test")
     with pytest.raises(DataError, match="has no split 'test', only 'train', 'dev'"):
         dataset.fields("test")
     with pytest.raises(DataError, match="the split 'train' has no field 'image', only 'source', 'target'"):
@@ -135,7 +135,7 @@ def test_an_unknown_name_lists_the_known_ones_and_the_close_ones():
     with pytest.raises(UnknownDataError) as refused:
         open_dataset("multi30k-de-em")
     assert "Did you mean multi30k-de-en" in str(refused.value)
-    assert all(name in str(refused.value) for name in known_datasets())
+    assert all(name in str(refused.value) for name in dataset_names())
     with pytest.raises(UnknownDataError, match="there is no such file"):
         open_dataset("nowhere/mine.yaml")
 
@@ -277,15 +277,17 @@ def test_steps_belong_to_the_fingerprint(tmp_path: Path):
 
 
 def test_every_shipped_description_is_complete():
-    assert {"demo", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr"} <= set(known_datasets())
-    for name in known_datasets():
+    assert {"demo", "multi30k-de-en", "multi30k-en-de", "multi30k-en-fr"} <= set(dataset_names())
+    for name in dataset_names():
         dataset = locate(name)
         assert "test" in dataset.splits, name
-        assert dataset.has("train") == dataset.has("dev") == bool(dataset.defaults) or dataset.generate, name
+        assert dataset.has_split("train") == dataset.has_split("dev") == bool(dataset.defaults) or dataset.generate, (
+            name
+        )
         assert {"source", "target"} <= set(dataset.languages)
 
 
-@pytest.mark.parametrize("name", [name for name in known_datasets() if locate(name).generate is None])
+@pytest.mark.parametrize("name", [name for name in dataset_names() if locate(name).generate is None])
 def test_every_shipped_description_fits_its_files(name: str, corpora: Path):
     dataset = open_dataset(name, corpora)
     if not all((corpora / path).exists() for path in dataset.paths):
@@ -301,9 +303,9 @@ def test_every_shipped_description_fits_its_files(name: str, corpora: Path):
 
 
 def test_a_generated_set_is_read_from_where_it_was_made(tmp_path: Path):
-    folder = tmp_path / f"demo-{identity(DEMO)[:16]}"
+    folder = tmp_path / f"demo-{content_hash(DEMO)[:16]}"
     folder.mkdir()
-    write(demo_corpus(Plan(train=200, dev=2, test=2, often=1)), folder)
+    write(demo_corpus(CorpusPlan(train=200, dev=2, test=2, often=1)), folder)
     dataset = open_dataset("demo", generated=tmp_path)
     assert dataset.roots == (folder,)
     assert sum(1 for _ in read_rows(dataset, "train", ("source", "target", "alignment"))) == 200

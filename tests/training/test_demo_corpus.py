@@ -14,14 +14,14 @@ import pytest
 
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
-from training.demo.corpus import Plan, Split, demo_corpus, forms, made_once, make_demo, words_of, write
+from training.demo.corpus import CorpusPlan, Split, demo_corpus, forms, generate_once, make_demo, words_of, write
 from training.demo.english import English
 from training.demo.german import German
 from training.demo.lexicon import Determiner, Number, grammar, lexicon
 from training.demo.pairs import Pair
-from training.demo.sentences import PUNCTUATION, Speaker, written
+from training.demo.sentences import PUNCTUATION, SentenceGenerator, written
 
-SMALL = Plan(seed=5, train=600, dev=10, test=20)
+SMALL = CorpusPlan(seed=5, train=600, dev=10, test=20)
 # Changes whenever a word or a rule does; then the new one is written here, and old figures are no longer comparable.
 SMALL_SHA256 = "e59434e1ae10eec7888fe2be90da461e652767629f002792051c0c629e422a3e"
 
@@ -118,7 +118,7 @@ def test_alignments_count_words_as_a_tokenizer_does(everything: list[Pair]):
     for pair in sample:
         for side in (pair.de, pair.en):
             text = written(side)
-            assert [text[start:end] for start, end in tokenizer.words(text)] == list(side)
+            assert [text[start:end] for start, end in tokenizer.word_spans(text)] == list(side)
 
 
 def test_verb_final_clauses_cross(everything: list[Pair]):
@@ -287,7 +287,7 @@ def test_a_german_word_has_one_english_word():
     for group in words.adverbs.values():
         for de, adverb in group.items():
             assert adverbs.setdefault(de, adverb.en) == adverb.en
-    speaker = Speaker(words, grammar(), 3)
+    speaker = SentenceGenerator(words, grammar(), 3)
     english: dict[str, str] = {}
     for pair in (speaker.sentence() for _ in range(2_000)):
         assert english.setdefault(written(pair.de), written(pair.en)) == written(pair.en)
@@ -295,21 +295,21 @@ def test_a_german_word_has_one_english_word():
 
 def test_it_is_made_once_by_whoever_comes_first(tmp_path: Path):
     with ThreadPoolExecutor(2) as pool:
-        folders = set(pool.map(lambda _: made_once("demo", tmp_path, SMALL, make_demo), range(2)))
+        folders = set(pool.map(lambda _: generate_once("demo", tmp_path, SMALL, make_demo), range(2)))
     (folder,) = folders
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]  # and nothing unfinished is left
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         f"{split}.{suffix}" for split in ("train", "dev", "test") for suffix in ("de", "en", "align")
     )
     before = (folder / "train.de").stat().st_mtime_ns
-    assert made_once("demo", tmp_path, SMALL, make_demo) == folder
+    assert generate_once("demo", tmp_path, SMALL, make_demo) == folder
     assert (folder / "train.de").stat().st_mtime_ns == before
 
 
 def test_no_place_to_write_is_a_sentence(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
-        made_once("demo", tmp_path / "file" / "below", SMALL, make_demo)
+        generate_once("demo", tmp_path / "file" / "below", SMALL, make_demo)
 
 
 def test_files_have_a_line_for_each_pair(tmp_path: Path):

@@ -13,12 +13,12 @@ import pytest
 
 from seq2seq.text import TextConfig, Tokenizer
 from training.data.dataset import open_dataset, read_rows
-from training.demo.corpus import Plan, Split, made_once
+from training.demo.corpus import CorpusPlan, Split, generate_once
 from training.demo.corpus import forms as words_of
 from training.demo.headlines import HEADLINES, Story, forms, headline_corpus, make_headlines
 from training.demo.lexicon import lexicon
 
-SMALL = Plan(seed=5, train=300, dev=5, test=10, often=1, novel=0.1)
+SMALL = CorpusPlan(seed=5, train=300, dev=5, test=10, often=1, novel=0.1)
 MIDDLE = replace(HEADLINES, train=2_000, dev=100, test=200)  # large enough to see everything once
 # Changes whenever a word or a rule does; then the new one is written here, and old figures are no longer comparable.
 SMALL_SHA256 = "891e74afe448c19a1d9ea1da799acbf8d4b290f401cd8ff1b9dd456b947ada81"
@@ -164,7 +164,7 @@ def test_every_name_in_a_form_exists():
 
 
 def test_it_is_read_like_any_other_set(tmp_path: Path):
-    folder = made_once("demo-headline", tmp_path, HEADLINES, lambda _, folder: make_headlines(SMALL, folder))
+    folder = generate_once("demo-headline", tmp_path, HEADLINES, lambda _, folder: make_headlines(SMALL, folder))
     dataset = open_dataset("demo-headline", generated=tmp_path)
     assert dataset.roots == (folder,)
     rows = [row.texts for row in read_rows(dataset, "test", ("source", "target", "alignment"))]
@@ -174,5 +174,5 @@ def test_it_is_read_like_any_other_set(tmp_path: Path):
     )
     for passage, headline, alignment in rows:
         links = [tuple(map(int, link.split("-"))) for link in alignment.split()]
-        assert max(i for i, _ in links) < len(tokenizer.words(passage))
-        assert max(j for _, j in links) < len(tokenizer.words(headline))
+        assert max(i for i, _ in links) < len(tokenizer.word_spans(passage))
+        assert max(j for _, j in links) < len(tokenizer.word_spans(headline))

@@ -25,9 +25,9 @@ from training.demo.lexicon import grammar, lexicon
 from training.demo.scenes import (
     SCENES,
     Named,
-    Painter,
     Parts,
     Scene,
+    SceneGenerator,
     ScenePlan,
     Split,
     make_scenes,
@@ -35,7 +35,7 @@ from training.demo.scenes import (
     rules,
     scene_corpus,
 )
-from training.package_files import shipped
+from training.package_files import resource_folder
 
 SMALL = ScenePlan(seed=5, train=120, dev=20, test=20)
 # Changes whenever a word, a frame or a drawing does; then the new one is written here, and old figures are no longer
@@ -299,7 +299,7 @@ def test_everything_that_is_said_is_drawn_and_every_form_exists():
 def test_german_agreement(word: str, meaning: int, determiner: int, case, form: str):
     nouns = rules().meanings(word)
     named = Named(nouns, rules().determiners[determiner], size="groß")
-    assert " ".join(Painter(1).phrase(named, nouns[meaning], case)) == form
+    assert " ".join(SceneGenerator(1).phrase(named, nouns[meaning], case)) == form
 
 
 A, B = Named(rules().meanings("bat"), rules().determiners[0]), Named(rules().meanings("letter"), rules().determiners[1])
@@ -330,7 +330,7 @@ BLUE = replace(RED, determiner=rules().determiners[0], colour="blau", quality="s
     ],
 )  # fmt: skip
 def test_sentences(frame: int, thing: Named, other: Named, viewer: str, verb: str, english: str, german: list[str]):
-    painter, asked = Painter(1), rules().frames[frame]
+    painter, asked = SceneGenerator(1), rules().frames[frame]
     parts = Parts(thing, other, viewer, rules().determiners[0], verb, "neu", rules().relations[0])
     assert painter.text([token for each in asked.en for token in painter.in_english(each, parts)]) == english
     assert [painter.in_german(asked, parts, noun) for noun in thing.nouns] == german
@@ -368,7 +368,7 @@ def test_it_is_generated_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_its_description_names_what_is_written(folder: Path):
-    described = yaml.safe_load((shipped("corpora") / "demo-image.yaml").read_text(encoding="utf-8"))
+    described = yaml.safe_load((resource_folder("corpora") / "demo-image.yaml").read_text(encoding="utf-8"))
     assert described["generate"] == "demo-image" and set(described["splits"]) == {"train", "dev", "test"}
     named = {"images.tar", "index.tsv"}
     for split, fields in described["splits"].items():

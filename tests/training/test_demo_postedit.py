@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from training.data.dataset import open_dataset, read_rows
-from training.demo.corpus import Plan, Split, made_once, words_of
+from training.demo.corpus import CorpusPlan, Split, generate_once, words_of
 from training.demo.pairs import Pair
 from training.demo.postedit import (
     POSTEDIT,
     Edit,
+    ErrorInjector,
     Mistake,
-    Spoiler,
     make_postedit,
     postedit_corpus,
+    restricted_grammar,
     rules,
-    small_world,
 )
 from training.demo.sentences import PUNCTUATION, written
 from training.demo.wordforms import Form, WordForms
 
-SMALL = Plan(seed=5, train=300, dev=5, test=10, often=1)
+SMALL = CorpusPlan(seed=5, train=300, dev=5, test=10, often=1)
 # Changes whenever a word or a rule does; then the new one is written here, and old figures are no longer comparable.
 SMALL_SHA256 = "9a46bbd175c381c9b17ca6e292f119209be62a5d06dd0c02c973b2fc88f6d191"
 
@@ -48,7 +48,7 @@ def everything(corpus: dict[Split, list[Edit]]) -> list[Edit]:
 
 @pytest.fixture(scope="module")
 def forms() -> WordForms:
-    return WordForms(*small_world())
+    return WordForms(*restricted_grammar())
 
 
 def lowered(words: tuple[str, ...]) -> list[str]:
@@ -165,7 +165,7 @@ def test_what_each_corruption_does(everything: list[Edit], forms: WordForms):
 
 def test_a_small_world_is_whole():
     """Every kind and noun that its words and rules name is there; a KeyError names what is not."""
-    words, grammar = small_world()
+    words, grammar = restricted_grammar()
     for verbs in words.verbs.values():
         assert len(verbs) <= rules().verbs
         for entry in verbs.values():
@@ -205,7 +205,9 @@ def test_other_forms_and_words(forms: WordForms):
     assert forms.other_forms(Form("verb", "sehen", "present 3"), "sehen") == []  # it may be the infinitive
     assert "Wolf" not in forms.other_words(Form("noun", "Katze", "s nominative"), "Katze", None)
     for word in forms.other_words(Form("noun", "Mutter", "s nominative"), "Mutter", None):
-        assert {form.lemma: small_world()[0].noun[form.lemma].gender for form in forms.readings[word]} == {word: "f"}
+        assert {form.lemma: restricted_grammar()[0].noun[form.lemma].gender for form in forms.readings[word]} == {
+            word: "f"
+        }
     assert forms.unprefixed(Form("verb", "auf|machen", "participle")) == "gemacht"
     assert forms.unprefixed(Form("verb", "auf|machen", "zu")) == "zumachen"
     assert forms.unprefixed(Form("verb", "auf|machen", "present 2")) is None
@@ -235,7 +237,7 @@ def pair(de: str, en: str, links: str) -> Pair:
     ],
 )  # fmt: skip
 def test_a_verb_goes_where_english_has_it(sentences: tuple[str, str, str], index: int, mt: str | None):
-    spoiler = Spoiler(1)
+    spoiler = ErrorInjector(1)
     draft = spoiler.draft(pair(*sentences))
     form = spoiler.forms.understood(draft.right, index, draft.english(index))
     done = spoiler.in_english_place(draft, index, form)
@@ -245,7 +247,7 @@ def test_a_verb_goes_where_english_has_it(sentences: tuple[str, str, str], index
 
 
 def test_it_is_read_like_any_other_set(tmp_path: Path):
-    folder = made_once("demo-postedit", tmp_path, POSTEDIT, lambda _, folder: make_postedit(SMALL, folder))
+    folder = generate_once("demo-postedit", tmp_path, POSTEDIT, lambda _, folder: make_postedit(SMALL, folder))
     dataset = open_dataset("demo-postedit", generated=tmp_path)
     assert dataset.roots == (folder,) and dataset.task == "post-edit"
     rows = [row.texts for row in read_rows(dataset, "train", ("source", "mt", "target", "corruptions"))]

@@ -18,19 +18,19 @@ from safetensors import safe_open
 from interlinear.cli import run
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import DataError
-from seq2seq.images.decode import decode
-from seq2seq.images.networks import Network, build_network
+from seq2seq.images.decode import decode_image
+from seq2seq.images.networks import ImageNetworkBase, build_network
 from tests.training.album import picture, write_album, write_tar
 from training.data.dataset import open_dataset
 from training.data.images import feature_extraction as module
-from training.data.images.feature_extraction import Extraction, by_threads, extract
+from training.data.images.feature_extraction import FeatureExtraction, extract_features, extract_with_threads
 from training.data.images.image_features import open_features
-from training.data.images.images import Archive, Pictures
+from training.data.images.images import ImageArchive, SplitImages
 
 SMALL = ImageNetwork(kind="small", size=32)
 
 
-def weights(folder: Path, seed: int = 1) -> tuple[Path, Network]:
+def weights(folder: Path, seed: int = 1) -> tuple[Path, ImageNetworkBase]:
     torch.manual_seed(seed)
     network = build_network(SMALL)
     torch.save(network.state_dict(), folder / f"{seed}.pth")
@@ -44,25 +44,27 @@ def noise(number: int) -> bytes:
     return file.getvalue()
 
 
-def expected(network: Network, data: bytes) -> np.ndarray:
+def expected(network: ImageNetworkBase, data: bytes) -> np.ndarray:
     with torch.inference_mode():
-        return network(torch.from_numpy(decode(data, 32))[None])[0].numpy()
+        return network(torch.from_numpy(decode_image(data, 32))[None])[0].numpy()
 
 
-def work(folder: Path, count: int = 10) -> tuple[Extraction, Network]:
+def work(folder: Path, count: int = 10) -> tuple[FeatureExtraction, ImageNetworkBase]:
     """Pictures in an archive, in another order than their names'."""
     names = tuple(f"{number * 7 % count:03}.png" for number in range(count))
     write_tar(folder / "images.tar", {name: noise(int(name[:3])) for name in names})
     path, network = weights(folder)
     index = folder / "index.tsv"
-    return Extraction(Archive(folder / "images.tar"), index, names, SMALL, path, folder / "f.safetensors"), network
+    return FeatureExtraction(
+        ImageArchive(folder / "images.tar"), index, names, SMALL, path, folder / "f.safetensors"
+    ), network
 
 
 def test_every_row_is_what_the_network_makes_of_its_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "SHARD", 3)
+    monkeypatch.setattr(module, "SHARD_IMAGES", 3)
     job, network = work(tmp_path)
     steps: list[int] = []
-    assert extract(job, by_threads, steps.append)
+    assert extract_features(job, extract_with_threads, steps.append)
     assert steps == [3, 3, 3, 1]
     features = open_features(job.output)
     assert features.values_NTF.shape == (10, 4, 128)
@@ -77,57 +79,57 @@ def test_every_row_is_what_the_network_makes_of_its_picture(tmp_path: Path, monk
 
 
 def test_finished_shards_are_kept_and_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "SHARD", 3)
+    monkeypatch.setattr(module, "SHARD_IMAGES", 3)
     job, _ = work(tmp_path)
     (tmp_path / "whole").mkdir()
     whole, _ = work(tmp_path / "whole")
-    extract(whole, by_threads, lambda _: None)
+    extract_features(whole, extract_with_threads, lambda _: None)
 
-    def broken(extraction: Extraction, numbers: list[int]):
-        yield from by_threads(extraction, numbers[:2])
+    def broken(extraction: FeatureExtraction, numbers: list[int]):
+        yield from extract_with_threads(extraction, numbers[:2])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract(job, broken, lambda _: None)
+        extract_features(job, broken, lambda _: None)
     assert not job.output.exists()
     asked: list[list[int]] = []
 
-    def counted(extraction: Extraction, numbers: list[int]):
+    def counted(extraction: FeatureExtraction, numbers: list[int]):
         asked.append(numbers)
-        return by_threads(extraction, numbers)
+        return extract_with_threads(extraction, numbers)
 
     steps: list[int] = []
-    assert extract(job, counted, steps.append)
+    assert extract_features(job, counted, steps.append)
     assert (asked, steps) == ([[2, 3]], [3, 3, 3, 1])
     np.testing.assert_array_equal(open_features(job.output).values_NTF, open_features(whole.output).values_NTF)
-    assert not extract(job, counted, steps.append) and len(asked) == 1
+    assert not extract_features(job, counted, steps.append) and len(asked) == 1
 
 
 def test_shards_of_other_work_are_not_taken(tmp_path: Path):
     job, _ = work(tmp_path)
-    other = Extraction(job.archive, job.index, job.members, SMALL, weights(tmp_path, 2)[0], job.output)
-    fewer = Extraction(job.archive, job.index, job.members[:5], SMALL, job.weights, job.output)
+    other = FeatureExtraction(job.archive, job.index, job.members, SMALL, weights(tmp_path, 2)[0], job.output)
+    fewer = FeatureExtraction(job.archive, job.index, job.members[:5], SMALL, job.weights, job.output)
     assert len({job.parts, other.parts, fewer.parts}) == 3
-    extract(job, by_threads, lambda _: None)
+    extract_features(job, extract_with_threads, lambda _: None)
     for wrong in (other, fewer):
         with pytest.raises(DataError, match=r"f.safetensors: is there, made of other pictures or by another network"):
-            extract(wrong, by_threads, lambda _: None)
+            extract_features(wrong, extract_with_threads, lambda _: None)
     write_tar(tmp_path / "images.tar", {name: picture("red") for name in job.members})
-    changed = Extraction(job.archive, job.index, job.members, SMALL, job.weights, job.output)
+    changed = FeatureExtraction(job.archive, job.index, job.members, SMALL, job.weights, job.output)
     assert changed.parts != job.parts
 
 
 def test_pictures_that_are_missing_or_damaged_are_named(tmp_path: Path):
     job, _ = work(tmp_path, 3)
-    lost = Extraction(job.archive, job.index, (*job.members, "x.png"), SMALL, job.weights, job.output)
+    lost = FeatureExtraction(job.archive, job.index, (*job.members, "x.png"), SMALL, job.weights, job.output)
     with pytest.raises(DataError, match=r"images.tar: has no 'x.png'. .*index.tsv must name what is in there"):
-        extract(lost, by_threads, lambda _: None)
-    none = Extraction(job.archive, job.index, (), SMALL, job.weights, job.output)
+        extract_features(lost, extract_with_threads, lambda _: None)
+    none = FeatureExtraction(job.archive, job.index, (), SMALL, job.weights, job.output)
     with pytest.raises(DataError, match="has no pictures"):
-        extract(none, by_threads, lambda _: None)
+        extract_features(none, extract_with_threads, lambda _: None)
     write_tar(tmp_path / "images.tar", {name: noise(1)[:100] for name in job.members})
     with pytest.raises(DataError, match=r"images.tar, 000.png: is a damaged PNG .*, or remove its row from the index"):
-        extract(job, by_threads, lambda _: None)
+        extract_features(job, extract_with_threads, lambda _: None)
 
 
 # The command
@@ -145,11 +147,11 @@ def test_the_command_serves_a_data_set(tmp_path: Path, capsys: pytest.CaptureFix
         tmp_path / "images.tar", "--network", file, "--index", tmp_path / "index.tsv", "--output", output
     ) == 0  # fmt: skip
     assert capsys.readouterr().out == f"{output}\n"
-    given = Pictures(open_dataset(str(path)).image("train", "image"))
+    given = SplitImages(open_dataset(str(path)).image("train", "image"))
     data = given.bytes(3)
     assert data is not None
     np.testing.assert_allclose(given.features(3), expected(network, data), atol=2e-3, rtol=1e-3)
-    assert given.given.grid.made_by.startswith("small, 32 x 32 pixels, weights ")
+    assert given.precomputed.grid.made_by.startswith("small, 32 x 32 pixels, weights ")
 
 
 def test_without_an_index_all_pictures_by_name_and_one_is_written(
@@ -205,30 +207,32 @@ def test_a_kill_loses_nothing_that_was_finished(tmp_path: Path):
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".f.*.parts/[0-9]*.npy")}
     made: list[int] = []
 
-    def counted(extraction: Extraction, numbers: list[int]):
+    def counted(extraction: FeatureExtraction, numbers: list[int]):
         made.extend(numbers)
         assert all(path.stat().st_mtime_ns == at for path, at in times.items())
-        return by_threads(extraction, numbers)
+        return extract_with_threads(extraction, numbers)
 
-    assert extract(job, counted, lambda _: None)
+    assert extract_features(job, counted, lambda _: None)
     assert len(made) == len(job.shards) - len(times)
     assert len(open_features(job.output).values_NTF) == 700
 
 
 @pytest.mark.slow
 def test_a_ray_cluster_makes_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from training.ray.image_features import on_ray
+    from training.ray.image_features import extract_on_ray
 
     job, _ = work(tmp_path, 150)
-    extract(job, by_threads, lambda _: None)
-    through_ray = Extraction(job.archive, job.index, job.members, SMALL, job.weights, tmp_path / "ray.safetensors")
+    extract_features(job, extract_with_threads, lambda _: None)
+    through_ray = FeatureExtraction(
+        job.archive, job.index, job.members, SMALL, job.weights, tmp_path / "ray.safetensors"
+    )
     steps: list[int] = []
-    assert extract(through_ray, on_ray(None), steps.append)
+    assert extract_features(through_ray, extract_on_ray(None), steps.append)
     assert sum(steps) == 150
     np.testing.assert_allclose(
         open_features(through_ray.output).values_NTF, open_features(job.output).values_NTF, atol=2e-3
     )
     write_tar(tmp_path / "images.tar", {name: noise(1)[:100] for name in job.members})
-    damaged = Extraction(job.archive, job.index, job.members, SMALL, job.weights, tmp_path / "no.safetensors")
+    damaged = FeatureExtraction(job.archive, job.index, job.members, SMALL, job.weights, tmp_path / "no.safetensors")
     with pytest.raises(DataError, match=r"images.tar, \d+.png: is a damaged PNG"):
-        extract(damaged, on_ray(None), steps.append)
+        extract_features(damaged, extract_on_ray(None), steps.append)

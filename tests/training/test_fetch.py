@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.errors import CallError, DataError
+from seq2seq.errors import DataError, UsageError
 from training.data.description import Description
-from training.data.fetch import ATTEMPTS, fetch
+from training.data.fetch import MAX_ATTEMPTS, fetch
 
 TEXT = gzip.compress("".join(f"Satz {number}.\n" for number in range(40_000)).encode(), mtime=0)
 DESCRIPTION = {
@@ -107,7 +107,7 @@ def test_what_is_here_is_not_fetched_unless_asked(url: str, home: Home, tmp_path
     get(url, tmp_path)
     assert get(url, tmp_path)[0] == {}
     assert len(home.asked) == 1
-    assert get(url, tmp_path, again=True)[0]
+    assert get(url, tmp_path, refetch=True)[0]
     assert len(home.asked) == 2
 
 
@@ -127,7 +127,7 @@ def test_a_broken_connection_is_continued_where_it_broke(url: str, home: Home, t
 
 
 def test_a_truncated_file_is_never_in_place_and_the_next_command_goes_on(url: str, home: Home, tmp_path: Path):
-    home.cut = [10_000] * ATTEMPTS
+    home.cut = [10_000] * MAX_ATTEMPTS
     with pytest.raises(
         DataError, match=r"the connection ended after 40,000 of [\d,]+ bytes \(the last of 4 attempts\)"
     ):
@@ -139,7 +139,7 @@ def test_a_truncated_file_is_never_in_place_and_the_next_command_goes_on(url: st
 
 
 def test_another_version_of_the_file_is_begun_anew(url: str, home: Home, tmp_path: Path):
-    home.cut = [10_000] * ATTEMPTS
+    home.cut = [10_000] * MAX_ATTEMPTS
     with pytest.raises(DataError):
         get(url, tmp_path)
     home.etag, home.files["/set/train.de.gz"] = '"two"', gzip.compress(b"Anders.\n", mtime=0)
@@ -178,7 +178,7 @@ def test_a_page_instead_of_an_archive_is_not_kept(url: str, home: Home, tmp_path
 
 def test_a_file_over_the_limit(url: str, tmp_path: Path):
     with pytest.raises(DataError, match="the file is larger than 1,000 bytes"):
-        get(url, tmp_path, largest=1_000)
+        get(url, tmp_path, max_bytes=1_000)
 
 
 def test_nobody_there(tmp_path: Path):
@@ -194,7 +194,7 @@ def test_no_place_to_write(url: str, tmp_path: Path):
 
 @pytest.mark.parametrize("source", ["ftp://example.org", "here", "http://", "file:///etc"])
 def test_a_place_that_is_no_web_address(source: str, tmp_path: Path):
-    with pytest.raises(CallError, match="is not a URL that begins with"):
+    with pytest.raises(UsageError, match="is not a URL that begins with"):
         get(source, tmp_path)
 
 
@@ -212,7 +212,7 @@ def test_nothing_is_written_outside_the_data_root(url: str, path: str, tmp_path:
 
 def test_a_folder_s_home_covers_its_files():
     description = Description.model_validate({**DESCRIPTION, "homes": {"set/": "https://example.org/raw/"}})
-    home = description.home("set/train.de.gz")
+    home = description.download_source("set/train.de.gz")
     assert home is not None
     assert home.url == "https://example.org/raw/train.de.gz"
-    assert description.home("other/train.de.gz") is None
+    assert description.download_source("other/train.de.gz") is None

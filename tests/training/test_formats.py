@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from seq2seq.errors import DataError
 from training.data import formats
 from training.data.dataset import Dataset, open_dataset, read_range, read_rows
-from training.data.formats import Part, count, read_part
-from training.data.uris import Remote, named_by
+from training.data.formats import Part, count_lines, read_part
+from training.data.uris import RemoteFile, expand_uri
 
 PAIRS = [("eins", "one"), ("zwei „drei“", "two three"), ("", "four"), ("fünf", "five")]
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r\ufeff")), min_size=1)
@@ -64,10 +64,10 @@ def test_lines_come_back_however_they_are_compressed_and_from_any_row_on(tmp_pat
     )
     assert list(read_part(Part(path))) == texts
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "MARK", 3)
-        counted = count(Part(path))
+        patch.setattr(formats, "LINES_PER_OFFSET", 3)
+        counted = count_lines(Part(path))
         assert counted.lines == len(texts)
-        assert len(counted.marks) == (-(-len(texts) // 3) if form == "plain" else 0)
+        assert len(counted.offsets) == (-(-len(texts) // 3) if form == "plain" else 0)
         assert list(read_part(Part(path), start=start, counted=counted)) == texts[start:]
 
 
@@ -86,7 +86,7 @@ def test_parquet_has_texts_in_columns(tmp_path: Path):
     dataset = data_set(tmp_path, columns)
     assert pairs(dataset) == [*PAIRS, ("", "six lines"), *PAIRS]
     part = dataset.field("train", "source").parts[0]
-    assert count(part).lines == 5
+    assert count_lines(part).lines == 5
     for start in range(6):
         assert list(read_part(part, start=start)) == [*(de for de, _ in PAIRS), ""][start:]
 
@@ -127,14 +127,14 @@ def test_patterns_stand_for_files_in_the_order_of_their_names(tmp_path: Path):
 
 
 def test_a_range_of_rows_is_read_across_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(formats, "MARK", 2)
+    monkeypatch.setattr(formats, "LINES_PER_OFFSET", 2)
     for number in range(3):
         (tmp_path / f"{number}.de").write_text("".join(f"de{number}{row}\n" for row in range(4)))
     rows = b"".join(b"en%d%d\n" % (number, row) for number in range(3) for row in range(4))
     (tmp_path / "all.en").write_bytes(gzip.compress(rows))
     dataset = data_set(tmp_path, {"source": "*.de", "target": "all.en"})
     fields = [dataset.field("train", name) for name in LANGUAGES]
-    counted = [[count(part) for part in field.parts] for field in fields]
+    counted = [[count_lines(part) for part in field.parts] for field in fields]
     whole = list(read_rows(dataset, "train", tuple(LANGUAGES)))
     for start in range(13):
         for end in (start, start + 1, start + 6, 12):
@@ -178,7 +178,7 @@ def test_damaged_files_are_named_with_the_row(tmp_path: Path):
         with pytest.raises(DataError, match=r"/a: cannot be read after line [\d,]+: .*Get the file again"):
             list(read_part(Part(tmp_path / "a")))
         with pytest.raises(DataError, match=r"/a: cannot be read"):
-            count(Part(tmp_path / "a"))
+            count_lines(Part(tmp_path / "a"))
     write_parquet(tmp_path / "b.parquet", [("some text " * 50 + str(i), "y") for i in range(4000)], group=100)
     whole = (tmp_path / "b.parquet").read_bytes()
     part = Part(tmp_path / "b.parquet", column="translation.de")
@@ -231,11 +231,11 @@ def test_stores_that_are_none_or_do_not_answer(tmp_path: Path):
     assert "there is no such file" in refused(tmp_path, {"source": (tmp_path / "nothing").as_uri()})
     silent = "s3://key:secret@bucket/a.de?scheme=http&endpoint_override=127.0.0.1:9&connect_timeout=1"
     with pytest.raises(DataError, match=r"^s3://bucket/a\.de: cannot be read") as error:
-        named_by(silent)
+        expand_uri(silent)
     assert "secret" not in str(error.value)
 
 
 def test_files_of_a_store_have_its_options_and_no_other_bucket(tmp_path: Path):
-    first = Remote("s3://key:secret@bucket/folder/*.de?region=x")
+    first = RemoteFile("s3://key:secret@bucket/folder/*.de?region=x")
     assert first.beside("bucket/folder/1.de").uri == "s3://key:secret@bucket/folder/1.de?region=x"
     assert str(first) == "s3://bucket/folder/*.de"

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import seq2seq
-from seq2seq.errors import BundleError, CallError, TrainingError
+from seq2seq.errors import BundleError, TrainingError, UsageError
 from tests.training.test_loop import Notes
 from tests.training.toy import toy_job, write_corpus
 from training.events import TrainingJob
-from training.loop.process_group import Alone
-from training.loop.trainer import Training, train
+from training.loop.process_group import SingleProcess
+from training.loop.trainer import Trainer, train
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def job(folder: Path, recipe: str = "interactive_attention", *settings: str) -> 
 
 def test_every_counterpart_is_loaded_and_the_rest_is_named(star: Path) -> None:
     notes = Notes()
-    training = Training(job(star), Alone(), [notes], torch.device("cpu"))
-    training.begin()
+    training = Trainer(job(star), SingleProcess(), [notes], torch.device("cpu"))
+    training.initialize()
     trained = dict(seq2seq.load(star / "runs/star/bundle").model.named_parameters())
     own = dict(training.model.named_parameters())
     for name, weight in trained.items():
@@ -71,6 +71,6 @@ def test_another_vocabulary_is_refused(star: Path, tmp_path: Path) -> None:
 
 
 def test_there_must_be_a_model_to_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CallError, match="no such folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         toy_job(tmp_path, settings=[f"training.init_from={tmp_path / 'nothing'}"])
     assert capsys.readouterr().err == ""  # preparing the data leaves no empty line before the command's own sentence

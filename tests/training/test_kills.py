@@ -20,10 +20,10 @@ from mlflow.entities import LoggedModelStatus
 
 import seq2seq
 from registry.curves import DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS, Curves, read_curves
-from registry.names import fetch
-from registry.store import Store
+from registry.names import fetch_bundle
+from registry.store import MlflowStore
 from tests.training.toy import SETTINGS, write_corpus
-from training.loop.checkpoint import Checkpoints
+from training.loop.checkpoint import CheckpointManager
 
 KILLS, RUNS = 50, 5
 EVERY_UPDATE = "training.save_minutes=0.0001"
@@ -81,10 +81,10 @@ class Run:
     def check(self, expected: str) -> None:
         """What holds at any moment after a kill."""
         assert no_process_is_left(self.mark)
-        for path in Checkpoints(self.run, keep=2).states():
-            Checkpoints(self.run, keep=2).progress_of(path)  # raises for one that is not whole
+        for path in CheckpointManager(self.run, keep=2).states():
+            CheckpointManager(self.run, keep=2).read_progress(path)  # raises for one that is not whole
         warnings: list[str] = []
-        newest = Checkpoints(self.run, keep=2).newest(warnings.append)
+        newest = CheckpointManager(self.run, keep=2).load_newest(warnings.append)
         assert not warnings
         assert (newest.progress.updates if newest else 0) >= self.updates, "an update that was saved is lost"
         self.updates = newest.progress.updates if newest else 0
@@ -92,14 +92,14 @@ class Run:
             assert seq2seq.load(self.run / "bundle").card.weights_sha256 == expected
         store = self.folder / "mlflow.db"
         if store.exists() and store.stat().st_size:
-            for record in Store(self.uri).list_models():  # one that is registered is whole
-                found = fetch(f"models:/toy/{record.version}", self.uri)
+            for record in MlflowStore(self.uri).list_models():  # one that is registered is whole
+                found = fetch_bundle(f"models:/toy/{record.version}", self.uri)
                 assert seq2seq.load(found.folder).card.weights_sha256 == expected
 
     def stage(self) -> str:
         if not self.run.is_dir():
             return "starting"
-        states = Checkpoints(self.run, keep=2).states()
+        states = CheckpointManager(self.run, keep=2).states()
         return "finishing" if states and states[-1].name.endswith("-done") else "training"
 
     def curves(self) -> Curves:
@@ -112,12 +112,12 @@ class Run:
         (logged,) = client.search_logged_models([experiment.experiment_id])
         assert logged.status == LoggedModelStatus.READY
         assert [output.model_id for output in run.outputs.model_outputs] == [logged.model_id]
-        (record,) = Store(self.uri).list_models()
+        (record,) = MlflowStore(self.uri).list_models()
         assert (record.version, record.aliases, record.run_id) == ("1", ("champion",), run.info.run_id)
         files = {file.path for file in client.list_artifacts(run.info.run_id)}
         assert files == {"recipe.yaml", "figures"}
         assert not [path for folder in (self.run, self.folder / "prepared") for path in folder.rglob(".*")]
-        curves = read_curves(Store(self.uri), run.info.run_id)
+        curves = read_curves(MlflowStore(self.uri), run.info.run_id)
         by_epoch = {name: curves[name] for name in (DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS)}
         told = {point.step for point in client.get_metric_history(run.info.run_id, "train/loss")}
         assert told >= set(by_epoch[DEV_BLEU]), "an epoch's last update is always told"

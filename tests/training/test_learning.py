@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import seq2seq
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.search import SearchOptions
 from tests.seq2seq.systems import SYSTEMS
 from tests.training.toy import write_strings
 from training.loop.trainer import train
-from training.runs.job import job_for
+from training.runs.job import create_job
 
 SYMBOLS = [f"s{i}" for i in range(20)]
 MEANINGS = dict(zip(SYMBOLS, random.Random(7).sample([f"t{i}" for i in range(20)], 20), strict=True))
@@ -61,7 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.mark.timeout(600)
 def test_it_learns(data: Callable[[str], Path], tmp_path: Path, system: str, task: str) -> None:
     folder = data(task)
-    job = job_for(
+    job = create_job(
         system, str(folder / "toy.yaml"), SETTINGS, prepared=folder / "prepared", runs=tmp_path / "runs", run="run"
     )
     outcome = train(job)
@@ -69,9 +69,9 @@ def test_it_learns(data: Callable[[str], Path], tmp_path: Path, system: str, tas
     sources = (folder / "test.source").read_text().splitlines()
     targets = (folder / "test.target").read_text().splitlines()
     requests = (Request({"source": line}, SearchOptions(beam=1)) for line in sources)
-    answers = Generation(seq2seq.load(outcome.bundle), slots=100, width=1).answers(requests)
+    answers = SequenceGenerator(seq2seq.load(outcome.bundle), slots=100, width=1).generate(requests)
     right = [
-        isinstance(answer, Answer) and answer.candidates[0].text == target
+        isinstance(answer, GenerationResult) and answer.candidates[0].text == target
         for answer, target in zip(answers, targets, strict=True)
     ]
     assert sum(right) >= 0.99 * len(right), f"{sum(right)} of {len(right)}"

@@ -23,13 +23,13 @@ from torch import multiprocessing
 import seq2seq
 from seq2seq.bundle import hash_weights
 from seq2seq.errors import TrainingError
-from seq2seq.generate import Generation, Request
+from seq2seq.generate import Request, SequenceGenerator
 from tests.damage import DAMAGE, Damage
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
-from training.loop.checkpoint import Checkpoints, Progress, TrainingState
-from training.loop.process_group import Alone, Group
-from training.loop.trainer import Training, own_weights_on_cpu, train
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.checkpoint import CheckpointManager, TrainingProgress, TrainingState
+from training.loop.process_group import SingleProcess, TorchProcessGroup
+from training.loop.trainer import Trainer, own_weights_on_cpu, train
 from training.runs.run_lock import run_lock
 
 
@@ -37,14 +37,14 @@ from training.runs.run_lock import run_lock
 class Notes:
     """An observer that remembers, and may wish to stop after so many updates."""
 
-    worker: Alone = field(default_factory=Alone)
+    worker: SingleProcess = field(default_factory=SingleProcess)
     stop_after: int | None = None
     epochs: list[EpochReport] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     done: int = 0
 
-    def started(self, job: TrainingJob, start: Started) -> None:
-        self.done = start.done
+    def started(self, job: TrainingJob, start: StartReport) -> None:
+        self.done = start.updates_done
 
     def step(self, report: StepReport) -> None:
         if self.stop_after is not None and report.update >= self.stop_after:
@@ -82,7 +82,7 @@ def test_it_learns_and_its_bundle_translates(whole: tuple[Path, Outcome, Notes])
     sources = (folder / "test.source").read_text().splitlines()
     expected = (folder / "test.target").read_text().splitlines()
     requests = [Request({"source": line}, bundle.card.search, explain=True) for line in sources]
-    answers = list(Generation(bundle).answers(requests))
+    answers = list(SequenceGenerator(bundle).generate(requests))
     right = [answer.candidates[0].text == line for answer, line in zip(answers, expected, strict=True)]
     assert sum(right) >= 0.8 * len(right)
     links = [
@@ -110,14 +110,14 @@ def test_the_average_of_the_best_epochs_is_used_where_dev_prefers_it(whole: tupl
     assert len(outcome.averaged) in (1, 2)
 
 
-class Impatient(Alone):
+class Impatient(SingleProcess):
     """Wishes to stop at the n-th update of this process, wherever that is."""
 
     def __init__(self, updates: int) -> None:
         super().__init__()
         self.left = updates
 
-    def asked_to_stop(self) -> int:
+    def stop_requested(self) -> int:
         self.left -= 1
         return signal.SIGTERM if self.left <= 0 else 0
 
@@ -183,8 +183,8 @@ def test_an_epochs_damaged_weights_are_named_at_the_start(
     """They are made again where a checkpoint still has them; else they are left out, and so it is said."""
     folder, outcome = ended
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    checkpoints = Checkpoints(tmp_path / "runs/toy", keep=2)
-    kept = checkpoints.newest().progress.kept
+    checkpoints = CheckpointManager(tmp_path / "runs/toy", keep=2)
+    kept = checkpoints.load_newest().progress.kept
     assert {3} < {one.epoch for one in kept}  # the last epoch is one of two
     damaged = checkpoints.weights_path(3 if last else min(one.epoch for one in kept))
     flip(damaged)
@@ -254,15 +254,15 @@ def test_a_damaged_file_of_a_run_is_named_or_changes_nothing(
     third: Path, tmp_path: Path, place: int, damage: Damage
 ) -> None:
     """Whichever file, whatever happened to it: what goes on is what was saved, and what does not is named."""
-    saved = {folder.name: contents(folder) for folder in Checkpoints(third, keep=4).states()}
+    saved = {folder.name: contents(folder) for folder in CheckpointManager(third, keep=4).states()}
     run = tmp_path / "run"
     shutil.rmtree(run, ignore_errors=True)
     shutil.copytree(third, run)
     files = sorted(path for path in (run / "checkpoints").rglob("*") if path.is_file())
     damage(files[place % len(files)], third / files[place % len(files) - 1].relative_to(run))
-    checkpoints, warnings = Checkpoints(run, keep=4), list[str]()
+    checkpoints, warnings = CheckpointManager(run, keep=4), list[str]()
     try:
-        state = checkpoints.newest(warnings.append)
+        state = checkpoints.load_newest(warnings.append)
     except TrainingError:
         return
     assert state is not None
@@ -275,23 +275,25 @@ def test_a_damaged_file_of_a_run_is_named_or_changes_nothing(
     assert state.progress.model_copy(update={"kept": []}) == progress.model_copy(update={"kept": []})
     assert state.tensors.keys() == tensors.keys()
     assert all(torch.equal(tensor, tensors[name]) for name, tensor in state.tensors.items())
-    before = {kept.epoch: load_file(Checkpoints(third, keep=4).weights_path(kept.epoch)) for kept in progress.kept}
+    before = {
+        kept.epoch: load_file(CheckpointManager(third, keep=4).weights_path(kept.epoch)) for kept in progress.kept
+    }
     for kept in state.progress.kept:
         weights = checkpoints.load_weights(kept)
         assert all(torch.equal(tensor, before[kept.epoch][name]) for name, tensor in weights.items())
 
 
-def contents(state: Path) -> tuple[Progress, dict[str, torch.Tensor]]:
-    return Checkpoints(state.parents[1], keep=4).progress_of(state), load_file(state / "tensors.safetensors")
+def contents(state: Path) -> tuple[TrainingProgress, dict[str, torch.Tensor]]:
+    return CheckpointManager(state.parents[1], keep=4).read_progress(state), load_file(state / "tensors.safetensors")
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"progress": []}', "", "[" * 100_000, '{"sha256": 1}'])
 def test_progress_that_is_none_is_passed_over_with_a_warning(third: Path, tmp_path: Path, content: str) -> None:
     run = Path(shutil.copytree(third, tmp_path / "run"))
-    newest = Checkpoints(run, keep=4).states()[-1]
+    newest = CheckpointManager(run, keep=4).states()[-1]
     (newest / "progress.json").write_text(content)
     warnings: list[str] = []
-    state = Checkpoints(run, keep=4).newest(warnings.append)
+    state = CheckpointManager(run, keep=4).load_newest(warnings.append)
     assert state is not None and len(warnings) == 1 and str(newest) in warnings[0]
 
 
@@ -309,20 +311,20 @@ def test_a_state_of_the_same_update_takes_the_place_of_one_without_a_moment_betw
     """An epoch's last update is saved before the epoch is judged, and after: of both, one is always there."""
     job = toy_job(tmp_path, settings=["training.keep_last=1"])
     train(job, Impatient(2))
-    checkpoints = Checkpoints(job.run, keep=1)
-    state = checkpoints.newest()
+    checkpoints = CheckpointManager(job.run, keep=1)
+    state = checkpoints.load_newest()
     assert state is not None
     (folder,) = checkpoints.states()
     before = folder.stat().st_ino
     later = state.progress.model_copy(update={"epoch": 2, "position": 0})
     checkpoints.save(TrainingState(later, state.tensors))
     assert checkpoints.states() == [folder] and folder.stat().st_ino == before
-    after = checkpoints.newest()
+    after = checkpoints.load_newest()
     assert after is not None and after.progress == later
     (folder / "tensors.safetensors").unlink()  # whose tensors are mapped, so that it cannot be written over
     (folder / "tensors.safetensors").write_bytes(b"damaged")
     checkpoints.save(TrainingState(later, state.tensors))
-    assert checkpoints.newest() is not None
+    assert checkpoints.load_newest() is not None
 
 
 def test_another_recipe_or_other_data_is_not_resumed(tmp_path: Path) -> None:
@@ -367,10 +369,12 @@ def test_a_full_disk_ends_in_a_sentence_and_leaves_the_last_checkpoint(tmp_path:
     assert sorted(path.name for path in (job.run / "checkpoints").iterdir()) == before
 
 
-def worker(rank: int, world: int, port: int, job: TrainingJob, answers: "multiprocessing.Queue[str | None]") -> None:
+def worker(
+    rank: int, world_size: int, port: int, job: TrainingJob, answers: "multiprocessing.Queue[str | None]"
+) -> None:
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=world, rank=rank)
-    answers.put(train(job, Group()).weights_sha256)
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=world_size, rank=rank)
+    answers.put(train(job, TorchProcessGroup()).weights_sha256)
     torch.distributed.destroy_process_group()
 
 
@@ -413,7 +417,7 @@ def resumed_rank(rank: int, meeting: str, job: TrainingJob, answers: "multiproce
     torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
     notes = Notes()
     try:
-        outcome = train(job, Group(), [notes])
+        outcome = train(job, TorchProcessGroup(), [notes])
         answers.put(RankEnd(rank, outcome.weights_sha256, notes.done, tuple(notes.warnings)))
     except TrainingError as error:
         answers.put(RankEnd(rank, None, notes.done, tuple(notes.warnings), str(error)))
@@ -487,8 +491,8 @@ def test_states_of_which_none_can_be_read_end_every_rank_in_the_same_sentence(tm
 def own_start(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[str]") -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
-    training = Training(job, Group(), [], torch.device("cpu"))
-    training.begin()
+    training = Trainer(job, TorchProcessGroup(), [], torch.device("cpu"))
+    training.initialize()
     answers.put(hash_weights(own_weights_on_cpu(training.model)))
     torch.distributed.destroy_process_group()
 
@@ -496,7 +500,9 @@ def own_start(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessi
 def test_weights_that_ranks_draw_differently_are_those_of_rank_0(tmp_path: Path) -> None:
     """As processors of different makes draw them: here from another seed."""
     jobs = [toy_job(tmp_path, f"of-{seed}", settings=[f"training.seed={seed}"]) for seed in (1, 2)]
-    drawn = {hash_weights(own_weights_on_cpu(Training(job, Alone(), [], torch.device("cpu")).model)) for job in jobs}
+    drawn = {
+        hash_weights(own_weights_on_cpu(Trainer(job, SingleProcess(), [], torch.device("cpu")).model)) for job in jobs
+    }
     assert len(drawn) == 2
     context = multiprocessing.get_context("spawn")
     answers: multiprocessing.Queue[str] = context.Queue()

@@ -12,10 +12,10 @@ from seq2seq.bundle import load
 from seq2seq.errors import RecipeError
 from seq2seq.text import DELETE, KEEP, Tokenizer
 from tests.training.toy import SETTINGS
-from training.data.prepare.prepared import Prepared
+from training.data.prepare.prepared import PreparedData
 from training.loop.trainer import train
 from training.recipe import load_recipe
-from training.runs.job import job_for
+from training.runs.job import create_job
 
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 EDITING = (
@@ -51,7 +51,7 @@ def write_edits(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("operations")
-    job = job_for(
+    job = create_job(
         "postedit_flat",
         str(write_edits(folder)),
         EDITING,
@@ -65,7 +65,7 @@ def trained(tmp_path_factory) -> Path:
 
 def test_rows_are_prepared_as_operations(trained):
     (folder,) = (trained / "prepared").iterdir()
-    prepared = Prepared.load(folder)
+    prepared = PreparedData.load(folder)
     tokenizer = Tokenizer.load(folder / "tokenizer.target.json")
     split = prepared.split("train")
     mts, targets = ((trained / f"train.{name}").read_text().splitlines() for name in ("mt", "target"))
@@ -116,12 +116,12 @@ def test_operations_that_cannot_be_are_refused(settings, said):
 def test_texts_must_be_written_alike(trained):
     settings = [*EDITING, "sources.mt.lowercase=true"]
     with pytest.raises(RecipeError, match="'mt' and 'target' differ in lowercase: True and False"):
-        job_for("postedit_flat", str(trained / "edits.yaml"), settings, prepared=trained / "other")
+        create_job("postedit_flat", str(trained / "edits.yaml"), settings, prepared=trained / "other")
 
 
 def test_a_joint_vocabulary_has_the_symbols_too(trained):
     settings = [*EDITING, "joint_vocabulary=true", "sources.source.vocabulary=12", "sources.mt.vocabulary=12"]
-    job = job_for("postedit_flat", str(trained / "edits.yaml"), settings, prepared=trained / "joint")
-    tokenizers = Prepared.load(job.prepared).tokenizers
+    job = create_job("postedit_flat", str(trained / "edits.yaml"), settings, prepared=trained / "joint")
+    tokenizers = PreparedData.load(job.prepared).tokenizers
     assert {tokenizer.size for tokenizer in tokenizers.values()} == {12}
     assert replace(job, resume=True).recipe.target.operations_on == "mt"

@@ -14,11 +14,11 @@ from torch import multiprocessing
 from seq2seq.errors import TrainingError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.training.toy import toy_job, write_corpus
-from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
 from training.loop.out_of_memory import is_out_of_memory
-from training.loop.process_group import Alone, Group
-from training.loop.trainer import Training, train
+from training.loop.process_group import SingleProcess, TorchProcessGroup
+from training.loop.trainer import Trainer, train
 
 WHOLE = ["model.dropout=0", "training.clip=null", "training.batch_tokens=null"]
 CPU = torch.device("cpu")
@@ -34,14 +34,14 @@ class Learned:
     grown: int = 0  # bytes of address space that it took
 
 
-def learn(training: Training) -> Learned:
+def learn(training: Trainer) -> Learned:
     """The first update, at a learning rate of 0."""
     workers, plan = training.workers, training.plan(1)
-    with BatchLoader(training.data, plan, training.texts, workers.rank, workers.world) as loader:
+    with BatchLoader(training.data, plan, training.texts, workers.rank, workers.world_size) as loader:
         _, batches = next(iter(loader))
     before = address_space("VmSize")
     training.model.train()
-    _, sums = training.update(batches, training.objective.share(plan.target_tokens(0), plan.sentences(0)), 0.0)
+    _, sums = training.update(batches, training.objective.normalizer(plan.target_tokens(0), plan.sentences(0)), 0.0)
     _, objective, nats, split = sums.tolist()
     gradients = [parameter.grad.flatten() for parameter in training.parameters if parameter.grad is not None]
     return Learned(torch.cat(gradients).numpy(), [objective, nats], int(split), address_space("VmPeak") - before)
@@ -54,7 +54,7 @@ def address_space(what: str) -> int:
     return int(found[1]) * 1024
 
 
-def fits(training: Training, rows: int, backward: bool = False) -> None:
+def fits(training: Trainer, rows: int, backward: bool = False) -> None:
     """Have the encoder raise what CUDA's allocator raises, when it is to work on more rows than these."""
     seen: list[int] = []
 
@@ -82,8 +82,8 @@ def assert_same(one: Learned, other: Learned) -> None:
 def test_halves_have_the_gradient_of_the_whole(tmp_path: Path, settings: list[str], backward: bool) -> None:
     """Also where backward had added some of its gradients by then."""
     job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50", *settings])
-    whole = learn(Training(job, Alone(), [], CPU))
-    training = Training(job, Alone(), [], CPU)
+    whole = learn(Trainer(job, SingleProcess(), [], CPU))
+    training = Trainer(job, SingleProcess(), [], CPU)
     fits(training, 7, backward=backward)
     halved = learn(training)
     assert (whole.split, halved.split) == (0, 1)
@@ -92,7 +92,7 @@ def test_halves_have_the_gradient_of_the_whole(tmp_path: Path, settings: list[st
 
 def limited(job: TrainingJob, room: int | None, answers: "multiprocessing.Queue[Learned]") -> None:
     torch.set_num_threads(1)
-    training = Training(job, Alone(), [], CPU)
+    training = Trainer(job, SingleProcess(), [], CPU)
     if room is not None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space("VmSize") + room, resource.RLIM_INFINITY))
     answers.put(learn(training))
@@ -121,7 +121,7 @@ def test_a_process_whose_memory_is_limited_learns_in_halves(tmp_path: Path) -> N
 def two(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, Learned]]") -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
-    training = Training(job, Group(), [], CPU)
+    training = Trainer(job, TorchProcessGroup(), [], CPU)
     if rank == 1:
         fits(training, 10)
     answers.put((rank, learn(training)))
@@ -137,7 +137,7 @@ def test_others_wait_for_a_worker_that_learns_in_halves(tmp_path: Path) -> None:
     ]
     for process in processes:
         process.start()
-    whole = learn(Training(job, Alone(), [], CPU))
+    whole = learn(Trainer(job, SingleProcess(), [], CPU))
     shares = dict(answers.get(timeout=90) for _ in processes)
     for process in processes:
         process.join(30)
@@ -154,7 +154,7 @@ def test_minimum_risk_goes_on_in_training_mode_after_its_search_did_not_fit(
     risk = {"objective": "risk", "risk": RiskOptions(draw=draw, candidates=3)}
     settings = job.recipe.training.model_copy(update=risk)
     job = replace(job, recipe=job.recipe.model_copy(update={"training": settings}))
-    training = Training(job, Alone(), [], CPU)
+    training = Trainer(job, SingleProcess(), [], CPU)
     fits(training, 6)
     learned = learn(training)
     assert learned.split == 1 and training.model.training
@@ -168,7 +168,7 @@ class Notes:
         self.steps: list[StepReport] = []
         self.warnings: list[str] = []
 
-    def started(self, job: TrainingJob, start: Started) -> None: ...
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
 
     def step(self, report: StepReport) -> None:
         self.steps.append(report)
@@ -185,7 +185,7 @@ def test_splitting_is_said_once_and_counted_and_a_training_comes_to_the_same(tmp
     settings = ["model.dropout=0", "training.epochs=2"]
     expected = train(toy_job(tmp_path, "whole", settings=settings))
     notes = Notes()
-    training = Training(toy_job(tmp_path, "halves", settings=settings), Alone(), [notes], CPU)
+    training = Trainer(toy_job(tmp_path, "halves", settings=settings), SingleProcess(), [notes], CPU)
     fits(training, 50)
     outcome = training.run()
     assert [("did not fit into the memory of 1 worker" in said) for said in notes.warnings] == [True]
@@ -194,7 +194,7 @@ def test_splitting_is_said_once_and_counted_and_a_training_comes_to_the_same(tmp
 
 
 def test_a_dev_batch_that_does_not_fit_is_scored_in_halves(tmp_path: Path) -> None:
-    training = Training(toy_job(tmp_path), Alone(), [], CPU)
+    training = Trainer(toy_job(tmp_path), SingleProcess(), [], CPU)
     training.model.eval()
     plan = BatchPlan({"target": training.dev.lengths("target")}, sentences=40, shuffle=False)
     with BatchLoader(training.dev, plan, training.texts) as loader:
@@ -212,7 +212,7 @@ def test_a_sentence_that_does_not_fit_alone_is_named(tmp_path: Path) -> None:
         lines = (tmp_path / f"train.{side}").read_text().splitlines()
         lines[longest] = " ".join(lines[longest].split()[:1] * 40)
         (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines))
-    training = Training(toy_job(tmp_path), Alone(), [], CPU)
+    training = Trainer(toy_job(tmp_path), SingleProcess(), [], CPU)
 
     def narrow(_module: Any, inputs: tuple[Any, ...]) -> None:
         if inputs[0].shape[1] > 30:

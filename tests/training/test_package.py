@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seq2seq.errors import CallError, DataError, RecipeError, UnknownDataError
+from seq2seq.errors import DataError, RecipeError, UnknownDataError, UsageError
 from tests.training.toy import write_corpus
-from training.ray.job_package import MOST, pack, unzipped
-from training.ray.jobs import FOLDER, KEPT, Call, call_for
+from training.ray.job_package import MAX_BYTES, build_package, unzip
+from training.ray.jobs import FOLDER, MAX_KEPT_BYTES, JobSpec, build_job_spec
 from training.recipe import load_recipe
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_the_cluster_has_already_does_not_go_along():
-    package = pack("rnnsearch", "demo", ["model.hidden=16"])
+    package = build_package("rnnsearch", "demo", ["model.hidden=16"])
     assert (dict(package.files), package.recipe, package.data, package.name) == (
         {},
         "rnnsearch",
@@ -38,7 +38,7 @@ def test_what_the_cluster_has_already_does_not_go_along():
 
 
 def test_a_recipe_and_a_description_go_along_and_nothing_else(folder: Path):
-    package = pack("mine.yaml", "toy.yaml")
+    package = build_package("mine.yaml", "toy.yaml")
     assert set(package.files) == {"recipe/mine.yaml", "data/toy.yaml"}
     assert (package.recipe, package.data, package.name) == ("recipe/mine.yaml", "data/toy.yaml", "mine-toy")
     assert package.files["data/toy.yaml"] == (folder / "toy.yaml").read_bytes()
@@ -47,23 +47,23 @@ def test_a_recipe_and_a_description_go_along_and_nothing_else(folder: Path):
 
     package.write(folder / "there")
     assert load_recipe(str(folder / "there/recipe/mine.yaml")) == load_recipe("mine.yaml")
-    assert unzipped(package.zipped()) == package.files
+    assert unzip(package.to_zip()) == package.files
 
 
 def test_text_goes_along_where_it_is_asked_for(folder: Path):
-    package = pack("rnnsearch", "toy.yaml", texts=True)
+    package = build_package("rnnsearch", "toy.yaml", texts=True)
     splits = {f"data/{split}.{side}" for split in ("train", "dev") for side in ("source", "target")}
     assert set(package.files) == splits | {"data/toy.yaml"}  # not the test split, which training does not read
     assert package.files["data/dev.source"] == (folder / "dev.source").read_bytes()
 
 
 def test_what_may_not_go_along(folder: Path):
-    with pytest.raises(CallError, match=r"toy.yaml: 12,\d+,\d+ bytes would go along .*\(data/train.source has 12,000"):
+    with pytest.raises(UsageError, match=r"toy.yaml: 12,\d+,\d+ bytes would go along .*\(data/train.source has 12,000"):
         (folder / "train.source").write_bytes(b"x" * 12_000_000)
-        assert MOST < 12_000_000
-        pack("rnnsearch", "toy.yaml", texts=True)
+        assert MAX_BYTES < 12_000_000
+        build_package("rnnsearch", "toy.yaml", texts=True)
     with pytest.raises(DataError, match="its text is generated, on the cluster too"):
-        pack("rnnsearch", "demo", texts=True)
+        build_package("rnnsearch", "demo", texts=True)
     description = (folder / "toy.yaml").read_text()
     for path, problem in (
         (folder / "dev.source", "is not below its folder"),
@@ -71,11 +71,11 @@ def test_what_may_not_go_along(folder: Path):
     ):
         (folder / "toy.yaml").write_text(description.replace("dev.source", str(path)))
         with pytest.raises(DataError, match=problem):
-            pack("rnnsearch", "toy.yaml", texts=True)
+            build_package("rnnsearch", "toy.yaml", texts=True)
     (folder / "toy.yaml").write_text(description.replace("dev.source", "nowhere.source"))
     with pytest.raises(DataError, match=r"nowhere.source was not found"):
-        pack("rnnsearch", "toy.yaml", texts=True)
-    assert "data/toy.yaml" in pack("rnnsearch", "toy.yaml").files  # the cluster may have it
+        build_package("rnnsearch", "toy.yaml", texts=True)
+    assert "data/toy.yaml" in build_package("rnnsearch", "toy.yaml").files  # the cluster may have it
 
 
 def test_what_is_wrong_is_seen_before_anything_is_sent(folder: Path):
@@ -86,14 +86,14 @@ def test_what_is_wrong_is_seen_before_anything_is_sent(folder: Path):
         ("rnnsearch", "demo", ["model.hiden=3"], RecipeError),
     ):
         with pytest.raises(error):
-            pack(recipe, data, settings)
+            build_package(recipe, data, settings)
 
 
 def test_the_command_line_is_what_the_shell_reads_as_train(folder: Path):
     (folder / "odd name's.yaml").write_text((folder / "toy.yaml").read_text())
-    package = pack("mine.yaml", "odd name's.yaml", texts=True)
+    package = build_package("mine.yaml", "odd name's.yaml", texts=True)
     options = ["--set", "training.precision='fp32'", "--experiment", "a b; exit 3"]
-    call = call_for(package, "first", options, resume=True, folder=str(folder / "work here"))
+    call = build_job_spec(package, "first", options, resume=True, folder=str(folder / "work here"))
     (folder / "bin").mkdir()
     command = folder / "bin/interlinear"  # what the shell would start: it says where it is, and what it was told
     command.write_text('#!/bin/sh\npwd\nprintf "%s\\n" "$@"\n')
@@ -113,14 +113,14 @@ def test_the_command_line_is_what_the_shell_reads_as_train(folder: Path):
 
 
 def test_a_job_keeps_what_it_was_asked_for(folder: Path):
-    call = call_for(pack("mine.yaml", "toy.yaml"), None, ["--workers", "2"], resume=False, folder=FOLDER)
+    call = build_job_spec(build_package("mine.yaml", "toy.yaml"), None, ["--workers", "2"], resume=False, folder=FOLDER)
     assert call.run == "mine-toy" and call.entrypoint().startswith(
         "mkdir -p ~/interlinear && cd ~/interlinear && exec "
     )
-    assert Call.model_validate_json(call.model_dump_json()) == call
-    assert call.package and len(call.package) < KEPT
+    assert JobSpec.model_validate_json(call.model_dump_json()) == call
+    assert call.package and len(call.package) < MAX_KEPT_BYTES
     (folder / "train.source").write_bytes(random.Random(1).randbytes(100_000))
-    large = call_for(pack("mine.yaml", "toy.yaml", texts=True), None, [], resume=False, folder=FOLDER)
+    large = build_job_spec(build_package("mine.yaml", "toy.yaml", texts=True), None, [], resume=False, folder=FOLDER)
     assert large.packed and large.package is None
-    with pytest.raises(CallError, match="is no name for a run"):
-        call_for(pack("rnnsearch", "demo"), "a/b", [], resume=False, folder=FOLDER)
+    with pytest.raises(UsageError, match="is no name for a run"):
+        build_job_spec(build_package("rnnsearch", "demo"), "a/b", [], resume=False, folder=FOLDER)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import seq2seq
-from seq2seq.bundle import Card
+from seq2seq.bundle import ModelCard
 from seq2seq.bundle.checksums import checksum
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import DataError
@@ -17,26 +17,28 @@ from seq2seq.text import END, TextConfig
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
 from training.data.dataset import open_dataset
 from training.data.prepare.prepare import prepare
-from training.data.prepare.prepared import Prepared
+from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
-from training.loop.process_group import Alone
-from training.loop.trainer import Training, train
+from training.loop.process_group import SingleProcess
+from training.loop.trainer import Trainer, train
 from training.recipe import load_recipe
-from training.runs.job import dev_set, job_for, networks, prepare_for, starting_point
+from training.runs.job import create_job, fetch_initial_model, network_weights, prepare_data, read_dev_set
 
 WORDS = TextConfig(units="words", vocabulary=60)
 PIXELS = ImageGrid(rows=2, columns=2, features=128, network=ImageNetwork(size=16))
 PICTURED = (0, 2, 3, 7)
 
 
-def made(folder: Path, images: dict[str, int | None], max_length: int = 50, **album: object) -> Prepared:
+def made(folder: Path, images: dict[str, int | None], max_length: int = 50, **album: object) -> PreparedData:
     dataset = open_dataset(str(write_album(folder, **album)))
     texts = {"source": WORDS, "mt": WORDS}
     return prepare(dataset, texts, WORDS, False, max_length, folder / "prepared", progress=False, images=images)
 
 
-def rows_of(ready: Prepared, grid: ImageGrid, split: str = "train") -> dict[int, tuple[torch.Tensor, int, list[int]]]:
+def rows_of(
+    ready: PreparedData, grid: ImageGrid, split: str = "train"
+) -> dict[int, tuple[torch.Tensor, int, list[int]]]:
     """What the loader gives for each row: the picture, its length, and the ids of `mt`."""
     of = ready.split(split)
     lengths = {name: of.lengths(name) for name in ("source", "mt", "target")}
@@ -114,7 +116,7 @@ def test_rows_that_must_have_a_picture(tmp_path: Path):
         assert (values == torch.tensor(list(COLOURS.values())[PICTURED[row] % 4])).all()
     assert np.load(ready.folder / "train.lines.npy").tolist() == [0, 2, 3, 7]
     recipe = load_recipe("rnnsearch")
-    assert dev_set(recipe, open_dataset(str(tmp_path / "album.yaml"))).lines == (1,)
+    assert read_dev_set(recipe, open_dataset(str(tmp_path / "album.yaml"))).lines == (1,)
 
 
 def test_given_features_come_back_exactly(tmp_path: Path):
@@ -150,7 +152,7 @@ def test_a_lines_picture_is_found_again_where_lines_were_left_out(tmp_path: Path
     arguments = (open_dataset(str(path)), {"source": WORDS}, WORDS, False, 50, tmp_path / "prepared")
     split = prepare(*arguments, progress=False, images={"image": 16}).split("train")
     for line in range(14):
-        got = split.picture("image", line, PIXELS)
+        got = split.image("image", line, PIXELS)
         assert (got is not None) == (line in (0, 3, 7)), line
         assert got is None or (got == list(COLOURS.values())[line % 4]).all()
 
@@ -229,7 +231,7 @@ model: {combination: flat}
 def test_a_recipe_is_prepared_and_configured(tmp_path: Path):
     (tmp_path / "three.yaml").write_text(RECIPE)
     recipe = load_recipe(str(tmp_path / "three.yaml"))
-    ready = prepare_for(recipe, open_dataset(str(write_album(tmp_path))), tmp_path / "prepared", progress=False)
+    ready = prepare_data(recipe, open_dataset(str(write_album(tmp_path))), tmp_path / "prepared", progress=False)
     sizes = {name: tokenizer.size for name, tokenizer in ready.tokenizers.items()}
     config = recipe.model_for(sizes, ready.grids)
     assert list(config.sources) == ["source", "mt", "image"]
@@ -240,7 +242,7 @@ def job_of(folder: Path, *settings: str) -> TrainingJob:
     """One epoch of the recipe on the album, at tiny sizes."""
     (folder / "three.yaml").write_text(RECIPE)
     tiny = ["model.embedding=8", "model.hidden=8", "training.epochs=1", "training.warmup=0", "training.precision=fp32"]
-    return job_for(
+    return create_job(
         str(folder / "three.yaml"), str(write_album(folder)), [*tiny, *settings], prepared=folder / "prepared",
         runs=folder / "runs",
     )  # fmt: skip
@@ -262,10 +264,10 @@ def image_weights(model: Model) -> dict[str, torch.Tensor]:
 def test_a_training_begins_with_the_weights_that_the_recipe_names(tmp_path: Path, frozen: bool):
     given = trained_network(tmp_path / "w.pth")
     job = job_of(tmp_path, f"sources.image.weights={tmp_path}/w.pth", f"sources.image.frozen={frozen}".lower())
-    training = Training(job, Alone(), [], torch.device("cpu"))
+    training = Trainer(job, SingleProcess(), [], torch.device("cpu"))
     drawn = {name: tensor.clone() for name, tensor in image_weights(training.model).items()}
     assert not all(torch.equal(tensor, drawn[name]) for name, tensor in given.items())
-    training.begin()
+    training.initialize()
     begun = image_weights(training.model)
     assert begun.keys() == given.keys()
     assert all(torch.equal(tensor, begun[name]) for name, tensor in given.items())
@@ -279,7 +281,7 @@ def test_weights_that_cannot_be_begun_with_are_named(tmp_path: Path):
     (tmp_path / "three.yaml").write_text(RECIPE)
     missing = load_recipe(str(tmp_path / "three.yaml"), ["sources.image.weights=nowhere.pth"])
     with pytest.raises(DataError, match=r"nowhere.pth: there is no such file, which sources.image.weights names"):
-        networks(missing)
+        network_weights(missing)
     weights = trained_network(tmp_path / "w.pth")
     torch.save({name: tensor for name, tensor in weights.items() if name != "block.weight"}, tmp_path / "w.pth")
     with pytest.raises(DataError, match=r"w.pth: has no tensor 'block.weight'"):
@@ -293,19 +295,19 @@ def test_a_model_of_other_features_is_no_start(tmp_path: Path):
     (tmp_path / "three.yaml").write_text(RECIPE)
     settings = ["sources.image={kind: image, encoder: grid}", f"training.init_from={tmp_path}/model"]
     recipe = load_recipe(str(tmp_path / "three.yaml"), settings)
-    ready = prepare_for(recipe, open_dataset(str(path)), tmp_path / "prepared", progress=False)
+    ready = prepare_data(recipe, open_dataset(str(path)), tmp_path / "prepared", progress=False)
     sizes = {name: tokenizer.size for name, tokenizer in ready.tokenizers.items()}
     files = {file.name: checksum(file) for file in ready.folder.glob("tokenizer.*.json")}
     (tmp_path / "model").mkdir()
 
     def card(grids: dict[str, ImageGrid]) -> None:
-        made = Card(model=recipe.model_for(sizes, grids), files=files)
+        made = ModelCard(model=recipe.model_for(sizes, grids), files=files)
         (tmp_path / "model" / "model.json").write_text(made.model_dump_json())
 
     card(ready.grids)
-    assert starting_point(recipe, ready, None) == tmp_path / "model"
+    assert fetch_initial_model(recipe, ready, None) == tmp_path / "model"
     card({"image": ready.grids["image"].model_copy(update={"made_by": "another"})})
     with pytest.raises(
         DataError, match=r"made by another network \(small, .*\) than the features that the model of tr"
     ):
-        starting_point(recipe, ready, None)
+        fetch_initial_model(recipe, ready, None)

@@ -18,15 +18,15 @@ from seq2seq.errors import DataError
 from tests.training.album import COLOURS, picture, write_album, write_features, write_tar
 from training.data.dataset import Dataset, open_dataset, read_index, read_lines, read_rows
 from training.data.images.image_features import open_features
-from training.data.images.images import Pictures
+from training.data.images.images import SplitImages
 
 
 def album(folder: Path, **options: object) -> Dataset:
     return open_dataset(str(write_album(folder, **options)))
 
 
-def pictures(folder: Path, split: str = "train", **options: object) -> Pictures:
-    return Pictures(album(folder, **options).image(split, "image"))
+def pictures(folder: Path, split: str = "train", **options: object) -> SplitImages:
+    return SplitImages(album(folder, **options).image(split, "image"))
 
 
 def refused(made: object, says: str) -> DataError:
@@ -44,8 +44,8 @@ def refused(made: object, says: str) -> DataError:
 def test_a_line_has_its_picture_and_another_has_none(tmp_path: Path, mode: str):
     given = pictures(tmp_path, mode=mode)
     assert sorted(given.entries) == [0, 2, 3, 7]
-    assert given.bytes(2) == picture("blue")
-    assert given.bytes(1) is None
+    assert given.read_bytes(2) == picture("blue")
+    assert given.read_bytes(1) is None
     pixels = given.pixels(3, 8)
     assert pixels is not None and pixels.shape == (8, 8, 3) and (pixels == COLOURS["grey"]).all()
     assert given.pixels(4, 8) is None
@@ -72,9 +72,9 @@ def test_an_archive_is_not_read_whole(tmp_path: Path):
             file.seek(-(-size // 512) * 512 - (3 if size == 3 else 0), os.SEEK_CUR)
         file.write(bytes(1024))
     (tmp_path / "index.tsv").write_text("train\t0\ttrain0.png\ntrain\t2\ttrain2.png\ntrain\t3\tlarge.bin\n")
-    given = Pictures(open_dataset(str(path)).image("train", "image"))
-    assert given.bytes(2) == b"abc"
-    data = given.bytes(3)
+    given = SplitImages(open_dataset(str(path)).image("train", "image"))
+    assert given.read_bytes(2) == b"abc"
+    data = given.read_bytes(3)
     assert data is not None and len(data) == 10_000_001
 
 
@@ -83,7 +83,7 @@ def test_several_threads_read_at_once(tmp_path: Path):
     wrong: list[int] = []
 
     def read() -> None:
-        wrong.extend(line for line in range(400) if given.bytes(line) != picture(list(COLOURS)[line % 4]))
+        wrong.extend(line for line in range(400) if given.read_bytes(line) != picture(list(COLOURS)[line % 4]))
 
     threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
@@ -111,7 +111,7 @@ def test_rows_without_a_required_picture_are_left_out_everywhere(tmp_path: Path)
 def test_references_lose_the_same_rows(tmp_path: Path):
     path = write_album(tmp_path, required=True)
     path.write_text(path.read_text().replace("target: train.de", "target: {files: train.de, references: [train.en]}"))
-    streams = open_dataset(str(path)).field("train", "target").streams()
+    streams = open_dataset(str(path)).field("train", "target").reference_fields()
     assert [len(list(read_lines(stream))) for stream in streams] == [4, 4]
 
 
@@ -136,9 +136,9 @@ def test_a_required_picture_of_no_line(tmp_path: Path):
 def test_the_fingerprint_is_of_the_pictures_and_of_whose_they_are(tmp_path: Path):
     (tmp_path / "copy").mkdir()
     path = write_album(tmp_path)
-    fingerprint = lambda: Pictures(open_dataset(str(path)).image("train", "image")).fingerprint(given=False)  # noqa: E731
+    fingerprint = lambda: SplitImages(open_dataset(str(path)).image("train", "image")).fingerprint(precomputed=False)  # noqa: E731
     first = fingerprint()
-    assert pictures(tmp_path / "copy").fingerprint(given=False) == first
+    assert pictures(tmp_path / "copy").fingerprint(precomputed=False) == first
     index = (tmp_path / "index.tsv").read_text()
     (tmp_path / "index.tsv").write_text(index.replace("train\t0", "train\t1"))
     assert fingerprint() != first
@@ -183,14 +183,14 @@ def test_every_file_of_a_picture_field_is_one_of_the_data_sets(tmp_path: Path):
 def test_an_index_that_is_none(tmp_path: Path, index: str, says: str):
     field = album(tmp_path).image("train", "image")
     (tmp_path / "index.tsv").write_text(index)
-    refused(lambda: Pictures(field), says)
+    refused(lambda: SplitImages(field), says)
 
 
 def test_pictures_that_are_not_there(tmp_path: Path):
     path = write_album(tmp_path)
     write_tar(tmp_path / "images.tar", {"train0.png": b"x", "train3.png": b"y"})
-    given = Pictures(open_dataset(str(path)).image("train", "image"))
-    error = refused(lambda: given.bytes(0), "images.tar: has no 'train2.png', nor 1 others that the index names")
+    given = SplitImages(open_dataset(str(path)).image("train", "image"))
+    error = refused(lambda: given.read_bytes(0), "images.tar: has no 'train2.png', nor 1 others that the index names")
     assert "index.tsv must name what is in there" in error.remedy
     (tmp_path / "images.tar").unlink()
     refused(lambda: open_dataset(str(path)).image("train", "image"), "images.tar was not found")
@@ -200,24 +200,24 @@ def test_names_that_lead_out_of_the_folder(tmp_path: Path):
     given = album(tmp_path, mode="folder").image("train", "image")
     for name in ("../album.yaml", str(tmp_path / "album.yaml")):
         (tmp_path / "index.tsv").write_text(f"train\t0\t{name}\n")
-        refused(lambda: Pictures(given).bytes(0), f"names '{name}', which is not in")
+        refused(lambda: SplitImages(given).read_bytes(0), f"names '{name}', which is not in")
 
 
 def test_an_archive_that_is_compressed_or_none(tmp_path: Path):
     path = write_album(tmp_path)
     field = open_dataset(str(path)).image("train", "image")
     write_tar(tmp_path / "images.tar", {"train0.png": b"x"}, "w:gz")
-    error = refused(lambda: Pictures(field).bytes(0), "images.tar: cannot be read as an archive")
+    error = refused(lambda: SplitImages(field).read_bytes(0), "images.tar: cannot be read as an archive")
     assert error.remedy.startswith("give an uncompressed tar")
     (tmp_path / "images.tar").write_bytes(b"no tar at all")
-    refused(lambda: Pictures(field).bytes(0), "images.tar: cannot be read as an archive")
+    refused(lambda: SplitImages(field).read_bytes(0), "images.tar: cannot be read as an archive")
 
 
 def test_a_damaged_picture_is_named_with_its_line(tmp_path: Path):
     path = write_album(tmp_path)
     members = {f"train{i}.png": picture("red") for i in (0, 2, 3, 7)}
     write_tar(tmp_path / "images.tar", {**members, "train3.png": picture("red")[:60]})
-    given = Pictures(open_dataset(str(path)).image("train", "image"))
+    given = SplitImages(open_dataset(str(path)).image("train", "image"))
     refused(lambda: given.pixels(3, 8), "images.tar, train3.png (line 4): is a damaged PNG")
 
 
@@ -258,7 +258,7 @@ def test_features_of_an_npz_are_read_region_by_region(tmp_path: Path):
         for feature in range(6):
             assert got[region, feature] == grid[1, feature, region] * 0.5
     assert given.features(1) is None
-    made = given.given.grid
+    made = given.precomputed.grid
     assert (made.rows, made.columns, made.features) == (3, 3, 6)
     assert re.fullmatch("projection [0-9a-f]{64}", made.made_by)
 
@@ -268,25 +268,27 @@ def test_features_of_our_own_file_are_mapped(tmp_path: Path):
     write_features(tmp_path / "f.safetensors", features, 2, 3)
     given = pictures(tmp_path, features="f.safetensors")
     np.testing.assert_array_equal(given.features(7), features[3].astype(np.float32))
-    assert given.given.grid == ImageGrid(rows=2, columns=3, features=4, made_by="small, 64 x 64 pixels, weights abc")
-    assert not given.given.values_NTF.flags.owndata
+    assert given.precomputed.grid == ImageGrid(
+        rows=2, columns=3, features=4, made_by="small, 64 x 64 pixels, weights abc"
+    )
+    assert not given.precomputed.values_NTF.flags.owndata
 
 
 def test_features_are_the_models_or_refused(tmp_path: Path):
     features = np.zeros((5, 6, 4), np.float32)
     write_features(tmp_path / "f.safetensors", features, 2, 3)
     given = pictures(tmp_path, features="f.safetensors")
-    ours = given.given.grid
-    read = given.as_read_by(ours)
+    ours = given.precomputed.grid
+    read = given.reader_for(ours)
     assert read(0) is not None and read(1) is None
     other = ours.model_copy(update={"made_by": "small, 64 x 64 pixels, weights def"})
     refused(
-        lambda: given.as_read_by(other),
+        lambda: given.reader_for(other),
         "f.safetensors: was made by another network (small, 64 x 64 pixels, weights abc) than the features that the "
         "model reads (small, 64 x 64 pixels, weights def)",
     )
-    refused(lambda: given.as_read_by(ours.model_copy(update={"rows": 6, "columns": 1})), "the model reads image, 6 x 1")
-    seen = given.as_read_by(ImageGrid(rows=1, columns=1, features=128, network=ImageNetwork(size=16)))(2)
+    refused(lambda: given.reader_for(ours.model_copy(update={"rows": 6, "columns": 1})), "the model reads image, 6 x 1")
+    seen = given.reader_for(ImageGrid(rows=1, columns=1, features=128, network=ImageNetwork(size=16)))(2)
     assert seen is not None and (seen.shape, seen.dtype) == ((16, 16, 3), np.uint8)
 
 
@@ -355,12 +357,12 @@ def test_the_projection_tells_features_apart(tmp_path: Path):
 
 def test_the_real_images_and_features(corpora: Path):
     dataset = open_dataset("multi30k-en-de-images", corpora)
-    given = Pictures(dataset.image("train", "image"))
+    given = SplitImages(dataset.image("train", "image"))
     assert len(given.entries) == 6_993
     assert min(given.entries) == 2
     pixels = given.pixels(2, 128)
     assert pixels is not None and pixels.std() > 20
-    grid = given.given.grid
+    grid = given.precomputed.grid
     assert (grid.rows, grid.columns, grid.features) == (7, 7, 128)
     features = given.features(2)
     assert features is not None and torch.from_numpy(features).isfinite().all()

@@ -9,11 +9,11 @@ import pytest
 
 import seq2seq
 from seq2seq.explain import Explanation
-from seq2seq.generate import Answer, Generation, Request
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from training.data.dataset import open_dataset, read_rows
-from training.data.images.images import Pictures
+from training.data.images.images import SplitImages
 from training.loop.trainer import train
-from training.runs.job import job_for
+from training.runs.job import create_job
 
 NEAR = 8  # pixels around the deciding object that count as on it: half a region
 
@@ -21,30 +21,30 @@ NEAR = 8  # pixels around the deciding object that count as on it: half a region
 class Scenes:
     """The test sentences with an ambiguous word, their pictures and their gold."""
 
-    def __init__(self, generation: Generation, generated: Path) -> None:
+    def __init__(self, generation: SequenceGenerator, generated: Path) -> None:
         self.generation = generation
         dataset = open_dataset("demo-image", generated=generated)
-        read = Pictures(dataset.image("test", "image")).as_read_by(generation.bundle.card.model.images["image"])
+        read = SplitImages(dataset.image("test", "image")).reader_for(generation.bundle.card.model.images["image"])
         rows = [row for row in read_rows(dataset, "test", ["source", "reading"]) if json.loads(row.texts[1])]
         self.texts = [row.texts[0] for row in rows]
         self.gold = [json.loads(row.texts[1]) for row in rows]
         self.pictures = [read(row.number - 1) for row in rows]
 
-    def answers(self, pictures: Sequence[np.ndarray | None]) -> list[Answer]:
+    def answers(self, pictures: Sequence[np.ndarray | None]) -> list[GenerationResult]:
         options = self.generation.bundle.card.search
         requests = (
             Request({"source": text}, options, explain=True, images={} if picture is None else {"image": picture})
             for text, picture in zip(self.texts, pictures, strict=True)
         )
-        return [answer for answer in self.generation.answers(requests) if isinstance(answer, Answer)]
+        return [answer for answer in self.generation.generate(requests) if isinstance(answer, GenerationResult)]
 
-    def share(self, answers: Sequence[Answer], form: str) -> float:
+    def share(self, answers: Sequence[GenerationResult], form: str) -> float:
         """The sentences in which the ambiguous word has become that form of the gold's: Kran, which is not Kranich."""
         found = [gold[form].lower() in self.written(answer) for gold, answer in zip(self.gold, answers, strict=True)]
         return sum(found) / len(found)
 
     @staticmethod
-    def written(answer: Answer) -> list[str]:
+    def written(answer: GenerationResult) -> list[str]:
         """The words of the first candidate, in lower case."""
         assert answer.explanation is not None
         return [word.text.lower() for word in answer.explanation.target]
@@ -54,7 +54,7 @@ class Scenes:
         places = {(text, gold["reading"]): i for i, (text, gold) in enumerate(zip(self.texts, self.gold, strict=True))}
         return [self.pictures[places[text, gold["other"]]] for text, gold in zip(self.texts, self.gold, strict=True)]
 
-    def on_the_object(self, answers: Sequence[Answer], place: Callable[[Explanation, int], int]) -> float:
+    def on_the_object(self, answers: Sequence[GenerationResult], place: Callable[[Explanation, int], int]) -> float:
         """The share of sentences in which a word looks most at the deciding object."""
         hits = []
         for gold, answer in zip(self.gold, answers, strict=True):
@@ -81,10 +81,10 @@ def most_of_the_picture(explanation: Explanation, word: int) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_picture_decides(tmp_path: Path) -> None:
-    job = job_for("multimodal_hierarchical", "demo-image", prepared=tmp_path / "prepared", runs=tmp_path / "runs")
+    job = create_job("multimodal_hierarchical", "demo-image", prepared=tmp_path / "prepared", runs=tmp_path / "runs")
     outcome = train(job)
     assert outcome.bundle is not None
-    scenes = Scenes(Generation(seq2seq.load(outcome.bundle)), Path("prepared/generated"))
+    scenes = Scenes(SequenceGenerator(seq2seq.load(outcome.bundle)), Path("prepared/generated"))
     right, none, other = (scenes.answers(p) for p in (scenes.pictures, [None] * len(scenes.texts), scenes.others()))
     assert scenes.share(right, "form") > 0.8
     assert scenes.share(none, "form") == pytest.approx(0.5, abs=0.01)  # each sentence is there in both readings

@@ -28,7 +28,7 @@ from seq2seq.text import TextConfig
 from training.data.dataset import Dataset, open_dataset
 from training.data.prepare.executors import Sample
 from training.data.prepare.prepare import LOCK, prepare, text_config
-from training.data.prepare.prepared import Prepared
+from training.data.prepare.prepared import PreparedData
 
 PAIRS = [
     ("Der Hund läuft.", "The dog runs."),
@@ -58,7 +58,7 @@ def corpus(
     return open_dataset(str(folder / "small.yaml"), folder)
 
 
-def prepared(dataset: Dataset, folder: Path, **options) -> Prepared:
+def prepared(dataset: Dataset, folder: Path, **options) -> PreparedData:
     given = {"sources": {"source": BPE}, "target": BPE, "joint": False, "max_length": 50, "progress": False, **options}
     return prepare(dataset, folder=folder, **given)
 
@@ -198,7 +198,7 @@ def test_a_sample_has_one_row_of_each_equal_run_of_those_that_are_kept(lines, at
     for start in range(0, lines, block):
         end = min(start + block, lines)
         parts.append(sample.mask(start, end, before))
-        before += sample.kept(start, end)
+        before += sample.count_included(start, end)
     assert (np.concatenate(parts) == mask).all()
 
 
@@ -243,7 +243,7 @@ def test_two_at_once_make_one(tmp_path):
     both = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
     assert [path.name for path in (tmp_path / "prepared").iterdir()] == [expected.folder.name]
-    assert Prepared.load(tmp_path / "prepared" / expected.folder.name).record == expected.record
+    assert PreparedData.load(tmp_path / "prepared" / expected.folder.name).record == expected.record
 
 
 def test_whoever_looks_for_what_was_left_takes_nobody_s_folder(tmp_path):
@@ -307,7 +307,7 @@ def test_a_damaged_file_is_named(tmp_path, name):
         prepared(dataset, tmp_path / "prepared")
     (ready.folder / name).unlink()
     with pytest.raises(DataError, match=f"{name}: is missing"):
-        Prepared.load(ready.folder)
+        PreparedData.load(ready.folder)
 
 
 def test_a_changed_bit_is_named_before_anything_is_made_of_it(tmp_path):
@@ -341,12 +341,12 @@ def test_data_prepared_without_checksums_are_used_as_before(tmp_path):
 def test_a_record_that_cannot_be_read_is_named(tmp_path, content):
     (tmp_path / "prepared.json").write_text(content)
     with pytest.raises(DataError, match=r"prepared\.json: (cannot be read|has format 99, newer)"):
-        Prepared.load(tmp_path)
+        PreparedData.load(tmp_path)
 
 
 def test_a_folder_without_a_record(tmp_path):
     with pytest.raises(DataError, match=r"prepared\.json: is missing"):
-        Prepared.load(tmp_path)
+        PreparedData.load(tmp_path)
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):

@@ -11,16 +11,16 @@ import torch
 import yaml
 
 from seq2seq.batch import ImageInput, collate
-from seq2seq.bundle import Bundle, Card
+from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.errors import RecipeError
-from seq2seq.generate import Answer, Generation, Request, blank
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator, blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from training.loop.objective import Objective
-from training.loop.optim import optimizer
-from training.recipe import Recipe, validated
+from training.loop.optim import build_optimizer
+from training.recipe import Recipe, validate_recipe
 
 DRAWS, PARTS = 300, 10
 SIZES = (3, 4, 6)
@@ -98,7 +98,7 @@ def drawn(number: int) -> dict[str, Any]:
 
 
 def read(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
-    recipe = validated("drawn", content)
+    recipe = validate_recipe("drawn", content)
     return recipe, recipe.model_for(dict.fromkeys([*recipe.texts, "target"], TOKENIZER.size), {"grid": GRID})
 
 
@@ -128,9 +128,9 @@ def train_a_step(recipe: Recipe, model: Model) -> None:
     images = {}
     for name, grid in config.images.items():
         lengths = torch.tensor([0 if row == absent[name] else grid.regions for row in range(rows)])
-        images[name] = ImageInput(torch.ones(rows, *torch.as_tensor(blank(grid)).shape), lengths)
+        images[name] = ImageInput(torch.ones(rows, *torch.as_tensor(blank_image(grid)).shape), lengths)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    steps = optimizer(recipe.training, list(model.parameters()))
+    steps = build_optimizer(recipe.training, list(model.parameters()))
     bf16 = recipe.training.precision == "bf16"
     with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
         loss = Objective(recipe.training).loss(model.train(), collate(texts, ids[::-1], images=images))
@@ -146,15 +146,15 @@ def search_and_explain(model: Model, options: SearchOptions) -> None:
     """All sources, and each alone."""
     config = model.config
     tokenizers = dict.fromkeys([*config.texts, "target"], TOKENIZER)
-    generation = Generation(Bundle(model.eval(), tokenizers, Card(model=config), Path()))
+    generation = SequenceGenerator(Bundle(model.eval(), tokenizers, ModelCard(model=config), Path()))
     texts = dict.fromkeys(config.texts, LINES[0])
-    images = {name: blank(grid) for name, grid in config.images.items()}
+    images = {name: blank_image(grid) for name, grid in config.images.items()}
     requests = [Request(texts, options, True, images=images)]
     if len(config.sources) > 1:
         requests += [Request({name: text}, options, True) for name, text in texts.items()]
         requests += [Request({}, options, True, images={name: image}) for name, image in images.items()]
-    for answer in generation.answers(requests):
-        assert isinstance(answer, Answer), answer
+    for answer in generation.generate(requests):
+        assert isinstance(answer, GenerationResult), answer
         assert len(answer.candidates) == 2 and answer.explanation is not None
 
 

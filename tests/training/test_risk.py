@@ -9,12 +9,12 @@ import torch
 
 import seq2seq
 from seq2seq.batch import collate
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, minimum_risk, propose
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, expected_risk, generate_candidates, minimum_risk_loss
 from tests.seq2seq.systems import ALL, SYSTEMS, model_of
 from tests.training.test_loop import Impatient, Notes, assert_the_updates_of_one
 from tests.training.toy import toy_job
 from training.events import TrainingJob
-from training.loop.process_group import Alone
+from training.loop.process_group import SingleProcess
 from training.loop.trainer import train
 from training.recipe import load_recipe
 
@@ -55,7 +55,7 @@ def test_every_system_has_the_gradient_of_its_risk(system: str) -> None:
     batch = collate({"source": SOURCES}, TARGETS)
     options = RiskOptions(alpha=0.3, candidates=4, draw="both", max_length=4)
     torch.manual_seed(2)
-    candidates = propose(model, batch, options)
+    candidates = generate_candidates(model, batch, options)
     parameters = list(model.parameters())
     loss = expected_risk(model, batch, candidates, options)
     gradients = torch.autograd.grad(loss.objective, parameters, allow_unused=True, materialize_grads=True)
@@ -82,7 +82,7 @@ def test_under_autocast_the_gradients_are_those_of_fp32_within_bf16(system: str)
     options = RiskOptions(alpha=0.3, candidates=4, draw="both", max_length=4)
     torch.manual_seed(2)
     with torch.autocast("cpu", torch.bfloat16):
-        candidates = propose(model, batch, options)
+        candidates = generate_candidates(model, batch, options)
         assert model.training
         half = expected_risk(model, batch, candidates, options).objective
     full = expected_risk(model, batch, candidates, options).objective
@@ -99,9 +99,9 @@ def test_some_of_the_likelihood_may_be_added() -> None:
     batch = collate({"source": SOURCES}, TARGETS)
     plain, mixed = RiskOptions(candidates=4), RiskOptions(candidates=4, likelihood=0.25)
     torch.manual_seed(5)
-    risk = minimum_risk(model, batch, plain)
+    risk = minimum_risk_loss(model, batch, plain)
     torch.manual_seed(5)
-    both = minimum_risk(model, batch, mixed, smoothing=0.1)
+    both = minimum_risk_loss(model, batch, mixed, smoothing=0.1)
     likelihood = model.loss(batch, 0.1)
     torch.testing.assert_close(both.objective, risk.objective + 0.25 * likelihood.objective, rtol=0, atol=1e-9)
     torch.testing.assert_close(both.nats, likelihood.nats, rtol=0, atol=1e-9)
@@ -130,7 +130,7 @@ def test_a_stopped_second_stage_goes_on_to_the_same_weights(early: Path, draw: s
     expected = train(job(early, f"whole-{draw}", *settings)).weights_sha256
     first = train(job(early, f"stopped-{draw}", *settings), Impatient(3))
     assert (first.signal, first.updates) == (signal.SIGTERM, 3)
-    assert train(job(early, f"stopped-{draw}", *settings, resume=True), Alone()).weights_sha256 == expected
+    assert train(job(early, f"stopped-{draw}", *settings, resume=True), SingleProcess()).weights_sha256 == expected
 
 
 def test_two_workers_make_the_updates_of_one(early: Path) -> None:

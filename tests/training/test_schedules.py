@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from training.loop.optim import Schedule, optimizer
+from training.loop.optim import LearningRateSchedule, build_optimizer
 from training.recipe import TrainingSettings
 
 
@@ -11,34 +11,34 @@ def settings(**keys: object) -> TrainingSettings:
     return TrainingSettings.model_validate({"learning_rate": 0.8, "batch_tokens": 100, **keys})
 
 
-def rates(schedule: Schedule, better: list[bool]) -> list[float]:
+def rates(schedule: LearningRateSchedule, better: list[bool]) -> list[float]:
     """The rate in each epoch, given whether each was better than all before."""
     seen = []
     for epoch, is_better in enumerate(better, 1):
         seen.append(schedule.rate(10_000))
-        schedule = schedule.after(epoch, is_better)
+        schedule = schedule.after_epoch(epoch, is_better)
     return [*seen, schedule.rate(10_000)]
 
 
 def test_halve_on_plateau() -> None:
-    one = Schedule(settings(schedule="halve_on_plateau"))
+    one = LearningRateSchedule(settings(schedule="halve_on_plateau"))
     assert rates(one, [True, False, False, True, False]) == [0.8, 0.8, 0.4, 0.2, 0.2, 0.1]
-    two = Schedule(settings(schedule="halve_on_plateau", plateau=2))
+    two = LearningRateSchedule(settings(schedule="halve_on_plateau", plateau=2))
     assert rates(two, [True, False, True, False, False]) == [0.8, 0.8, 0.8, 0.8, 0.8, 0.4]
 
 
 def test_halve_from_epoch() -> None:
-    schedule = Schedule(settings(schedule="halve_from_epoch", halve_from=2))
+    schedule = LearningRateSchedule(settings(schedule="halve_from_epoch", halve_from=2))
     assert rates(schedule, [True] * 4) == [0.8, 0.8, 0.4, 0.2, 0.1]
 
 
 def test_constant_and_warm_up() -> None:
-    schedule = Schedule(settings(schedule="constant", warmup=4))
+    schedule = LearningRateSchedule(settings(schedule="constant", warmup=4))
     assert [schedule.rate(update) for update in range(6)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
 
 
 def test_inverse_square_root() -> None:
-    schedule = Schedule(settings(schedule="inverse_square_root", warmup=4))
+    schedule = LearningRateSchedule(settings(schedule="inverse_square_root", warmup=4))
     assert [schedule.rate(update) for update in (0, 3, 15, 63)] == pytest.approx([0.2, 0.8, 0.4, 0.2])
 
 
@@ -51,7 +51,7 @@ def test_inverse_square_root() -> None:
     ],
 )
 def test_optimizers_are_the_recipes(keys: dict[str, object], kind: type) -> None:
-    made = optimizer(settings(**keys), [torch.nn.Parameter(torch.zeros(2))])
+    made = build_optimizer(settings(**keys), [torch.nn.Parameter(torch.zeros(2))])
     assert type(made) is kind
     assert made.defaults["lr"] == 0.8
     assert made.defaults["weight_decay"] == keys.get("weight_decay", 0.0)

@@ -7,14 +7,14 @@ import pytest
 
 from interlinear import cli
 from registry.names import AliasName
-from registry.store import Store
+from registry.store import MlflowStore
 from seq2seq.errors import RegistryError
 from tests.training.toy import SETTINGS, WORDS, toy_job, write_corpus, write_strings
 from training.data.baselines import most_frequent_output
-from training.data.prepare.prepared import Prepared
+from training.data.prepare.prepared import PreparedData
 from training.loop.trainer import train
 from training.recipe import leaves, load_recipe, stated_keys
-from training.runs.job import job_for
+from training.runs.job import create_job
 from training.runs.small_data import ENOUGH_UPDATES, SMALL_EPOCH, fit_to_data
 
 QUICK = [word for setting in [*SETTINGS, "training.epochs=1", "training.average=1"] for word in ("--set", setting)]
@@ -79,7 +79,7 @@ def test_the_most_frequent_output(tmp_path: Path):
     targets[5:300:50] = ["KABA LIDO"] * 6
     (tmp_path / "train.target").write_text("".join(f"{line}\n" for line in targets))
     assert description.exists()
-    prepared = Prepared.load(toy_job(tmp_path).prepared)
+    prepared = PreparedData.load(toy_job(tmp_path).prepared)
     assert most_frequent_output(prepared.split("train"), prepared.tokenizers["target"]) == "KABA LIDO"
 
 
@@ -104,12 +104,12 @@ def test_a_model_below_a_baseline_is_registered_with_a_warning_and_is_no_champio
     said = capsys.readouterr().err
     assert "warning: on the dev set the model has BLEU" in said and "copying the source has 100.00" in said
     assert "version 1 did not become the champion; `interlinear promote toy 1` makes it so." in said
-    store = Store("sqlite:///mlflow.db")
+    store = MlflowStore("sqlite:///mlflow.db")
     assert [(model.version, model.aliases) for model in store.list_models()] == [("1", ())]
     tags = store.client.get_model_version("toy", "1").tags
     assert "copying the source has 100.00" in tags["below_baseline"]
     with pytest.raises(RegistryError, match="interlinear promote toy VERSION"):
-        store.version_of(AliasName("toy", "champion"))
+        store.alias_version(AliasName("toy", "champion"))
     assert cli.run(["promote", "toy", "1"]) == 0
     capsys.readouterr()
     assert cli.run(["models", "--json"]) == 0
@@ -120,7 +120,7 @@ def test_fitted_settings_are_said_and_those_of_the_run(tmp_path: Path, capsys: p
     write_corpus(tmp_path, pairs=220)
     data = str(tmp_path / "toy.yaml")
     made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}
-    job = job_for("rnnsearch", data, ["training.warmup=300"], **made)  # type: ignore[arg-type]
+    job = create_job("rnnsearch", data, ["training.warmup=300"], **made)  # type: ignore[arg-type]
     said = capsys.readouterr().err
     assert "small: 220 pairs make" in said and f"training.epochs={job.recipe.training.epochs}" in said
     assert job.recipe.training.warmup == 300 and job.recipe.training.epochs > 20
@@ -134,8 +134,8 @@ def test_a_run_begun_before_settings_were_fitted_goes_on_with_its_own(tmp_path: 
     (tmp_path / "runs" / "small").mkdir(parents=True)
     (tmp_path / "runs" / "small" / "recipe.yaml").write_text(before.as_yaml())
     (tmp_path / "runs" / "small" / "step-00000001.json").touch()
-    job = job_for("rnnsearch", str(tmp_path / "toy.yaml"), ["training.epochs=30"], resume=True, **made)  # type: ignore[arg-type]
+    job = create_job("rnnsearch", str(tmp_path / "toy.yaml"), ["training.epochs=30"], resume=True, **made)  # type: ignore[arg-type]
     assert job.recipe.training.batch_tokens == before.training.batch_tokens
     assert job.recipe.training.warmup == before.training.warmup
-    fresh = job_for("rnnsearch", str(tmp_path / "toy.yaml"), **made | {"run": "fresh"})  # type: ignore[arg-type]
+    fresh = create_job("rnnsearch", str(tmp_path / "toy.yaml"), **made | {"run": "fresh"})  # type: ignore[arg-type]
     assert fresh.recipe.training.batch_tokens != before.training.batch_tokens

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.errors import CallError, DamagedError, StorageError
+from seq2seq.errors import CorruptedError, StorageError, UsageError
 from tests.s3 import S3Server, s3_server
 from training.storage.storage import MANIFEST, Storage
 
@@ -104,7 +104,7 @@ def test_a_folder_whose_putting_was_killed_is_not_there(tmp_path: Path) -> None:
     there = set(read(tmp_path / "storage/one"))
     assert there and there < set(tree), "it was killed too early or too late to tell"
     assert storage.manifest("one") is None
-    with pytest.raises(DamagedError, match="is not there, or was never whole"):
+    with pytest.raises(CorruptedError, match="is not there, or was never whole"):
         storage.get("one", tmp_path / "got")
     assert not (tmp_path / "got").exists()
     storage.put("one", tmp_path / "given")
@@ -128,14 +128,14 @@ def test_a_file_that_is_missing_or_changed_is_named_and_nothing_is_left_here(tmp
         storage.remove("one")
         storage.put("one", given)
         harm()
-        with pytest.raises(DamagedError, match=sentence):
+        with pytest.raises(CorruptedError, match=sentence):
             storage.get("one", tmp_path / "got")
         assert {path.name for path in tmp_path.iterdir()} == {"storage", "given"}
 
 
 def test_a_storage_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
     told: list[str] = []
-    storage = Storage(str(tmp_path / "storage"), told.append, patience=20)
+    storage = Storage(str(tmp_path / "storage"), told.append, retry_seconds=20)
     storage.check()
     (tmp_path / "storage").rename(tmp_path / "away")
     threading.Timer(1.5, (tmp_path / "away").rename, [tmp_path / "storage"]).start()
@@ -146,7 +146,7 @@ def test_a_storage_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> Non
 
 def test_s3_that_is_away_for_a_while_is_waited_for(s3: S3Server, tmp_path: Path) -> None:
     told: list[str] = []
-    storage = Storage(s3.uri("away"), told.append, patience=60)
+    storage = Storage(s3.uri("away"), told.append, retry_seconds=60)
     s3.stop()
     threading.Timer(3, s3.start).start()
     storage.put("one", write(tmp_path / "given", {"a": b"1"}))
@@ -216,18 +216,18 @@ def test_a_full_or_read_only_disk_is_a_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_storage_is_refused(uri: str, sentence: str) -> None:
-    with pytest.raises(CallError, match=sentence):
+    with pytest.raises(UsageError, match=sentence):
         Storage(uri)
 
 
 @pytest.mark.parametrize("uri", ["s3://KEY:SECRET@bucket/x", "s3://bucket/x?secret_key=SECRET&access_key=KEY"])
 def test_credentials_in_a_uri_are_refused_and_not_repeated(uri: str) -> None:
-    with pytest.raises(CallError, match="no place for credentials") as caught:
+    with pytest.raises(UsageError, match="no place for credentials") as caught:
         Storage(uri)
     assert "SECRET" not in str(caught.value) and "KEY" not in caught.value.where
 
 
 def test_the_patience_must_be_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INTERLINEAR_STORAGE_PATIENCE", "long")
-    with pytest.raises(CallError, match="'long' is no number of seconds"):
+    with pytest.raises(UsageError, match="'long' is no number of seconds"):
         Storage(str(tmp_path))

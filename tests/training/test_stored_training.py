@@ -20,19 +20,19 @@ import torch
 from torch import multiprocessing
 
 import seq2seq
-from seq2seq.errors import DamagedError, StorageError, TrainingError
+from seq2seq.errors import CorruptedError, StorageError, TrainingError
 from tests.s3 import S3Server, s3_server
 from tests.training.test_cluster import Heard
 from tests.training.test_loop import Impatient, Notes
 from tests.training.toy import SETTINGS, write_corpus
-from training.events import Started, StepReport, TrainingJob
+from training.events import StartReport, StepReport, TrainingJob
 from training.loop import process_group
-from training.loop.checkpoint_upload import Copies, whole_states
+from training.loop.checkpoint_upload import CheckpointUploader, complete_states
 from training.loop.trainer import train
-from training.ray.driver import Group, train_on_ray
-from training.runs.job import job_for
-from training.runs.stored_runs import Records
-from training.storage.staging import deliver, find, leave, receive
+from training.ray.driver import WorkerGroupConfig, train_on_ray
+from training.runs.job import create_job
+from training.runs.stored_runs import RecordsUploader
+from training.storage.staging import check_shared_disk, fetch_inputs, stage_inputs, write_token
 from training.storage.storage import Storage
 
 FAST = ["training.save_minutes=0.0001"]  # a checkpoint at every update
@@ -58,31 +58,33 @@ def stored_job(
     if not corpus.exists():
         corpus.mkdir()
         write_corpus(corpus)
-    return job_for(
+    return create_job(
         "rnnsearch", str(corpus / "toy.yaml"), [*SETTINGS, *settings],
         prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume, storage=storage,
     )  # fmt: skip
 
 
 def disk(tmp_path: Path, patience: float | None = None) -> Storage:
-    return Storage(str(tmp_path / "storage"), patience=patience)
+    return Storage(str(tmp_path / "storage"), retry_seconds=patience)
 
 
 @pytest.mark.parametrize("updates", [7, 20])
 def test_a_driver_with_an_empty_disk_goes_on_from_the_storage(tmp_path: Path, updates: int) -> None:
     expected = train(stored_job(tmp_path / "whole", None))
-    first = train(stored_job(tmp_path / "first", disk(tmp_path)), Impatient(updates), [Records(disk(tmp_path))])
+    first = train(stored_job(tmp_path / "first", disk(tmp_path)), Impatient(updates), [RecordsUploader(disk(tmp_path))])
     assert first.signal == signal.SIGTERM
     shutil.rmtree(tmp_path / "first")
     notes = Notes()
     job = stored_job(tmp_path / "second", disk(tmp_path), resume=True)
-    second = train(job, observers=[notes, Records(disk(tmp_path))])
+    second = train(job, observers=[notes, RecordsUploader(disk(tmp_path))])
     assert notes.done == updates
     assert second.weights_sha256 == expected.weights_sha256
     disk(tmp_path).get("runs/toy/bundle", tmp_path / "bundle")
     assert seq2seq.load(tmp_path / "bundle").card.weights_sha256 == expected.weights_sha256
     (job.run / "mlflow.json").write_text("{}")
-    Records(disk(tmp_path)).started(job, Started(parameters=1, pairs=1, updates_an_epoch=1, done=0))
+    RecordsUploader(disk(tmp_path)).started(
+        job, StartReport(parameters=1, pairs=1, updates_per_epoch=1, updates_done=0)
+    )
     third = stored_job(tmp_path / "third", disk(tmp_path), resume=True)
     assert (third.run / "mlflow.json").read_text() == "{}"
     assert train(third).weights_sha256 == expected.weights_sha256  # it was done: it is brought to its end again
@@ -174,7 +176,7 @@ def test_a_storage_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> Non
     outcome = train(stored_job(tmp_path / "here", disk(tmp_path), settings=tuple(FAST)), observers=[notes])
     assert outcome.weights_sha256 == expected
     assert notes.warnings and all("trying again in" in warning for warning in notes.warnings)
-    assert whole_states(disk(tmp_path), "runs/toy/checkpoints")[-1].endswith("-done")
+    assert complete_states(disk(tmp_path), "runs/toy/checkpoints")[-1].endswith("-done")
 
 
 def test_a_storage_that_stays_away_ends_the_training_and_the_disk_has_it_all(
@@ -204,8 +206,8 @@ def test_a_run_that_another_command_took_over_stops(tmp_path: Path) -> None:
 
 def test_a_state_that_waits_gives_way_to_a_newer_one_and_weights_do_not(tmp_path: Path) -> None:
     job = stored_job(tmp_path / "here", disk(tmp_path))
-    assert job.stored is not None
-    copies = Copies(job.stored, job.name, job.run / "checkpoints", 9, print)
+    assert job.run_storage is not None
+    copies = CheckpointUploader(job.run_storage, job.name, job.run / "checkpoints", 9, print)
     (tmp_path / "storage").rename(tmp_path / "away")
     for number in range(1, 6):
         state = job.run / f"checkpoints/state-{number}"
@@ -214,23 +216,23 @@ def test_a_state_that_waits_gives_way_to_a_newer_one_and_weights_do_not(tmp_path
         (state / "progress.json").write_text(json.dumps({"progress": {"kept": kept}}))
         weights = job.run / f"checkpoints/epoch-{number:04d}.safetensors"
         weights.touch()
-        copies.put_weights(weights)
-        copies.put_state(state)
-    assert copies.needs(job.run / "checkpoints/state-5") and not copies.needs(job.run / "checkpoints/state-2")
+        copies.upload_weights(weights)
+        copies.upload_state(state)
+    assert copies.is_pending(job.run / "checkpoints/state-5") and not copies.is_pending(job.run / "checkpoints/state-2")
     (tmp_path / "away").rename(tmp_path / "storage")
     copies.finish(lambda: None)
     there = disk(tmp_path).names("runs/toy/checkpoints")
     assert [name for name in there if name.startswith("state-")] == ["state-5"]
     assert [name for name in there if name.startswith("epoch-")] == ["epoch-0005"]  # whose state is there
-    assert not copies.needs(job.run / "checkpoints/state-5")
+    assert not copies.is_pending(job.run / "checkpoints/state-5")
 
 
 def leaver(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, bool, bool]]") -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{meeting}", world_size=2, rank=rank)
-    outcome = train(job, process_group.Group())
-    assert job.stored and outcome.bundle
-    stored = Storage(job.stored.uri).manifest(f"runs/{job.name}/bundle") is not None
+    outcome = train(job, process_group.TorchProcessGroup())
+    assert job.run_storage and outcome.bundle
+    stored = Storage(job.run_storage.uri).manifest(f"runs/{job.name}/bundle") is not None
     answers.put((rank, outcome.bundle.is_dir(), stored))
     torch.distributed.destroy_process_group()
 
@@ -255,50 +257,50 @@ def test_a_node_fetches_once_what_several_workers_ask_for(tmp_path: Path) -> Non
     network = tmp_path / "network.safetensors"
     network.write_bytes(b"weights")
     train(replace(job, stored=None))
-    job = replace(job, networks={"image": network}, init_from=job.run / "bundle")
-    delivery = deliver(job, disk(tmp_path))
-    assert deliver(job, disk(tmp_path)) == delivery
+    job = replace(job, network_weights={"image": network}, init_from=job.run / "bundle")
+    delivery = stage_inputs(job, disk(tmp_path))
+    assert stage_inputs(job, disk(tmp_path)) == delivery
     shutil.rmtree(tmp_path / "driver")
     network.unlink()
     with ThreadPoolExecutor(4) as pool:
-        here = list(pool.map(lambda _: receive(job, delivery, "node", print), range(4)))
+        here = list(pool.map(lambda _: fetch_inputs(job, delivery, "node", print), range(4)))
     assert all(each == here[0] for each in here)
-    assert here[0].prepared.name == job.prepared.name and here[0].networks["image"].read_bytes() == b"weights"
+    assert here[0].prepared.name == job.prepared.name and here[0].network_weights["image"].read_bytes() == b"weights"
     assert here[0].init_from is not None and seq2seq.load(here[0].init_from)
     before = here[0].prepared.stat().st_ino
     ids = here[0].prepared / "train.source.ids.npy"
-    assert receive(job, delivery, "node", print).prepared.stat().st_ino == before
+    assert fetch_inputs(job, delivery, "node", print).prepared.stat().st_ino == before
     ids.write_bytes(b"cut")  # what is damaged in the cache is fetched anew
-    assert receive(job, delivery, "node", print).prepared.stat().st_ino != before and ids.stat().st_size > 3
+    assert fetch_inputs(job, delivery, "node", print).prepared.stat().st_ino != before and ids.stat().st_size > 3
     flipped = bytearray(ids.read_bytes())
     flipped[-1] ^= 1
-    for path, content in ((ids, bytes(flipped)), (here[0].networks["image"], b"weighty")):
+    for path, content in ((ids, bytes(flipped)), (here[0].network_weights["image"], b"weighty")):
         whole = path.read_bytes()
         path.write_bytes(content)
-        receive(job, delivery, "node", print)
+        fetch_inputs(job, delivery, "node", print)
         assert path.read_bytes() == whole
     shutil.rmtree(here[0].prepared)
     shard = tmp_path / "storage" / delivery.prepared / "train.source.ids.npy"
     shard.unlink()
-    with pytest.raises(DamagedError, match=r"train\.source\.ids\.npy: is missing"):
-        receive(job, delivery, "node", print)
+    with pytest.raises(CorruptedError, match=r"train\.source\.ids\.npy: is missing"):
+        fetch_inputs(job, delivery, "node", print)
 
 
 def test_a_node_that_does_not_see_what_the_driver_sees_is_named(tmp_path: Path) -> None:
     job = stored_job(tmp_path / "driver", None)
-    delivery = leave(job)
-    find(job, delivery, "10.0.0.2")
+    delivery = write_token(job)
+    check_shared_disk(job, delivery, "10.0.0.2")
     with pytest.raises(
         TrainingError, match=r"node 10\.0\.0\.2: it does not see the run's folder .* Give --storage URI"
     ):
-        find(replace(job, run=tmp_path / "elsewhere"), delivery, "10.0.0.2")
+        check_shared_disk(replace(job, run=tmp_path / "elsewhere"), delivery, "10.0.0.2")
     record = job.prepared / "prepared.json"
     record.write_text(record.read_text() + " ")
     with pytest.raises(TrainingError, match=r"node 10\.0\.0\.2: it sees other data than the driver \("):
-        find(job, delivery, "10.0.0.2")
+        check_shared_disk(job, delivery, "10.0.0.2")
     record.unlink()
     with pytest.raises(TrainingError, match=r"node 10\.0\.0\.2: it sees no prepared data in "):
-        find(job, delivery, "10.0.0.2")
+        check_shared_disk(job, delivery, "10.0.0.2")
 
 
 def name_of(process: psutil.Process) -> str:
@@ -313,12 +315,12 @@ def a_worker() -> psutil.Process:
 
 @pytest.mark.slow
 def test_workers_without_a_common_disk_survive_a_kill_and_a_storage_that_is_away(s3: S3Server, tmp_path: Path) -> None:
-    whole = train_on_ray(stored_job(tmp_path / "whole", None, settings=tuple(LONG)), Group(2, 2), [])
+    whole = train_on_ray(stored_job(tmp_path / "whole", None, settings=tuple(LONG)), WorkerGroupConfig(2, 2), [])
 
     storage = Storage(s3.uri("killed"))
     killed = Heard(lambda: a_worker().kill())
     job = stored_job(tmp_path / "killed", storage, settings=tuple(LONG))
-    outcome = train_on_ray(job, Group(2, 2), [killed, Records(storage)])
+    outcome = train_on_ray(job, WorkerGroupConfig(2, 2), [killed, RecordsUploader(storage)])
     failed, went_on = killed.warnings
     assert "has died" in failed and went_on == "2 workers go on from the newest checkpoint (restart 1)."
     assert outcome.weights_sha256 == whole.weights_sha256
@@ -333,7 +335,9 @@ def test_workers_without_a_common_disk_survive_a_kill_and_a_storage_that_is_away
 
     storage = Storage(s3.uri("away"))
     away = Heard(cut)
-    outcome = train_on_ray(stored_job(tmp_path / "away", storage, settings=tuple(LONG)), Group(2, 2), [away])
+    outcome = train_on_ray(
+        stored_job(tmp_path / "away", storage, settings=tuple(LONG)), WorkerGroupConfig(2, 2), [away]
+    )
     assert outcome.weights_sha256 == whole.weights_sha256
     assert away.warnings and all("the storage failed" in warning for warning in away.warnings)
 
@@ -341,7 +345,7 @@ def test_workers_without_a_common_disk_survive_a_kill_and_a_storage_that_is_away
 @pytest.mark.slow
 def test_a_driver_is_killed_and_another_one_with_nothing_on_its_disk_goes_on(s3: S3Server, tmp_path: Path) -> None:
     """The command itself: kill -9 when the storage has a checkpoint, then the same with --resume in another folder."""
-    whole = train_on_ray(stored_job(tmp_path / "whole", None, settings=tuple(LONG)), Group(2, 2), [])
+    whole = train_on_ray(stored_job(tmp_path / "whole", None, settings=tuple(LONG)), WorkerGroupConfig(2, 2), [])
     storage = Storage(s3.uri("driver"))
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd()), "INTERLINEAR_STORAGE": storage.uri}
     command = [
@@ -357,13 +361,13 @@ def test_a_driver_is_killed_and_another_one_with_nothing_on_its_disk_goes_on(s3:
 
     driver = start(tmp_path / "one")
     deadline = time.monotonic() + 120
-    while not whole_states(storage, "runs/toy/checkpoints") and time.monotonic() < deadline:
+    while not complete_states(storage, "runs/toy/checkpoints") and time.monotonic() < deadline:
         time.sleep(0.2)
     tree = psutil.Process(driver.pid).children(recursive=True)
     driver.kill()
     driver.wait()
     psutil.wait_procs([process for process in tree if "RayTrainW" in name_of(process)], 60)
-    newest = whole_states(storage, "runs/toy/checkpoints")[-1]
+    newest = complete_states(storage, "runs/toy/checkpoints")[-1]
     assert not newest.endswith("-done"), "the training was over before its driver was killed"
     shutil.rmtree(tmp_path / "one")
     shutil.rmtree(tmp_path / "cache")

@@ -10,25 +10,25 @@ import pytest
 from mlflow.entities import Run
 
 import seq2seq
-from registry.names import fetch
-from registry.store import Store
-from seq2seq.errors import CallError, DataError, InterlinearError, RegistryError, TrainingError
+from registry.names import fetch_bundle
+from registry.store import MlflowStore
+from seq2seq.errors import DataError, InterlinearError, RegistryError, TrainingError, UsageError
 from tests.training.toy import SETTINGS, toy_job, write_corpus
-from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob, TrainingPlan
-from training.loop.process_group import Alone
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob, TrainingPlan
+from training.loop.process_group import SingleProcess
 from training.loop.trainer import train
-from training.runs.job import job_for
-from training.tracking.metric_queue import UNSENT
+from training.runs.job import create_job
+from training.tracking.metric_queue import UNSENT_FILE
 from training.tracking.run import Tracker
 
-START = Started(parameters=1, pairs=1, updates_an_epoch=1, done=0)
+START = StartReport(parameters=1, pairs=1, updates_per_epoch=1, updates_done=0)
 
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A store's tables, made once: MLflow takes a second over them."""
     file = tmp_path_factory.mktemp("store") / "mlflow.db"
-    Store(f"sqlite:///{file}", create=True).list_models()
+    MlflowStore(f"sqlite:///{file}", create=True).list_models()
     return file.read_bytes()
 
 
@@ -85,12 +85,12 @@ def test_a_whole_training_is_recorded(tmp_path: Path, uri: str):
         picture = Path(client.download_artifacts(run.info.run_id, f"figures/{name}.png", str(tmp_path)))
         assert picture.read_bytes().startswith(b"\x89PNG"), name
 
-    located = fetch("models:/toy@champion", uri)
+    located = fetch_bundle("models:/toy@champion", uri)
     assert located.version == tracker.version == "1"
     card = client.get_model_version("toy", "1").description
     assert "interlinear serve --model toy=models:/toy/1" in card and "FOLDER" not in card
     assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
-    (record,) = Store(uri).list_models()
+    (record,) = MlflowStore(uri).list_models()
     assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
     assert record.dev_bleu_of == "40 sentences, beam 1"
 
@@ -127,7 +127,7 @@ def test_data_run_and_version_point_at_each_other(tmp_path: Path, uri: str):
 
 
 def test_a_training_that_is_resumed_goes_on_in_its_run(tmp_path: Path, uri: str):
-    worker = Alone()
+    worker = SingleProcess()
 
     class StopAfterAnEpoch(Tracker):
         def epoch(self, report: EpochReport) -> None:
@@ -158,7 +158,7 @@ def test_what_a_killed_process_had_not_handed_over_the_next_one_does(
     for update in (1, 2):
         killed.step(a_step(update))
     killed.sender.add(2, {"dev/bleu": 7.0})
-    with (tmp_path / "runs/toy" / UNSENT).open("a") as file:
+    with (tmp_path / "runs/toy" / UNSENT_FILE).open("a") as file:
         file.write('\n{"key": "train/lo')  # what it was writing
     with Tracker(uri) as tracker:
         tracker.started(toy_job(tmp_path, resume=True), START)
@@ -167,7 +167,7 @@ def test_what_a_killed_process_had_not_handed_over_the_next_one_does(
     (run,) = runs(uri)
     history = mlflow.MlflowClient(uri).get_metric_history(run.info.run_id, "train/loss")
     assert sorted(point.step for point in history) == [1, 2, 3]
-    assert not (tmp_path / "runs/toy" / UNSENT).exists()
+    assert not (tmp_path / "runs/toy" / UNSENT_FILE).exists()
     killed.machine.finish()
 
 
@@ -211,9 +211,9 @@ def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, uri: str):
 
 def toy_planned(folder: Path, tracker: Tracker, resume: bool = False, settings: tuple[str, ...] = ()) -> TrainingJob:
     """The toy training as the verb `train` has it made ready."""
-    return job_for(
+    return create_job(
         "rnnsearch", str(folder / "toy.yaml"), [*SETTINGS, *settings], prepared=folder / "prepared",
-        runs=folder / "runs", run="toy", resume=resume, planned=tracker.planned,
+        runs=folder / "runs", run="toy", resume=resume, on_planned=tracker.open_run,
     )  # fmt: skip
 
 
@@ -222,8 +222,8 @@ def test_a_run_is_there_before_its_data_is_ready(tmp_path: Path, uri: str):
     said: list[str] = []
 
     class Looking(Tracker):
-        def planned(self, plan: TrainingPlan) -> None:
-            super().planned(plan)
+        def open_run(self, plan: TrainingPlan) -> None:
+            super().open_run(plan)
             assert not (tmp_path / "prepared").exists()
             (self.before,) = runs(uri)
 
@@ -262,15 +262,15 @@ def test_a_wrong_call_makes_no_run(tmp_path: Path, uri: str):
         ("rnnsearch", "toy.yaml", (), True),
     ):
         with pytest.raises(InterlinearError), Tracker(uri) as tracker:
-            job_for(recipe, str(tmp_path / data), settings, runs=tmp_path / "runs", resume=resume,
-                    prepared=tmp_path / "prepared", planned=tracker.planned)  # fmt: skip
+            create_job(recipe, str(tmp_path / data), settings, runs=tmp_path / "runs", resume=resume,
+                    prepared=tmp_path / "prepared", on_planned=tracker.open_run)  # fmt: skip
     assert runs(uri) == [] and not (tmp_path / "runs").exists()
 
 
 def test_preparation_that_is_interrupted_goes_on_in_its_run(tmp_path: Path, uri: str):
     class Interrupted(Tracker):
-        def planned(self, plan: TrainingPlan) -> None:
-            super().planned(plan)
+        def open_run(self, plan: TrainingPlan) -> None:
+            super().open_run(plan)
             raise KeyboardInterrupt
 
     write_corpus(tmp_path)
@@ -342,7 +342,7 @@ def test_a_store_that_goes_away_costs_the_training_nothing(tmp_path: Path, uri: 
 
 
 def test_a_store_that_never_comes_back_is_told_at_the_end(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("training.tracking.run.PATIENCE", 1.0)
+    monkeypatch.setattr("training.tracking.run.RETRY_SECONDS", 1.0)
     said: list[str] = []
     with Tracker(uri, register="toy", say=said.append) as tracker:
         outcome = train(job := toy_job(tmp_path, settings=["training.epochs=1"]), None, [Silent()])
@@ -358,7 +358,7 @@ def test_a_store_that_never_comes_back_is_told_at_the_end(tmp_path: Path, uri: s
 
 
 class Silent:
-    def started(self, job: object, start: Started) -> None: ...
+    def started(self, job: object, start: StartReport) -> None: ...
 
     def step(self, report: StepReport) -> None: ...
 
@@ -372,6 +372,6 @@ class Silent:
 def test_at_the_start_a_store_must_be_there(tmp_path: Path):
     with pytest.raises(RegistryError, match="there is no folder"):
         Tracker(f"sqlite:///{tmp_path}/nowhere/mlflow.db")
-    with pytest.raises(CallError, match="cannot be a registered model's name"):
+    with pytest.raises(UsageError, match="cannot be a registered model's name"):
         Tracker(f"sqlite:///{tmp_path}/mlflow.db", register="a/b")
     assert not (tmp_path / "mlflow.db").exists()

@@ -10,13 +10,13 @@ from mlflow.server import get_app_client
 
 import seq2seq
 from interlinear import cli
-from registry.names import fetch
-from registry.store import Store
+from registry.names import fetch_bundle
+from registry.store import MlflowStore
 from seq2seq.errors import RegistryError
 from tests.registry.servers import MlflowServer, postgres
 from tests.s3 import CREDENTIALS, s3_server
 from tests.training.toy import toy_job
-from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.trainer import train
 from training.tracking.run import Tracker
 
@@ -31,7 +31,7 @@ class Accidents:
         self.told: dict[str, list[int]] = {"train/loss": [], "dev/bleu": []}
         self.away = 0  # steps that were told while the server was away
 
-    def started(self, job: TrainingJob, start: Started) -> None: ...
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
 
     def step(self, report: StepReport) -> None:
         self.told["train/loss"].append(report.update)
@@ -76,9 +76,10 @@ def test_a_server_that_is_killed_in_mid_training_and_at_its_end_misses_nothing(
         # One model, one version: what was begun while the server went away is not there twice, or half.
         models = client.search_logged_models([run.info.experiment_id])
         assert [(model.name, model.status) for model in models] == [("model", LoggedModelStatus.READY)]
-        assert [record.version for record in Store(server.uri).list_models()] == ["1"]
+        assert [record.version for record in MlflowStore(server.uri).list_models()] == ["1"]
         assert (
-            seq2seq.load(fetch("models:/toy@champion", server.uri).folder).card.weights_sha256 == outcome.weights_sha256
+            seq2seq.load(fetch_bundle("models:/toy@champion", server.uri).folder).card.weights_sha256
+            == outcome.weights_sha256
         )
 
 
@@ -94,10 +95,10 @@ def test_a_server_whose_artifacts_lie_in_a_bucket(tmp_path: Path, monkeypatch: p
             without.delenv(name)
         place = {"MLFLOW_S3_ENDPOINT_URL": f"http://{bucket.address}:{bucket.port}", **CREDENTIALS}
         with MlflowServer(tmp_path, "--artifacts-destination", "s3://bucket/mlflow", **place) as server:
-            store = Store(server.uri)
+            store = MlflowStore(server.uri)
             run = store.client.create_run(store.experiment("toy")).info.run_id
             store.register(store.log_model(bundle, run), "toy")
-            assert seq2seq.load(fetch("models:/toy/1", server.uri).folder)
+            assert seq2seq.load(fetch_bundle("models:/toy/1", server.uri).folder)
     assert not (tmp_path / "kept").exists(), "nothing lies on the server's disk"
 
 
@@ -133,17 +134,17 @@ def test_a_server_with_postgresql_and_passwords(
             if name:
                 as_user(name, given)
             with pytest.raises(RegistryError, match="it does not let us in") as refused:
-                Store(server.uri).list_models()
+                MlflowStore(server.uri).list_models()
             assert str(refused.value).endswith(remedy)
         as_user("admin", password)
         with Tracker(server.uri, register="toy", say=lambda _: None) as tracker:
             outcome = train(job, None, [tracker])
         monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
         assert cli.run(["promote", "toy", "1", "--alias", "served", "--why", "the first"]) == 0
-        version = Store().client.get_model_version("toy", "1")
+        version = MlflowStore().client.get_model_version("toy", "1")
         assert version.tags["served.by"] == "admin" and version.tags["served.why"] == "the first"
 
-        located = fetch("models:/toy@served", None)
+        located = fetch_bundle("models:/toy@served", None)
         assert located.folder.is_relative_to(tmp_path / "cache")  # it came through the server, not from its folder
         assert seq2seq.load(located.folder).card.weights_sha256 == outcome.weights_sha256
         capsys.readouterr()
@@ -154,23 +155,23 @@ def test_a_server_with_postgresql_and_passwords(
         # Who may only read is refused when he would write, before anything is trained.
         get_app_client("basic-auth", server.uri).create_user("reader", password)
         as_user("reader", password)
-        assert [record.name for record in Store().list_models()] == ["toy"]
+        assert [record.name for record in MlflowStore().list_models()] == ["toy"]
         with pytest.raises(RegistryError, match="it does not let us in"), Tracker(server.uri) as second:
             train(toy_job(tmp_path, "second"), None, [second])
         assert not (tmp_path / "runs/second/checkpoints").exists()
 
         # The same store without the server.
-        assert [record.aliases for record in Store(database).list_models()] == [("champion", "served")]
+        assert [record.aliases for record in MlflowStore(database).list_models()] == [("champion", "served")]
 
 
 def test_a_database_that_refuses_is_a_sentence_at_once():
     with postgres("interlinear", "secret") as database:
-        assert Store(database, create=True).list_models() == []
+        assert MlflowStore(database, create=True).list_models() == []
         for wrong, sentence in (
             (database.replace("secret", "wrong-one"), "password authentication failed for user"),
             (database.replace("/postgres", "/nowhere"), 'database "nowhere" does not exist'),
             (database.replace("+psycopg", "+pg8000"), "the Python package pg8000 is not installed"),
         ):
             with pytest.raises(RegistryError, match=sentence) as refused:
-                Store(wrong)
+                MlflowStore(wrong)
             assert "wrong-one" not in str(refused.value) and "secret" not in str(refused.value)

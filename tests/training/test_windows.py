@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.training.test_batches import SIZES, every_row
 from training.data.prepare.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
 from training.loop import windows
-from training.loop.batches import BatchLoader, BatchPlan, Plan
+from training.loop.batches import BatchLoader, BatchPlan, EpochPlan
 from training.loop.windows import WindowedPlan, plan_epoch
 
 FIELDS = ("source", "target")
@@ -35,20 +35,20 @@ def split_of(folder: Path, sizes: list[int], most: int = 30, seed: int = 3) -> P
     return PreparedSplit(folder, "train", record)
 
 
-SHARDS = st.lists(st.integers(0, 40), min_size=windows.SHARDS + 1, max_size=13).filter(any)
+SHARDS = st.lists(st.integers(0, 40), min_size=windows.WINDOW_SHARDS + 1, max_size=13).filter(any)
 
 
 @given(SHARDS, SIZES, st.integers(0, 99), st.integers(1, 4), st.integers(1, 3))
 @settings(max_examples=60)
-def test_every_row_comes_once_an_epoch_whoever_takes_it(tmp_path_factory, sizes, size, seed, world, accumulation):
+def test_every_row_comes_once_an_epoch_whoever_takes_it(tmp_path_factory, sizes, size, seed, world_size, accumulation):
     split = split_of(tmp_path_factory.mktemp("split"), sizes)
     plan = plan_epoch(split, FIELDS, **size, seed=seed, epoch=3, accumulation=accumulation)
     assert isinstance(plan, WindowedPlan)
-    assert sorted(every_row(plan, world)) == list(range(sum(sizes)))
+    assert sorted(every_row(plan, world_size)) == list(range(sum(sizes)))
     target = split.lengths("target")
     for update in range(plan.updates):
         whole = np.concatenate(plan.rows(update))
-        shares = [plan.rows(update, rank, world) for rank in range(world)]
+        shares = [plan.rows(update, rank, world_size) for rank in range(world_size)]
         assert all(len(share) == accumulation for share in shares)
         assert set(np.concatenate([part for share in shares for part in share])) == set(whole)
         assert plan.target_tokens(update) == (target[whole] + 1).sum()
@@ -78,7 +78,7 @@ def test_an_update_s_number_is_enough_to_go_on_from(tmp_path: Path):
         assert rest == whole[start:]
 
 
-def loaded(split: PreparedSplit, plan: Plan, start: int = 0) -> BatchLoader:
+def loaded(split: PreparedSplit, plan: EpochPlan, start: int = 0) -> BatchLoader:
     return BatchLoader(split, plan, ["source"], start_update=start)
 
 
@@ -96,7 +96,7 @@ def test_other_epochs_and_windows_have_other_orders(tmp_path: Path):
 
 def test_an_epoch_may_be_cut(tmp_path: Path):
     split = split_of(tmp_path, [64] * 12)
-    whole, short = (plan_epoch(split, FIELDS, sentences=8, seed=1, most=most) for most in (None, 50))
+    whole, short = (plan_epoch(split, FIELDS, sentences=8, seed=1, max_updates=most) for most in (None, 50))
     assert (whole.updates, short.updates) == (96, 50)
     assert every_row(short) == every_row(whole)[:400]
 

@@ -13,16 +13,16 @@ import torch
 from torch import multiprocessing
 
 from interlinear.options import number_range
-from seq2seq.errors import CallError, TrainingError
+from seq2seq.errors import TrainingError, UsageError
 from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop import shared_memory
 from training.loop.batches import BatchLoader
-from training.loop.process_group import Alone, Group, LostColleagueError, Workers
-from training.loop.trainer import Training
+from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup, WorkerLostError
+from training.loop.trainer import Trainer
 from training.ray import failure_monitor
-from training.ray.control import Mailbox, Post
-from training.ray.failure_monitor import MAX_FAILURES, Lookout, lacking
+from training.ray.control import ControlActor, ControlStatus
+from training.ray.failure_monitor import MAX_FAILURES, FailureMonitor, missing_resources
 
 WORLD = 3
 SENTENCES = (3, 1)  # of a batch: two workers have two and one, or one and none
@@ -45,21 +45,21 @@ class Summed:
     elsewhere: list[float]
 
 
-def first_update(job: TrainingJob, workers: Workers) -> Shared:
-    training = Training(job, workers, [], torch.device("cpu"))
+def first_update(job: TrainingJob, workers: ProcessGroup) -> Shared:
+    training = Trainer(job, workers, [], torch.device("cpu"))
     plan = training.plan(1)
-    with BatchLoader(training.data, plan, training.texts, workers.rank, workers.world) as loader:
+    with BatchLoader(training.data, plan, training.texts, workers.rank, workers.world_size) as loader:
         _, batches = next(iter(loader))
-    training.update(batches, training.objective.share(plan.target_tokens(0), plan.sentences(0)), 0.0)
+    training.update(batches, training.objective.normalizer(plan.target_tokens(0), plan.sentences(0)), 0.0)
     gradients = [parameter.grad.flatten() for parameter in training.parameters if parameter.grad is not None]
-    rows = np.concatenate(plan.rows(0, workers.rank, workers.world))
+    rows = np.concatenate(plan.rows(0, workers.rank, workers.world_size))
     return Shared(int((training.data.lengths("target")[rows] + 1).sum()), torch.cat(gradients).numpy())
 
 
 def worker(rank: int, port: int, jobs: list[TrainingJob], answers: "multiprocessing.Queue[list[Shared]]") -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=2, rank=rank)
-    answers.put([first_update(job, Group()) for job in jobs])
+    answers.put([first_update(job, TorchProcessGroup()) for job in jobs])
     torch.distributed.destroy_process_group()
 
 
@@ -78,7 +78,7 @@ def test_the_gradient_of_uneven_workers_is_that_of_the_whole_batch(tmp_path: Pat
     processes = [context.Process(target=worker, args=(rank, port, jobs, answers)) for rank in range(2)]
     for process in processes:
         process.start()
-    whole = [first_update(job, Alone()) for job in jobs]
+    whole = [first_update(job, SingleProcess()) for job in jobs]
     shares = [answers.get(timeout=90) for _ in processes]
     for process in processes:
         process.join(30)
@@ -94,15 +94,15 @@ def summing(rank: int, meeting: str, folder: Path, count: int, answers: "multipr
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", meeting, world_size=WORLD, rank=rank)
     shared_memory.FOLDER = folder
-    workers = Group()
+    workers = TorchProcessGroup()
     buffer, sums = workers.buffer(count, torch.device("cpu")), []
     for generator in map(torch.Generator().manual_seed, range(3)):  # three updates
         buffer.copy_(torch.randn(WORLD, count, generator=generator)[rank])
-        workers.sum_(buffer)
+        workers.all_reduce(buffer)
         sums.append(buffer.numpy().copy())
         buffer.mul_(0.5)  # as the gradient's clipping does: a worker's own affair
     elsewhere = torch.full((2,), float(rank))
-    workers.sum_(elsewhere)
+    workers.all_reduce(elsewhere)
     answers.put(Summed(workers.shared is not None, sums, elsewhere.tolist()))
     torch.distributed.destroy_process_group()
 
@@ -135,17 +135,17 @@ def waiting(
     """All are there for one collective; then rank 2 does not come to another, and lives on."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", meeting, world_size=WORLD, rank=rank)  # whose timeout is half an hour
-    workers = Group()
+    workers = TorchProcessGroup()
     buffer = workers.buffer(5, torch.device("cpu"))
-    assert workers.gather(rank) == [0, 1, 2]
+    assert workers.all_gather(rank) == [0, 1, 2]
     if rank == 2:
         gone.wait(300)
         return
     try:
         if how == "gather":
-            workers.gather(rank)
+            workers.all_gather(rank)
         else:
-            workers.sum_(buffer)
+            workers.all_reduce(buffer)
         answers.put("it is done")
     except Exception as error:
         answers.put(f"{type(error).__name__}: {error}")
@@ -171,7 +171,7 @@ def test_a_collective_to_which_one_does_not_come_ends_at_its_deadline(
             process.join(5)
             process.kill()
     for rank, sentence in enumerate(said):
-        assert sentence.startswith(f"LostColleagueError: rank {rank}: another of the 3 workers took no part"), said
+        assert sentence.startswith(f"WorkerLostError: rank {rank}: another of the 3 workers took no part"), said
         assert "within 4 s" in sentence
 
 
@@ -188,8 +188,8 @@ class NeverDone(torch.distributed.Work):
 def test_a_collective_that_is_not_done_at_its_deadline_is_never_taken_as_done(tmp_path: Path) -> None:
     torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", world_size=1, rank=0)
     try:
-        with pytest.raises(LostColleagueError, match="within 0 s"):
-            Group(patience=0.05).finish(NeverDone)
+        with pytest.raises(WorkerLostError, match="within 0 s"):
+            TorchProcessGroup(patience=0.05).finish(NeverDone)
     finally:
         torch.distributed.destroy_process_group()
 
@@ -197,15 +197,15 @@ def test_a_collective_that_is_not_done_at_its_deadline_is_never_taken_as_done(tm
 def test_workers_are_a_number_or_a_range() -> None:
     assert [number_range("--workers", text) for text in ("1", "12", "1:4", "3:3")] == [(1, 1), (12, 12), (1, 4), (3, 3)]
     for text in ("", "0", "-1", "two", "4:1", "0:2", "1:", ":2", "1:2:3", "1.5", "²"):
-        with pytest.raises(CallError, match="neither a number from 1 on nor a range"):
+        with pytest.raises(UsageError, match="neither a number from 1 on nor a range"):
             number_range("--workers", text)
 
 
 def test_what_a_cluster_lacks_is_said_with_what_it_has() -> None:
-    assert lacking(2, "CPU", {"10.0.0.1": 1, "10.0.0.2": 1}) == ""
-    said = lacking(3, "GPU", {"10.0.0.2": 1, "10.0.0.1": 0})
+    assert missing_resources(2, "CPU", {"10.0.0.1": 1, "10.0.0.2": 1}) == ""
+    said = missing_resources(3, "GPU", {"10.0.0.2": 1, "10.0.0.1": 0})
     assert said == "3 workers need 3 GPUs, and the cluster has 1 (10.0.0.1: 0, 10.0.0.2: 1)"
-    assert lacking(1, "CPU", {}).endswith("the cluster has 0 (no node)")
+    assert missing_resources(1, "CPU", {}).endswith("the cluster has 0 (no node)")
 
 
 @pytest.fixture
@@ -217,71 +217,73 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 def test_a_wait_for_nodes_is_said_once(clock: list[float]) -> None:
     room = {"10.0.0.1": 1}
-    look = Lookout("run", 2, "CPU", lambda: room)
-    waits, runs = Post([], "ReschedulingState"), Post([], "RunningState")
-    assert look.look(waits) is None and look.waiting
+    monitor = FailureMonitor("run", 2, "CPU", lambda: room)
+    waits, runs = ControlStatus([], "ReschedulingState"), ControlStatus([], "RunningState")
+    assert monitor.check(waits) is None and monitor.waiting
     clock[0] += 11
-    assert "waiting for nodes: 2 workers need 2 CPUs, and the cluster has 1 (10.0.0.1: 1)" in (look.look(waits) or "")
+    assert "waiting for nodes: 2 workers need 2 CPUs, and the cluster has 1 (10.0.0.1: 1)" in (
+        monitor.check(waits) or ""
+    )
     clock[0] += 11
-    assert look.look(waits) is None
-    assert look.look(runs) is None and not look.waiting
+    assert monitor.check(waits) is None
+    assert monitor.check(runs) is None and not monitor.waiting
     clock[0] += 11
-    assert look.look(runs) is None
+    assert monitor.check(runs) is None
     room["10.0.0.2"] = 1
-    assert look.look(waits) is None
+    assert monitor.check(waits) is None
     clock[0] += 11
-    assert look.look(waits) is None  # there is room: they are about to begin
+    assert monitor.check(waits) is None  # there is room: they are about to begin
 
 
 def test_a_head_that_is_lost_and_comes_back_is_said(clock: list[float]) -> None:
-    runs = Post([], "RunningState")
+    runs = ControlStatus([], "RunningState")
     with socket.create_server(("127.0.0.1", 0)) as server:
         head = server.getsockname()
-        look = Lookout("run", 1, "CPU", dict, head)
+        monitor = FailureMonitor("run", 1, "CPU", dict, head)
         clock[0] += 6
-        assert look.look(runs) is None
+        assert monitor.check(runs) is None
     clock[0] += 6
-    assert f"head at 127.0.0.1:{head[1]} does not answer" in (look.look(runs) or "")
+    assert f"head at 127.0.0.1:{head[1]} does not answer" in (monitor.check(runs) or "")
     clock[0] += 6
-    assert look.look(runs) is None
+    assert monitor.check(runs) is None
     with socket.create_server(head):
         clock[0] += 6
-        assert (look.look(runs) or "").endswith("is back.")
+        assert (monitor.check(runs) or "").endswith("is back.")
 
 
 def test_failures_count_until_the_training_comes_further() -> None:
-    look = Lookout("run", 1, "CPU", dict)
+    monitor = FailureMonitor("run", 1, "CPU", dict)
     for failures in range(10):  # each time after more updates
-        look.started(100 * failures, Post([], failures=failures))
-        look.look(Post([], "RunningState", failures + 1))
+        monitor.started(100 * failures, ControlStatus([], failures=failures))
+        monitor.check(ControlStatus([], "RunningState", failures + 1))
     for failures in range(10, 10 + MAX_FAILURES - 1):
-        look.started(900, Post([], failures=failures))
-        look.look(Post([], "RunningState", failures + 1))
+        monitor.started(900, ControlStatus([], failures=failures))
+        monitor.check(ControlStatus([], "RunningState", failures + 1))
     with pytest.raises(TrainingError, match="failed 4 times without coming any further, at last with: out of memory"):
-        look.look(Post([], "RestartingState", 9 + MAX_FAILURES + 1, "out of memory"))
+        monitor.check(ControlStatus([], "RestartingState", 9 + MAX_FAILURES + 1, "out of memory"))
 
 
 def test_those_who_do_not_say_that_they_wait_are_the_ones_who_are_missing() -> None:
-    mailbox = Mailbox()
+    control = ControlActor()
     for rank in range(3):
-        assert mailbox.start(rank, f"process {rank}") == 1
-    assert mailbox.missing() == ""
-    mailbox.strand(0, 3, 20.1)
+        assert control.register_worker(rank, f"process {rank}") == 1
+    assert control.describe_lost() == ""
+    control.report_lost(0, 3, 20.1)
     assert (
-        mailbox.missing()
+        control.describe_lost()
         == "rank 1 (process 1) and rank 2 (process 2) took no part in a sum over 3 workers, within 20 s"
     )
-    mailbox.strand(2, 3, 20.2)
-    mailbox.fail([], "what Ray says", "all of it")
-    assert mailbox.collect(0).why == "rank 1 (process 1) took no part in a sum over 3 workers, within 20 s"
-    mailbox.strand(1, 3, 1.0)
-    assert mailbox.missing().startswith("the network failed in a sum over 3 workers")
-    assert mailbox.start(0, "another") == 2
-    mailbox.fail([], "what Ray says", "all of it")
-    assert mailbox.collect(0).why == "what Ray says"
-    mailbox.fail([0, 1], "what Ray says", "all of it")
-    post = mailbox.collect(0)
-    assert (post.failures, post.details, post.why) == (
+    control.report_lost(2, 3, 20.2)
+    control.report_failure([], "what Ray says", "all of it")
+    assert control.poll(0).reason == "rank 1 (process 1) took no part in a sum over 3 workers, within 20 s"
+    control.report_lost(1, 3, 1.0)
+    assert control.describe_lost().startswith("the network failed in a sum over 3 workers")
+    assert control.register_worker(0, "another") == 2
+    control.report_failure([], "what Ray says", "all of it")
+    assert control.poll(0).reason == "what Ray says"
+    control.report_failure([0, 1], "what Ray says", "all of it")
+    status = control.poll(0)
+    assert (status.failures, status.details, status.reason) == (
         3,
         "all of it",
         "rank 0 (another) and rank 1 (process 1) have died",

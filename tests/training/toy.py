@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from training.events import TrainingJob
-from training.runs.job import job_for
+from training.runs.job import create_job
 
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 SETTINGS = (
@@ -108,7 +108,7 @@ def toy_job(
     data = folder / "toy.yaml"
     if not data.exists():
         write_corpus(folder)
-    return job_for(
+    return create_job(
         recipe, str(data), [*SETTINGS, *settings],
         prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume, tracking=tracking,
     )  # fmt: skip

@@ -33,7 +33,7 @@ class GrowingArray:
         np.lib.format.write_array_header_1_0(self._file, description)
 
 
-def mapped(path: Path) -> np.ndarray:
+def memory_map(path: Path) -> np.ndarray:
     """An array that stays in its file; a plain view, since slicing numpy's memmap class is slow."""
     try:
         return np.load(path, mmap_mode="r").view(np.ndarray)  # type: ignore[no-any-return]
@@ -41,12 +41,12 @@ def mapped(path: Path) -> np.ndarray:
         return np.load(path)  # type: ignore[no-any-return]
 
 
-def writable(path: Path, dtype: np.dtype | type[np.generic], size: int) -> np.ndarray:
+def create_memmap(path: Path, dtype: np.dtype | type[np.generic], size: int) -> np.ndarray:
     """A new array of zeros in a file, to be written in any order; what is written stays in the file."""
     return np.lib.format.open_memmap(path, "w+", dtype, (size,))
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file, which has its name when all of it is on the disk."""
     draft = path.with_name(f".{path.name}.draft")
     with draft.open("wb") as file:

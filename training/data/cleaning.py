@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-AT_A_TIME = 1 << 21  # hashes that are compared at a time, some 70 MB
+HASHES_PER_PASS = 1 << 21  # hashes that are compared at a time, some 70 MB
 CHUNK = 1 << 20
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that was not UTF-8, or half of a character in JSON
@@ -32,7 +32,7 @@ class Reason(IntEnum):
     DUPLICATE = 7
 
 
-class Judged(NamedTuple):
+class RowChecks(NamedTuple):
     """A reason for each of some rows, uint8, and a hash of its texts, uint64."""
 
     reasons: np.ndarray
@@ -53,24 +53,24 @@ class Cleaning(BaseModel):
     )
 
     @model_validator(mode="after")
-    def possible(self) -> Self:
+    def check_bounds(self) -> Self:
         if (self.min_characters or 0) > (self.max_characters or self.min_characters or 0):
             raise ValueError("min_characters is more than max_characters")
         return self
 
     @property
-    def asked(self) -> bool:
+    def enabled(self) -> bool:
         """Whether there is anything to do."""
         return self != Cleaning()
 
-    def judge(self, rows: Sequence[Sequence[str]]) -> Judged:
+    def check_rows(self, rows: Sequence[Sequence[str]]) -> RowChecks:
         """Rows of texts, the first source in front and the target last; duplicates are not known yet.
 
         A row whose first source or target is empty is not judged by its lengths: that is counted for itself.
         """
         reasons = np.fromiter(map(self._reason, rows), np.uint8, len(rows))
         hashes = np.fromiter(map(_hash, rows), np.uint64, len(rows)) if self.duplicates == "drop" else np.empty(0)
-        return Judged(reasons, hashes)
+        return RowChecks(reasons, hashes)
 
     def _reason(self, texts: Sequence[str]) -> Reason:
         if self.encoding == "drop":
@@ -93,7 +93,7 @@ class Cleaning(BaseModel):
             return Reason.RATIO
         return Reason.NONE
 
-    def said(self, reason: Reason) -> str:
+    def describe(self, reason: Reason) -> str:
         """What is wrong with a pair, as the end of a sentence about pairs."""
         return {
             Reason.NONE: "",
@@ -118,7 +118,7 @@ def mark_duplicates(hashes: np.ndarray, reasons: np.ndarray) -> None:
 
     Both may lie in files: a share of all hashes, by their value, is in memory at a time.
     """
-    passes = np.uint64(-(-len(hashes) // AT_A_TIME))
+    passes = np.uint64(-(-len(hashes) // HASHES_PER_PASS))
     for share in range(int(passes)):
         found: list[np.ndarray] = []
         for start in range(0, len(hashes), CHUNK):

@@ -14,20 +14,27 @@ from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
 from training.data.cleaning import Encoding
-from training.data.description import Description, FieldFiles, ImageFiles, TextFile, parse, problem_of
-from training.data.formats import Counted, Part, check_same, count, named, read_file, read_part
-from training.data.uris import Place, fingerprint, is_uri, matching, named_by
-from training.package_files import shipped
+from training.data.description import (
+    Description,
+    FieldFiles,
+    ImageFiles,
+    TextFile,
+    description_problem,
+    read_description_file,
+)
+from training.data.formats import LineIndex, Part, check_unchanged, count_lines, describe_parts, read_file, read_part
+from training.data.uris import FileLocation, expand_path, expand_uri, fingerprint, is_uri
+from training.package_files import resource_folder
 from training.yaml_files import did_you_mean
 
 GENERATED = Path("prepared/generated")
 
 
 @dataclass(frozen=True)
-class Field:
+class TextField:
     """A field of a split whose files have been found.
 
-    `kept`: the lines (from 0) that are read, where others lack a picture that the split requires. `encoding`: what
+    `included_lines`: the lines (from 0) that are read, where others lack a picture that the split requires. `encoding`: what
     cleaning does with lines that are not UTF-8; None: the split is not cleaned.
     """
 
@@ -39,14 +46,14 @@ class Field:
     unknown: str | None
     segmentation: str | None
     references: tuple[tuple[Part, ...], ...]
-    kept: frozenset[int] | None = None
+    included_lines: frozenset[int] | None = None
     encoding: Encoding | None = None
 
     @property
-    def files(self) -> tuple[Place, ...]:
-        return tuple(part.place for part in self.parts)
+    def files(self) -> tuple[FileLocation, ...]:
+        return tuple(part.location for part in self.parts)
 
-    def streams(self) -> "tuple[Field, ...]":
+    def reference_fields(self) -> "tuple[TextField, ...]":
         """This text and its further references, each as a field of its own."""
         further = [replace(self, parts=parts, references=()) for parts in self.references]
         return (replace(self, references=()), *further)
@@ -75,18 +82,18 @@ class Dataset(Description):
     """A description with a name, and the folders that its relative paths are looked for in, in their order."""
 
     name: str
-    where: Path
+    path: Path
     roots: tuple[Path, ...]
 
-    def has(self, split: str) -> bool:
+    def has_split(self, split: str) -> bool:
         return split in self.splits
 
     def fields(self, split: str) -> tuple[str, ...]:
         """The names of a split's fields that are text. Raises DataError where there is no such split."""
         if split not in self.splits:
             raise DataError(
-                str(self.where),
-                f"has no split '{split}', only {quoted(self.splits)}",
+                str(self.path),
+                f"has no split '{split}', only {quote_names(self.splits)}",
                 did_you_mean(split, self.splits) or f"add `{split}:` below `splits:`",
             )
         return tuple(name for name, field in self.splits[split].items() if isinstance(field, FieldFiles))
@@ -96,13 +103,13 @@ class Dataset(Description):
         texts = self.fields(split)
         return tuple(name for name in self.splits[split] if name not in texts)
 
-    def no_field(self, split: str, name: str, names: Sequence[str], kind: str) -> DataError:
+    def missing_field_error(self, split: str, name: str, names: Sequence[str], kind: str) -> DataError:
         if name in self.splits[split]:
             problem = f"the field '{name}' of the split '{split}' is not {kind}"
-            return DataError(str(self.where), problem, "the recipe's sources must be of the kind that the data has")
-        there = f", only {quoted(names)}" if names else f" of {kind}"
+            return DataError(str(self.path), problem, "the recipe's sources must be of the kind that the data has")
+        there = f", only {quote_names(names)}" if names else f" of {kind}"
         return DataError(
-            str(self.where),
+            str(self.path),
             f"the split '{split}' has no field '{name}'{there}",
             "use one of these names in the recipe, or add the field to the description",
         )
@@ -112,69 +119,71 @@ class Dataset(Description):
         names = self.images(split)
         described = self.splits[split].get(name)
         if not isinstance(described, ImageFiles):
-            raise self.no_field(split, name, names, "pictures")
+            raise self.missing_field_error(split, name, names, "pictures")
         return ImageField(
             name=name,
-            images=self.find(described.images),
-            index=self.find(described.index),
+            images=self.find_file(described.images),
+            index=self.find_file(described.index),
             split=described.split or split,
-            features=None if described.features is None else self.find(described.features),
+            features=None if described.features is None else self.find_file(described.features),
             required=described.required,
         )
 
-    def kept(self, split: str) -> frozenset[int] | None:
+    def included_lines(self, split: str) -> frozenset[int] | None:
         """The lines (from 0) that have every picture which the split requires; None where all are read."""
         required = [name for name, field in self.splits[split].items() if getattr(field, "required", False)]
         lines = [frozenset(read_index(self.image(split, name))) for name in required]
         return frozenset.intersection(*lines) if lines else None
 
-    def field(self, split: str, name: str) -> Field:
+    def field(self, split: str, name: str) -> TextField:
         """One field with its files found. Raises DataError: no such split, no such field, a file that is not there."""
         names = self.fields(split)
         described = self.splits[split].get(name)
         if not isinstance(described, FieldFiles):
-            raise self.no_field(split, name, names, "text")
-        return Field(
+            raise self.missing_field_error(split, name, names, "text")
+        return TextField(
             name=name,
-            parts=self.found(described.files),
+            parts=self.resolve_files(described.files),
             language=self.languages.get(name),
             tokenised=described.tokenised,
             lowercase=described.case == "lower",
             unknown=described.unknown,
             segmentation=described.segmentation,
-            references=tuple(self.found(files) for files in described.references),
-            kept=self.kept(split),
+            references=tuple(self.resolve_files(files) for files in described.references),
+            included_lines=self.included_lines(split),
             encoding=self.cleaning.encoding if split == "train" else None,
         )
 
-    def found(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
+    def resolve_files(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
         """The files of a text in their order, those of a pattern by name."""
         return tuple(
-            Part(place, file.key, file.column, file.steps) for file in files for place in self.find_all(file.file)
+            Part(location, file.key, file.column, file.steps)
+            for file in files
+            for location in self.find_files(file.file)
         )
 
-    def find(self, path: str) -> Path:
+    def find_file(self, path: str) -> Path:
         """Where one file of this machine lies. Raises DataError."""
-        found = [] if is_uri(path) else self.find_all(path)
+        found = [] if is_uri(path) else self.find_files(path)
         if len(found) != 1 or not isinstance(found[0], Path):
             raise DataError(f"data set '{self.name}'", f"{path} is not one file of this machine", "give one path")
         return found[0]
 
-    def find_all(self, path: str) -> Sequence[Place]:
+    def find_files(self, path: str) -> Sequence[FileLocation]:
         """Where files lie: a URI, or a path, as it is when absolute, else in the first root that has it.
 
         Raises DataError.
         """
-        if (remote := named_by(path)) is not None:
+        if (remote := expand_uri(path)) is not None:
             return remote
         if Path(path).is_absolute():
-            if local := matching(path):
+            if local := expand_path(path):
                 return local
-            raise DataError(f"data set '{self.name}'", f"there is no file {path}", f"correct its path in {self.where}")
+            raise DataError(f"data set '{self.name}'", f"there is no file {path}", f"correct its path in {self.path}")
         for root in self.roots:
-            if local := matching(str(root / path)):
+            if local := expand_path(str(root / path)):
                 return local
-        have = f"fetch it with `interlinear data get {self.name}`, or " if self.home(path) else ""
+        have = f"fetch it with `interlinear data get {self.name}`, or " if self.download_source(path) else ""
         raise DataError(
             f"data set '{self.name}'",
             f"{path} was not found in {' or in '.join(str(root) for root in self.roots)}",
@@ -189,11 +198,11 @@ class Dataset(Description):
             digest.update(f"{name}\n".encode())
             field = self.field(split, name)
             for part in field.parts:
-                digest.update(fingerprint(part.place).encode())
-                digest.update(part.same.encode())
+                digest.update(fingerprint(part.location).encode())
+                digest.update(part.selector.encode())
                 digest.update(" ".join(part.steps).encode())
-            if field.kept is not None:
-                digest.update(str(sorted(field.kept)).encode())
+            if field.included_lines is not None:
+                digest.update(str(sorted(field.included_lines)).encode())
         return digest.hexdigest()
 
 
@@ -202,26 +211,26 @@ def data_root(root: Path | None = None) -> Path:
     return root if root is not None else Path(os.environ.get("INTERLINEAR_DATA") or "data")
 
 
-def known_datasets() -> tuple[str, ...]:
+def dataset_names() -> tuple[str, ...]:
     """The names of the descriptions that come with the program."""
-    return tuple(sorted(path.stem for path in shipped("corpora").glob("*.yaml")))
+    return tuple(sorted(path.stem for path in resource_folder("corpora").glob("*.yaml")))
 
 
 def read_description(name_or_path: str) -> tuple[str, Path, Description]:
     """A data set's name, its YAML file, and what that says. Raises UnknownDataError, or DataError for a bad file."""
     where = description_path(name_or_path)
-    content = parse(where)
+    content = read_description_file(where)
     try:
         return where.stem, where, Description.model_validate(content)
     except ValidationError as error:
-        raise DataError(str(where), problem_of(error), "see docs/datasets.md for what it may say") from None
+        raise DataError(str(where), description_problem(error), "see docs/datasets.md for what it may say") from None
 
 
 def locate(name_or_path: str, root: Path | None = None) -> Dataset:
     """A data set whose files may be missing: what it says, and where it looks for them. Raises as read_description."""
     name, where, description = read_description(name_or_path)
     said = {key: getattr(description, key) for key in Description.model_fields}
-    return Dataset(name=name, where=where, roots=(data_root(root), where.parent), **said)
+    return Dataset(name=name, path=where, roots=(data_root(root), where.parent), **said)
 
 
 def open_dataset(name_or_path: str, root: Path | None = None, generated: Path = GENERATED) -> Dataset:
@@ -242,7 +251,7 @@ def description_path(name_or_path: str) -> Path:
     """The YAML file that a name or a path means. Raises UnknownDataError."""
     path = Path(name_or_path)
     described = path.suffix in {".yaml", ".yml"}
-    if len(path.parts) == 1 and (known := shipped("corpora") / f"{name_or_path}.yaml").is_file():
+    if len(path.parts) == 1 and (known := resource_folder("corpora") / f"{name_or_path}.yaml").is_file():
         return known  # whatever else has that name here, as the folder of `make demo`
     if path.is_dir() or (path.is_file() and not described):
         kind = "a folder" if path.is_dir() else "a text"
@@ -257,7 +266,7 @@ def description_path(name_or_path: str) -> Path:
         raise UnknownDataError(
             name_or_path, "there is no such file", "give a data set's name or the path of its YAML file"
         )
-    names = known_datasets()
+    names = dataset_names()
     close = difflib.get_close_matches(name_or_path, names)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     raise UnknownDataError(
@@ -267,78 +276,78 @@ def description_path(name_or_path: str) -> Path:
     )
 
 
-def quoted(names: Sequence[str] | Mapping[str, object]) -> str:
+def quote_names(names: Sequence[str] | Mapping[str, object]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def read_lines(field: Field) -> Iterator[str]:
+def read_lines(field: TextField) -> Iterator[str]:
     """The lines of a field that are read, without their line ends; its files follow each other.
 
     Raises DataError: nothing in it, bytes that are not UTF-8, a damaged or unreadable file, a key or column that is not
     there (each with file and row), a step whose program is not installed.
     """
-    for number, line in enumerate(every_line(field)):
-        if field.kept is None or number in field.kept:
+    for number, line in enumerate(read_all_lines(field)):
+        if field.included_lines is None or number in field.included_lines:
             yield line
 
 
-def every_line(field: Field, start: int = 0, counted: Sequence[Counted] | None = None) -> Iterator[str]:
+def read_all_lines(field: TextField, start: int = 0, line_indexes: Sequence[LineIndex] | None = None) -> Iterator[str]:
     """The lines of a field, those as well that lack a picture which the split requires. Raises as read_lines.
 
-    From line `start` on (from 0), where the lines of its files have been `counted`.
+    From line `start` on (from 0), where the lines of its files have been `line_indexes`.
     """
     empty = True
     for number, part in enumerate(field.parts):
-        known = counted[number] if counted else None
+        known = line_indexes[number] if line_indexes else None
         if known is not None and start >= known.lines:
             start -= known.lines
             continue
         if known is not None:
-            check_same(part, known)
+            check_unchanged(part, known)
         for line in read_part(part, field.encoding, start, known, field.language, field.unknown):
             empty = False
             yield line
         start = 0
-    if empty and counted is None:
-        raise DataError(named(field.parts), f"the text of '{field.name}' has no lines")
+    if empty and line_indexes is None:
+        raise DataError(describe_parts(field.parts), f"the text of '{field.name}' has no lines")
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A picture in an index: its row there, counted from 0, and the file's name in the archive or folder."""
 
     row: int
     member: str
 
 
-class Index(NamedTuple):
+class ImageIndex(NamedTuple):
     """An index's rows in all, and the pictures of each of its splits by line, counted from 0."""
 
     rows: int
-    splits: Mapping[str, Mapping[int, Entry]]
+    splits: Mapping[str, Mapping[int, IndexEntry]]
 
 
-def read_index(field: ImageField) -> Mapping[int, Entry]:
+def read_index(field: ImageField) -> Mapping[int, IndexEntry]:
     """The pictures of a split by line. Raises DataError: a row that is none (its number), a line that has two, no row
     for the split."""
-    index = whole_index(field.index)
+    index = load_index(field.index)
     if field.split not in index.splits:
         raise DataError(
             str(field.index),
-            f"has no picture of a split '{field.split}', only of {quoted(index.splits)}",
+            f"has no picture of a split '{field.split}', only of {quote_names(index.splits)}",
             f"say with `split:` what the index calls it, or leave the field '{field.name}' out",
         )
     return index.splits[field.split]
 
 
-def whole_index(path: Path) -> Index:
+def load_index(path: Path) -> ImageIndex:
     """An index; one that has not changed is read once."""
     facts = path.stat()
-    return parsed_index(path, facts.st_size, facts.st_mtime_ns)
+    return parse_index(path, facts.st_size, facts.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def parsed_index(path: Path, size: int, modified: int) -> Index:
-    splits: dict[str, dict[int, Entry]] = {}
+def parse_index(path: Path, size: int, modified: int) -> ImageIndex:
+    splits: dict[str, dict[int, IndexEntry]] = {}
     row = -1
     for row, line in enumerate(read_file(path)):
         columns = line.split("\t")
@@ -356,8 +365,8 @@ def parsed_index(path: Path, size: int, modified: int) -> Index:
                 f"'{columns[0]}' line {number:,} has a picture already, in row {lines[number].row + 1:,}",
                 "a line has one picture: remove one of the two rows",
             )
-        lines[number] = Entry(row, columns[2])
-    return Index(row + 1, splits)
+        lines[number] = IndexEntry(row, columns[2])
+    return ImageIndex(row + 1, splits)
 
 
 def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Row]:
@@ -366,44 +375,50 @@ def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Ro
     Raises DataError, also where one field has more lines than another, or pictures that a split requires more rows.
     """
     fields = [dataset.field(split, name) for name in names]
-    kept, number = fields[0].kept, 0
-    for number, texts in enumerate(zip_longest(*map(every_line, fields)), 1):
+    included_lines, number = fields[0].included_lines, 0
+    for number, texts in enumerate(zip_longest(*map(read_all_lines, fields)), 1):
         if None in texts:
-            raise unequal(dataset, split, fields, [[count(part) for part in field.parts] for field in fields])
-        if kept is None or number - 1 in kept:
+            raise line_count_error(
+                dataset, split, fields, [[count_lines(part) for part in field.parts] for field in fields]
+            )
+        if included_lines is None or number - 1 in included_lines:
             yield Row(number, texts)
-    check_required(dataset, split, kept, number)
+    check_required_images(dataset, split, included_lines, number)
 
 
-def read_range(fields: Sequence[Field], counted: Sequence[Sequence[Counted]], start: int, end: int) -> Iterator[Row]:
+def read_range(
+    fields: Sequence[TextField], line_indexes: Sequence[Sequence[LineIndex]], start: int, end: int
+) -> Iterator[Row]:
     """Those rows of several texts from line `start` to before line `end` (from 0) that are read, in step."""
-    readers = [every_line(field, start, known) for field, known in zip(fields, counted, strict=True)]
+    readers = [read_all_lines(field, start, known) for field, known in zip(fields, line_indexes, strict=True)]
     for number, texts in enumerate(islice(zip(*readers, strict=False), end - start), start + 1):
-        if fields[0].kept is None or number - 1 in fields[0].kept:
+        if fields[0].included_lines is None or number - 1 in fields[0].included_lines:
             yield Row(number, texts)
 
 
-def unequal(dataset: Dataset, split: str, fields: Sequence[Field], counted: Sequence[Sequence[Counted]]) -> DataError:
+def line_count_error(
+    dataset: Dataset, split: str, fields: Sequence[TextField], line_indexes: Sequence[Sequence[LineIndex]]
+) -> DataError:
     """That texts differ in their lines: the first files that do, where each has as many; else all of them."""
     where, remedy = f"data set '{dataset.name}', split '{split}'", "line i of each file must belong together"
-    places = [[str(part.place) for part in field.parts] for field in fields]
-    lines = [[one.lines for one in known] for known in counted]
+    places = [[str(part.location) for part in field.parts] for field in fields]
+    lines = [[one.lines for one in known] for known in line_indexes]
     if len({len(names) for names in places}) == 1:
         first = next(i for i, counts in enumerate(zip(*lines, strict=True)) if len(set(counts)) > 1)
         said = [f"{names[first]} has {counts[first]:,} lines" for names, counts in zip(places, lines, strict=True)]
     else:
-        said = [f"{named(field.parts)} has {sum(n):,} lines" for field, n in zip(fields, lines, strict=True)]
+        said = [f"{describe_parts(field.parts)} has {sum(n):,} lines" for field, n in zip(fields, lines, strict=True)]
     return DataError(where, ", ".join(said), remedy)
 
 
-def check_required(dataset: Dataset, split: str, kept: frozenset[int] | None, lines: int) -> None:
+def check_required_images(dataset: Dataset, split: str, included_lines: frozenset[int] | None, lines: int) -> None:
     """Raises DataError where a picture that the split requires belongs to a line that is not there."""
-    if kept and max(kept) >= lines:
+    if included_lines and max(included_lines) >= lines:
         required = next(field for name in dataset.images(split) if (field := dataset.image(split, name)).required)
-        raise no_such_line(required, max(kept), lines)
+        raise missing_line_error(required, max(included_lines), lines)
 
 
-def no_such_line(field: ImageField, line: int, lines: int) -> DataError:
+def missing_line_error(field: ImageField, line: int, lines: int) -> DataError:
     return DataError(
         str(field.index),
         f"has a picture for line {line:,} of '{field.split}', whose lines are 0 to {lines - 1:,}",

@@ -7,25 +7,27 @@ from typing import Literal
 
 from seq2seq.errors import DataError
 
-Step = Literal["moses", "jieba", "lower", "digits"]
-WORDS: frozenset[Step] = frozenset(["moses", "jieba"])  # the steps that cut a line into words
+NormalizationStep = Literal["moses", "jieba", "lower", "digits"]
+TOKENIZING_STEPS: frozenset[NormalizationStep] = frozenset(["moses", "jieba"])  # the steps that cut a line into words
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 
 
-def rewriter(steps: Sequence[Step], language: str | None, unknown: str | None) -> Callable[[str], str]:
+def build_normalizer(
+    steps: Sequence[NormalizationStep], language: str | None, unknown: str | None
+) -> Callable[[str], str]:
     """The steps in their order as one function of a line. Raises DataError where a segmenter is not installed."""
-    made: dict[Step, Callable[[], Callable[[str], str]]] = {
-        "moses": lambda: moses(language or "en"),
-        "jieba": lambda: jieba(unknown),
+    made: dict[NormalizationStep, Callable[[], Callable[[str], str]]] = {
+        "moses": lambda: moses_tokenizer(language or "en"),
+        "jieba": lambda: jieba_segmenter(unknown),
         "lower": lambda: str.lower,
-        "digits": lambda: digits,
+        "digits": lambda: mask_digits,
     }
     functions = [made[step]() for step in steps]
     return lambda line: reduce(lambda text, function: function(text), functions, line)
 
 
-def moses(language: str) -> Callable[[str], str]:
+def moses_tokenizer(language: str) -> Callable[[str], str]:
     """Words and punctuation separated by spaces, as Moses does; the same is done to raw text that a model is given."""
     from sacremoses import MosesTokenizer
 
@@ -33,7 +35,7 @@ def moses(language: str) -> Callable[[str], str]:
     return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
 
 
-def jieba(unknown: str | None) -> Callable[[str], str]:
+def jieba_segmenter(unknown: str | None) -> Callable[[str], str]:
     """Chinese in jieba's words, whatever words it was in before; the symbol for unknown words stays whole."""
     try:
         from rjieba import cut
@@ -50,6 +52,6 @@ def jieba(unknown: str | None) -> Callable[[str], str]:
     return segmented
 
 
-def digits(line: str) -> str:
+def mask_digits(line: str) -> str:
     """Every digit written as `#`, as headline corpora have it."""
     return re.sub(r"\d", "#", line)

@@ -10,23 +10,23 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from seq2seq.errors import CallError, DataError
+from seq2seq.errors import DataError, UsageError
 from training.data.description import Task
 from training.data.formats import read_file
 
 SPLITS = ("train", "dev", "test")
-MOST_OF_SHARE = 2000  # lines of a split given as a share: more make scores hardly surer, and each epoch slower
+MAX_FRACTION_LINES = 2000  # lines of a split given as a share: more make scores hardly surer, and each epoch slower
 
 
 @dataclass(frozen=True)
-class Share:
+class SplitSize:
     """How much of a text: a number of lines, or a fraction of them, of which MOST_OF_SHARE at most are taken."""
 
     lines: int | None = None
     fraction: float = 0.0
 
     @classmethod
-    def parse(cls, option: str, text: str) -> "Share":
+    def parse(cls, option: str, text: str) -> "SplitSize":
         """From `500` or `5%`. Raises CallError."""
         number = text.removesuffix("%")
         try:
@@ -34,17 +34,19 @@ class Share:
         except ValueError:
             share = cls(lines=-1)
         if (share.lines or 0) < 0 or not 0 <= share.fraction < 1:
-            raise CallError(f"{option} {text}", "is neither a number of lines nor a share", "write 1000, or 5%")
+            raise UsageError(f"{option} {text}", "is neither a number of lines nor a share", "write 1000, or 5%")
         return share
 
     def of(self, rows: int) -> int:
         """The lines that it is of so many; a share of any is one at least."""
         if self.lines is not None:
             return self.lines
-        return min(MOST_OF_SHARE, max(1, round(self.fraction * rows))) if self.fraction else 0
+        return min(MAX_FRACTION_LINES, max(1, round(self.fraction * rows))) if self.fraction else 0
 
 
-def split_pairs(source: Path, target: Path, folder: Path, dev: Share, test: Share, seed: int, task: Task) -> Path:
+def split_pairs(
+    source: Path, target: Path, folder: Path, dev: SplitSize, test: SplitSize, seed: int, task: Task
+) -> Path:
     """Write `folder`: the splits of two texts whose lines belong together, and a description of them; its path.
 
     dev and test get pairs that occur once and have no empty side, drawn by `seed`; train gets the rest, in the order of
@@ -52,23 +54,23 @@ def split_pairs(source: Path, target: Path, folder: Path, dev: Share, test: Shar
     to sort them. Raises CallError where the folder exists, DataError: texts of different lengths, too few such pairs.
     """
     if folder.exists():
-        raise CallError(str(folder), "is there already", "name a folder that does not exist")
-    hashes, whole = read_hashes(source, target)
+        raise UsageError(str(folder), "is there already", "name a folder that does not exist")
+    hashes, complete = read_hashes(source, target)
     rows = len(hashes)
     _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
     candidates = np.sort(first[counts == 1])
-    candidates = candidates[whole[candidates]]
+    candidates = candidates[complete[candidates]]
     sizes = {"dev": dev.of(rows), "test": test.of(rows)}
     if sum(sizes.values()) >= len(candidates):
         asked = f"{sizes['dev']:,} lines of dev and {sizes['test']:,} of test"
         raise DataError(
             str(source), f"{asked} are asked for, and {len(candidates):,} pairs occur once", "ask for fewer lines"
         )
-    chosen = np.random.default_rng(seed).choice(candidates, sum(sizes.values()), replace=False)
+    sampled = np.random.default_rng(seed).choice(candidates, sum(sizes.values()), replace=False)
     split_of = np.zeros(rows, np.uint8)
-    split_of[chosen[: sizes["dev"]]] = SPLITS.index("dev")
-    split_of[chosen[sizes["dev"] :]] = SPLITS.index("test")
-    endings = suffixes(source, target)
+    split_of[sampled[: sizes["dev"]]] = SPLITS.index("dev")
+    split_of[sampled[sizes["dev"] :]] = SPLITS.index("test")
+    endings = file_suffixes(source, target)
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -105,7 +107,7 @@ def split_pairs(source: Path, target: Path, folder: Path, dev: Share, test: Shar
 
 def read_hashes(source: Path, target: Path) -> tuple[np.ndarray, np.ndarray]:
     """A hash of each pair (rows, uint64), and whether no side is empty (rows, bool). Raises DataError."""
-    hashes, whole = bytearray(), bytearray()
+    hashes, complete = bytearray(), bytearray()
     for one, other in zip_longest(read_file(source), read_file(target)):
         if one is None or other is None:
             lines = sum(1 for _ in read_file(source)), sum(1 for _ in read_file(target))
@@ -115,13 +117,13 @@ def read_hashes(source: Path, target: Path) -> tuple[np.ndarray, np.ndarray]:
                 "line i of each must belong together",
             )
         hashes += blake2b(f"{one}\n{other}".encode(errors="surrogateescape"), digest_size=8).digest()
-        whole.append(bool(one.strip() and other.strip()))
-    if not whole:
+        complete.append(bool(one.strip() and other.strip()))
+    if not complete:
         raise DataError(f"{source} and {target}", "have no lines")
-    return np.frombuffer(hashes, np.uint64), np.frombuffer(whole, np.bool_)
+    return np.frombuffer(hashes, np.uint64), np.frombuffer(complete, np.bool_)
 
 
-def suffixes(source: Path, target: Path) -> tuple[str, str]:
+def file_suffixes(source: Path, target: Path) -> tuple[str, str]:
     """What the splits' files end in: the texts' own endings, which often are languages, where they differ."""
     endings = [path.name.removesuffix(".gz").removesuffix(".zst").rpartition(".")[2] for path in (source, target)]
     return ("source", "target") if endings[0] == endings[1] or not all(endings) else (endings[0], endings[1])

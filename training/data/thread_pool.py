@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 THREADS = min(len(os.sched_getaffinity(0)), 8)
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def map_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """The results in order, with few of them at a time in memory; for work that lets other threads run."""
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:

@@ -14,14 +14,14 @@ from training.data.prepare.prepared import PreparedSplit
 
 Rows = np.ndarray  # of row numbers, int64
 
-AHEAD = 4  # updates whose batches wait, ready made
+PREFETCH = 4  # updates whose batches wait, ready made
 
 # Widths are multiples of 4 and rows, where there are enough, of 8: kernels are compiled for every new shape, so that
 # few shapes are worth a little padding.
-WIDTH, ROWS = 4, 8
+LENGTH_MULTIPLE, ROW_MULTIPLE = 4, 8
 
 
-class Plan(Protocol):
+class EpochPlan(Protocol):
     """The updates of one epoch: what each learns from. The same at every worker."""
 
     @property
@@ -34,8 +34,8 @@ class Plan(Protocol):
     def sentences(self, update: int) -> int:
         """Pairs in the global batch."""
 
-    def rows(self, update: int, rank: int = 0, world: int = 1) -> list[Rows]:
-        """The rows that one of `world` workers takes in an update: one array for each of its `accumulation` parts."""
+    def rows(self, update: int, rank: int = 0, world_size: int = 1) -> list[Rows]:
+        """The rows that one of `world_size` workers takes in an update: one array for each of its `accumulation` parts."""
 
 
 class BatchPlan:
@@ -58,13 +58,13 @@ class BatchPlan:
         epoch: int = 0,
         accumulation: int = 1,
         shuffle: bool = True,
-        most: int | None = None,
+        max_updates: int | None = None,
         window: int | None = None,
     ) -> None:
         """`lengths`: of every field's rows, without the end symbol; one of the fields is `target`.
 
         Either `tokens` or `sentences` is the size of a batch. Without `shuffle`, from short to long: for a dev set.
-        `most`: an epoch has no more updates than that. `window`: the rows are this part of an epoch's.
+        `max_updates`: an epoch has no more updates than that. `window`: the rows are this part of an epoch's.
         """
         if (tokens is None) == (sentences is None):
             raise ValueError("the size of a batch is given in tokens or in sentences")
@@ -74,18 +74,18 @@ class BatchPlan:
         random = np.random.default_rng((seed, epoch) if window is None else (seed, epoch, window))
         target = lengths["target"]
         source = sum((lengths[name] for name in lengths if name != "target"), np.zeros_like(target))
-        self._order = _by_length(target, source, random if shuffle else None)
+        self._order = _sort_by_length(target, source, random if shuffle else None)
         ends = np.cumsum(target[self._order] + 1, dtype=np.int64)
         if sentences is not None:
             self._starts = np.append(np.arange(0, len(target), sentences), len(target))
         else:
-            padded = np.cumsum((_width(target[self._order]) + 1) * WIDTH, dtype=np.int64)
-            self._starts = cut(padded, tokens or 1)
+            padded = np.cumsum((_width(target[self._order]) + 1) * LENGTH_MULTIPLE, dtype=np.int64)
+            self._starts = cut_batches(padded, tokens or 1)
         self._tokens = np.diff(ends[self._starts[1:] - 1], prepend=0)
         self._updates = np.arange(len(self._tokens))
         if shuffle:
             random.shuffle(self._updates)
-        self._updates = self._updates[:most]
+        self._updates = self._updates[:max_updates]
 
     @property
     def updates(self) -> int:
@@ -97,15 +97,15 @@ class BatchPlan:
     def sentences(self, update: int) -> int:
         return len(self._batch(update))
 
-    def rows(self, update: int, rank: int = 0, world: int = 1) -> list[Rows]:
-        return np.array_split(self._batch(update)[rank::world], self.accumulation)
+    def rows(self, update: int, rank: int = 0, world_size: int = 1) -> list[Rows]:
+        return np.array_split(self._batch(update)[rank::world_size], self.accumulation)
 
     def _batch(self, update: int) -> Rows:
         batch = self._updates[update]
         return self._order[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
 
 
-def _by_length(target: np.ndarray, source: np.ndarray, random: np.random.Generator | None) -> np.ndarray:
+def _sort_by_length(target: np.ndarray, source: np.ndarray, random: np.random.Generator | None) -> np.ndarray:
     """Row numbers by the padded width of the target, then of the source; equal ones in random order."""
     key = (_width(target) << 44) | (_width(source) << 24)
     if random is not None:
@@ -115,10 +115,10 @@ def _by_length(target: np.ndarray, source: np.ndarray, random: np.random.Generat
 
 def _width(lengths: np.ndarray) -> np.ndarray:
     """Positions in multiples of WIDTH, the end symbol counted."""
-    return lengths.astype(np.uint64) // WIDTH
+    return lengths.astype(np.uint64) // LENGTH_MULTIPLE
 
 
-def cut(ends: np.ndarray, budget: int) -> np.ndarray:
+def cut_batches(ends: np.ndarray, budget: int) -> np.ndarray:
     """Where batches start, and where the last ends, so that each has at most `budget` positions, or one row.
 
     `ends`: positions up to and with each row.
@@ -127,7 +127,7 @@ def cut(ends: np.ndarray, budget: int) -> np.ndarray:
     before = 0
     while starts[-1] < len(ends):
         rows = max(int(np.searchsorted(ends, before + budget, side="right")) - starts[-1], 1)
-        rows -= rows % ROWS if rows >= 2 * ROWS and starts[-1] + rows < len(ends) else 0
+        rows -= rows % ROW_MULTIPLE if rows >= 2 * ROW_MULTIPLE and starts[-1] + rows < len(ends) else 0
         end = starts[-1] + rows
         starts.append(end)
         before = int(ends[end - 1])
@@ -144,13 +144,13 @@ class BatchLoader:
     def __init__(
         self,
         split: PreparedSplit,
-        plan: Plan,
+        plan: EpochPlan,
         sources: Sequence[str],
         rank: int = 0,
-        world: int = 1,
+        world_size: int = 1,
         start_update: int = 0,
         pin: bool = False,
-        multiple: int = WIDTH,
+        multiple: int = LENGTH_MULTIPLE,
         images: Mapping[str, ImageGrid] | None = None,
     ) -> None:
         """`sources`: those that are text, the first of which is in every row; `images`: those that are images.
@@ -161,12 +161,12 @@ class BatchLoader:
         self._plan = plan
         self._sources = sources
         self._rank = rank
-        self._world = world
+        self._world = world_size
         self._start_update = start_update
         self._pin = pin
         self._multiple = multiple
         self._images = images or {}
-        self._ready: Queue[tuple[int, list[Batch]] | BaseException | None] = Queue(AHEAD)
+        self._ready: Queue[tuple[int, list[Batch]] | BaseException | None] = Queue(PREFETCH)
         self._closed = Event()
         self._thread: Thread | None = None
 
@@ -182,7 +182,7 @@ class BatchLoader:
         """Begins the work; once for each loader."""
         if self._thread is not None:
             raise RuntimeError("a loader's batches are read once")
-        self._thread = Thread(target=self._fill, name="batches", daemon=True)
+        self._thread = Thread(target=self._produce, name="batches", daemon=True)
         self._thread.start()
         try:
             while (item := self._ready.get()) is not None:
@@ -201,10 +201,10 @@ class BatchLoader:
             except Empty:
                 self._thread.join(0.01)
 
-    def _fill(self) -> None:
+    def _produce(self) -> None:
         try:
             for update in range(self._start_update, self._plan.updates):
-                made = [self._make(rows) for rows in self._plan.rows(update, self._rank, self._world)]
+                made = [self._collate(rows) for rows in self._plan.rows(update, self._rank, self._world)]
                 if self._closed.is_set():
                     return
                 self._ready.put((update, made))
@@ -212,11 +212,11 @@ class BatchLoader:
         except BaseException as error:
             self._ready.put(error)
 
-    def _make(self, rows: Rows) -> Batch:
+    def _collate(self, rows: Rows) -> Batch:
         """The padded tensors of some rows. A text without ids is absent."""
         texts = {name: [self._split.ids(name, row) for row in rows] for name in self._sources}
         targets = [self._split.ids("target", row) for row in rows]
         present = {name: [ids if len(ids) else None for ids in column] for name, column in texts.items()}
-        images = {name: self._split.pictures[name].batch(rows, grid) for name, grid in self._images.items()}
+        images = {name: self._split.images[name].batch(rows, grid) for name, grid in self._images.items()}
         batch = collate(present, targets, self._multiple, images)
-        return batch.pin() if self._pin else batch
+        return batch.pin_memory() if self._pin else batch

@@ -27,13 +27,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from seq2seq.bundle import sync
-from seq2seq.bundle.checksums import OWN, checksum, content_checksum, parse_object
-from seq2seq.errors import DamagedError, TrainingError
-from training.loop.checkpoint_upload import Copies, kept_epochs
+from seq2seq.bundle import fsync
+from seq2seq.bundle.checksums import CHECKSUM_KEY, checksum, content_checksum, parse_checked_json
+from seq2seq.errors import CorruptedError, TrainingError
+from training.loop.checkpoint_upload import CheckpointUploader, referenced_epochs
 
 
-class KeptEpoch(BaseModel):
+class BestEpoch(BaseModel):
     """An epoch whose weights are kept, and its dev score (higher is better)."""
 
     epoch: int
@@ -41,7 +41,7 @@ class KeptEpoch(BaseModel):
     sha256: str = ""  # of the weights' file; empty in a checkpoint of before
 
 
-class Progress(BaseModel):
+class TrainingProgress(BaseModel):
     """How far a training has come: everything that resumes and is not a tensor."""
 
     recipe: dict[str, Any]
@@ -54,7 +54,7 @@ class Progress(BaseModel):
     waited: int = 0
     best: float | None = None
     stale: int = 0  # epochs since the best
-    kept: list[KeptEpoch] = []
+    kept: list[BestEpoch] = []
     objective: float = 0.0  # sums over this epoch so far, for its curve
     nats: float = 0.0
     tokens: int = 0
@@ -69,17 +69,17 @@ class Progress(BaseModel):
 class TrainingState:
     """Progress with the tensors of the model (`model.NAME`) and the optimizer (`optimizer.INDEX.NAME`)."""
 
-    progress: Progress
+    progress: TrainingProgress
     tensors: dict[str, Tensor]
 
 
-class Checkpoints:
-    """The checkpoints of one run. Only one process writes. With `copies`, what is written is put on a storage too."""
+class CheckpointManager:
+    """The checkpoints of one run. Only one process writes. With `uploader`, what is written is put on a storage too."""
 
-    def __init__(self, folder: Path, keep: int, copies: Copies | None = None) -> None:
+    def __init__(self, folder: Path, keep: int, uploader: CheckpointUploader | None = None) -> None:
         self.folder = folder / "checkpoints"
         self.keep = keep
-        self.copies = copies
+        self.uploader = uploader
 
     def save(self, state: TrainingState) -> None:
         """Write a state, then drop those that are no longer among the newest."""
@@ -87,51 +87,53 @@ class Checkpoints:
         if state.progress.done:
             name += "-done"
         draft, final = self.folder / f".{name}", self.folder / name
-        with saving(draft):
-            self.clear()
+        with save_errors(draft):
+            self.remove_partial()
             draft.mkdir(parents=True)
             save_file(state.tensors, draft / "tensors.safetensors")
             sha256 = checksum(draft / "tensors.safetensors")
             content = {"sha256": sha256, "progress": state.progress.model_dump()}
-            content |= {OWN: content_checksum(content)}
+            content |= {CHECKSUM_KEY: content_checksum(content)}
             (draft / "progress.json").write_text(json.dumps(content), encoding="utf-8")
             for path in draft.iterdir():
-                sync(path)
+                fsync(path)
             if has_tensors(final, sha256):  # of the same update, before the epoch was judged
                 (draft / "progress.json").replace(final / "progress.json")
                 shutil.rmtree(draft)
-                sync(final)
+                fsync(final)
             else:
                 shutil.rmtree(final, ignore_errors=True)  # damaged, or made with other rounding
                 draft.rename(final)
-            sync(self.folder)
-        if self.copies:
-            self.copies.put_state(final)
+            fsync(self.folder)
+        if self.uploader:
+            self.uploader.upload_state(final)
         for old in self.states()[: -self.keep]:
-            if old != final and not self.is_needed(old):  # it may be older than one that was passed over as damaged
+            if old != final and not self.is_upload_pending(
+                old
+            ):  # it may be older than one that was passed over as damaged
                 shutil.rmtree(old)
-        self.drop_weights({epoch for folder in self.states() for epoch in self.epochs_of(folder)})
+        self.delete_unused_weights({epoch for folder in self.states() for epoch in self.epochs_in_state(folder)})
 
-    def clear(self) -> None:
+    def remove_partial(self) -> None:
         """Remove what a process that was killed has left half-written."""
         for draft in self.folder.glob(".state-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for draft in self.folder.glob(".epoch-*.safetensors"):
             draft.unlink(missing_ok=True)
 
-    def newest(self, warn: Callable[[str], object] = lambda message: None) -> TrainingState | None:
+    def load_newest(self, warn: Callable[[str], object] = lambda message: None) -> TrainingState | None:
         """The newest state that is whole, with the weights of all epochs that it speaks of; None where there is none
         at all. `warn` is told of everything that is damaged and passed over.
 
         Where no state has all of its epochs, the newest goes on without those that are damaged. Raises TrainingError
         where every state is damaged, or has none of its epochs left.
         """
-        lacking: list[tuple[Path, Progress]] = []
+        lacking: list[tuple[Path, TrainingProgress]] = []
         damaged: dict[int, str] = {}  # what is wrong with an epoch's weights
         for folder in reversed(self.states()):
             try:
-                progress = self.progress_of(folder)
-                found = {kept.epoch: self.damage(kept, warn) for kept in progress.kept}
+                progress = self.read_progress(folder)
+                found = {kept.epoch: self.check_weights(kept, warn) for kept in progress.kept}
                 if not any(found.values()):
                     return TrainingState(progress, load_file(folder / "tensors.safetensors"))
             except (OSError, ValueError, SafetensorError) as error:
@@ -157,21 +159,21 @@ class Checkpoints:
             )
         return None
 
-    def newest_whole(self) -> Path | None:
+    def newest_intact(self) -> Path | None:
         """The folder of the newest state that is whole, or None."""
         for folder in reversed(self.states()):
             with suppress(OSError, ValueError):
-                self.progress_of(folder)
+                self.read_progress(folder)
                 return folder
         return None
 
-    def progress_of(self, folder: Path) -> Progress:
+    def read_progress(self, folder: Path) -> TrainingProgress:
         """The progress of a state whose tensors are whole. Raises OSError, ValueError where it is not."""
-        content = parse_object((folder / "progress.json").read_bytes())
+        content = parse_checked_json((folder / "progress.json").read_bytes())
         if checksum(folder / "tensors.safetensors") != content.get("sha256"):
             raise ValueError("tensors.safetensors is damaged")
         try:
-            return Progress.model_validate(content.get("progress"))
+            return TrainingProgress.model_validate(content.get("progress"))
         except ValidationError as error:
             raise ValueError(f"progress.json has {error.error_count()} values that cannot be") from None
 
@@ -183,61 +185,61 @@ class Checkpoints:
         """Keep an epoch's weights; returns their file's SHA-256."""
         final = self.weights_path(epoch)
         draft = final.with_name(f".{final.name}")
-        with saving(draft):
+        with save_errors(draft):
             self.folder.mkdir(parents=True, exist_ok=True)
             save_file(weights, draft)
-            sync(draft)
+            fsync(draft)
             sha256 = checksum(draft)
             draft.rename(final)
-            sync(self.folder)
-        if self.copies:
-            self.copies.put_weights(final)
+            fsync(self.folder)
+        if self.uploader:
+            self.uploader.upload_weights(final)
         return sha256
 
-    def load_weights(self, kept: KeptEpoch) -> dict[str, Tensor]:
+    def load_weights(self, kept: BestEpoch) -> dict[str, Tensor]:
         """An epoch's weights, on the CPU. Raises TrainingError where they are not what was saved."""
-        if problem := self.damage(kept):
+        if problem := self.check_weights(kept):
             raise TrainingError(
                 str(self.weights_path(kept.epoch)), problem, "go on with --resume, which finds what is whole"
             )
         return load_file(self.weights_path(kept.epoch))
 
-    def damage(self, kept: KeptEpoch, warn: Callable[[str], object] | None = None) -> str | None:
+    def check_weights(self, kept: BestEpoch, warn: Callable[[str], object] | None = None) -> str | None:
         """What is wrong with an epoch's weights, in a sentence; None where they are what was saved. With `warn` they
         are made again, where a state of that epoch's end has them still."""
-        problem = self._damage(kept)
+        problem = self._weights_problem(kept)
         if problem and warn and (state := self._restore_weights(kept)):
             warn(f"{problem} They were made again from {state}.")
             return None
         return problem
 
-    def _damage(self, kept: KeptEpoch) -> str | None:
+    def _weights_problem(self, kept: BestEpoch) -> str | None:
         path = self.weights_path(kept.epoch)
         try:
-            if self.copies:
-                self.copies.bring_weights(path)
+            if self.uploader:
+                self.uploader.download_weights(path)
             if kept.sha256 and checksum(path) != kept.sha256:
                 return f"{path}: the epoch's weights are damaged."
             with safe_open(path, "pt"):
                 return None
-        except DamagedError as error:
+        except CorruptedError as error:
             return str(error)
         except (OSError, SafetensorError) as error:
             return f"{path}: the epoch's weights cannot be read ({error})."
 
-    def _restore_weights(self, kept: KeptEpoch) -> Path | None:
+    def _restore_weights(self, kept: BestEpoch) -> Path | None:
         """Write an epoch's weights anew; the state that had them, or None."""
-        if self.copies or not kept.sha256:
+        if self.uploader or not kept.sha256:
             return None
         for folder in self.states():
             with suppress(OSError, ValueError, SafetensorError):
-                progress = self.progress_of(folder)
+                progress = self.read_progress(folder)
                 if (progress.epoch, progress.position) != (kept.epoch + 1, 0):
                     continue
                 tensors = load_file(folder / "tensors.safetensors")
                 draft = self.weights_path(kept.epoch).with_name(f".epoch-{uuid4().hex}.safetensors")
                 save_file({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}, draft)
-                sync(draft)
+                fsync(draft)
                 if checksum(draft) == kept.sha256:
                     draft.replace(self.weights_path(kept.epoch))
                     return folder
@@ -247,20 +249,20 @@ class Checkpoints:
     def weights_path(self, epoch: int) -> Path:
         return self.folder / f"epoch-{epoch:04d}.safetensors"
 
-    def drop_weights(self, wanted: set[int]) -> None:
+    def delete_unused_weights(self, wanted: set[int]) -> None:
         """Remove the weights of epochs that no kept state speaks of."""
         for path in self.folder.glob("epoch-*.safetensors"):
-            if int(path.stem.removeprefix("epoch-")) not in wanted and not self.is_needed(path):
+            if int(path.stem.removeprefix("epoch-")) not in wanted and not self.is_upload_pending(path):
                 path.unlink()
 
-    def is_needed(self, path: Path) -> bool:
+    def is_upload_pending(self, path: Path) -> bool:
         """Whether it is still to be put on the storage."""
-        return self.copies is not None and self.copies.needs(path)
+        return self.uploader is not None and self.uploader.is_pending(path)
 
-    def epochs_of(self, folder: Path) -> list[int]:
+    def epochs_in_state(self, folder: Path) -> list[int]:
         """The epochs whose weights a state speaks of; none where it is damaged."""
         with suppress(OSError):
-            return kept_epochs((folder / "progress.json").read_bytes())
+            return referenced_epochs((folder / "progress.json").read_bytes())
         return []
 
 
@@ -272,7 +274,7 @@ def has_tensors(state: Path, sha256: str) -> bool:
 
 
 @contextmanager
-def saving(draft: Path) -> Iterator[None]:
+def save_errors(draft: Path) -> Iterator[None]:
     """A full disk ends in a sentence, and leaves nothing half-written behind."""
     try:
         yield
@@ -287,7 +289,7 @@ def saving(draft: Path) -> Iterator[None]:
         raise TrainingError(str(draft.parent), f"a checkpoint cannot be saved ({reason})", remedy) from None
 
 
-def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def collect_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """A training's tensors by name. Shared parameters have one name."""
     tensors = {f"model.{name}": tensor.detach() for name, tensor in model.named_parameters()}
     for index, entries in optimizer.state_dict()["state"].items():
@@ -297,8 +299,8 @@ def tensors_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict
 
 
 @torch.no_grad()
-def restore(tensors: dict[str, Tensor], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put a state's tensors where `tensors_of` took them from."""
+def restore_tensors(tensors: dict[str, Tensor], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put a state's tensors where `collect_tensors` took them from."""
     for name, parameter in model.named_parameters():
         parameter.copy_(tensors[f"model.{name}"])
     entries: dict[int, dict[str, Tensor]] = {}

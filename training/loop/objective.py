@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from seq2seq.batch import Batch
 from seq2seq.losses.cross_entropy import Loss
-from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from seq2seq.model.model import Model
-from training.loop.checkpoint import Progress
+from training.loop.checkpoint import TrainingProgress
 from training.recipe import TrainingSettings
 
 
@@ -40,12 +40,12 @@ class Objective:
         """What is minimised, summed over a batch."""
         if self.risk is None:
             return model.loss(batch, self.smoothing)
-        return minimum_risk(model, batch, self.risk, self.smoothing)
+        return minimum_risk_loss(model, batch, self.risk, self.smoothing)
 
-    def share(self, tokens: int, sentences: int) -> int:
+    def normalizer(self, tokens: int, sentences: int) -> int:
         """What an update divides the sum over its batch by."""
         return sentences if self.by_sentences else tokens
 
-    def mean(self, sums: Progress | Totals) -> float:
+    def mean(self, sums: TrainingProgress | Totals) -> float:
         """What is told of it: the loss of a target word, or the risk of a sentence."""
         return sums.objective / max(1, sums.tokens if self.risk is None else sums.sentences)

@@ -10,7 +10,7 @@ from training.recipe import TrainingSettings
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LearningRateSchedule:
     """The learning rate at any point of a training; `halvings` and `waited` are all that it has to remember."""
 
     settings: TrainingSettings
@@ -27,18 +27,18 @@ class Schedule:
             return float(rate * (settings.warmup / done) ** 0.5)
         return rate
 
-    def after(self, epoch: int, better: bool) -> "Schedule":
+    def after_epoch(self, epoch: int, improved: bool) -> "LearningRateSchedule":
         """The schedule after an epoch (counted from 1), whose dev score was better than all before or not."""
         if self.settings.schedule == "halve_from_epoch":
             return replace(self, halvings=max(0, epoch - (self.settings.halve_from or 9) + 1))
-        if self.settings.schedule != "halve_on_plateau" or better:
+        if self.settings.schedule != "halve_on_plateau" or improved:
             return replace(self, waited=0)
         if self.waited + 1 < (self.settings.plateau or 1):
             return replace(self, waited=self.waited + 1)
         return replace(self, halvings=self.halvings + 1, waited=0)
 
 
-def optimizer(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+def build_optimizer(settings: TrainingSettings, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """The recipe's optimizer of what is trained; the loop sets the rate before every step."""
     rate, parameters = settings.learning_rate, [one for one in parameters if one.requires_grad]
     if settings.optimizer == "adadelta":

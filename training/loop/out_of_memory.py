@@ -5,13 +5,18 @@ from dataclasses import dataclass
 
 import torch
 
-from seq2seq.batch import Batch, Input, TextInput
+from seq2seq.batch import Batch, SourceInput, TextInput
 from seq2seq.memory_allocator import release_freed_memory
 from seq2seq.text import PAD
 
 # What is said in another RuntimeError: by the allocator of a process whose memory is limited, by CUDA itself where
 # torch's allocator takes no part (a context, a library's workspace), and by its libraries.
-SAID = ("DefaultCPUAllocator", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+ALLOCATION_FAILURES = (
+    "DefaultCPUAllocator",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 
 
 class RowDoesNotFitError(Exception):
@@ -23,7 +28,7 @@ class RowDoesNotFitError(Exception):
 
 
 @dataclass(frozen=True)
-class Piece:
+class MicroBatch:
     """Some rows of an update, whose gradient is computed at once: those of its part `part` from row `first` on."""
 
     batch: Batch
@@ -35,21 +40,21 @@ class Piece:
         """Positions of the target, padding counted."""
         return 0 if self.batch.target_BL is None else self.batch.target_BL.numel()
 
-    def halves(self) -> list["Piece"]:
-        one, two = halves(self.batch)
-        return [Piece(one, self.part, self.first), Piece(two, self.part, self.first + one.rows)]
+    def halve(self) -> list["MicroBatch"]:
+        one, two = halve(self.batch)
+        return [MicroBatch(one, self.part, self.first), MicroBatch(two, self.part, self.first + one.rows)]
 
 
-def split(pieces: Sequence[Piece], failed: int) -> list[Piece]:
+def split_from(micro_batches: Sequence[MicroBatch], failed: int) -> list[MicroBatch]:
     """Halves in the place of the piece that did not fit, and of those after it that are as large."""
-    limit, found = pieces[failed].size, list(pieces[:failed])
-    for number, piece in enumerate(pieces[failed:], failed):
-        too_large = number == failed or piece.size >= limit
-        found += piece.halves() if too_large and piece.batch.rows > 1 else [piece]
+    limit, found = micro_batches[failed].size, list(micro_batches[:failed])
+    for number, micro_batch in enumerate(micro_batches[failed:], failed):
+        too_large = number == failed or micro_batch.size >= limit
+        found += micro_batch.halve() if too_large and micro_batch.batch.rows > 1 else [micro_batch]
     return found
 
 
-def halves(batch: Batch) -> tuple[Batch, Batch]:
+def halve(batch: Batch) -> tuple[Batch, Batch]:
     """The first half of a batch's rows, and the others."""
     middle = batch.rows // 2
     return _rows(batch, slice(middle)), _rows(batch, slice(middle, None))
@@ -57,7 +62,7 @@ def halves(batch: Batch) -> tuple[Batch, Batch]:
 
 def _rows(batch: Batch, rows: slice) -> Batch:
     """Some rows, without the columns in which none of them has a word."""
-    sources: dict[str, Input] = {}
+    sources: dict[str, SourceInput] = {}
     for name, source in batch.sources.items():
         lengths_B = source.lengths_B[rows]
         if isinstance(source, TextInput):
@@ -73,16 +78,16 @@ def _rows(batch: Batch, rows: slice) -> Batch:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory did not suffice: a GPU's, or, where the system limits it, the process's."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(said in str(error) for said in SAID)
+        isinstance(error, RuntimeError) and any(said in str(error) for said in ALLOCATION_FAILURES)
     )
 
 
-def reason(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """What such an error says, in a line."""
     return (str(error).strip().splitlines() or ["no memory is left"])[0].rstrip(".")
 
 
-def free_memory(device: torch.device) -> None:
+def empty_cache(device: torch.device) -> None:
     """Give back what freed tensors have left in an allocator's cache, in pieces too small for a large one."""
     if device.type == "cuda":
         torch.cuda.empty_cache()

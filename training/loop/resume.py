@@ -4,28 +4,30 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from seq2seq.errors import TrainingError
-from training.loop.checkpoint import Progress
+from training.loop.checkpoint import TrainingProgress
 from training.recipe import Recipe
 from training.storage.staging import fingerprint
 
 # What may change: it says when to stop and what to keep, not what an update does.
-FREE = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}
+CHANGEABLE_KEYS = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}
 
 
-def beginning(recipe: Recipe, prepared: Path) -> Progress:
+def initial_progress(recipe: Recipe, prepared: Path) -> TrainingProgress:
     """Where a training of this recipe on this data begins."""
-    return Progress(recipe=recipe.model_dump(mode="json"), data=prepared.name, fingerprint=fingerprint(prepared))
+    return TrainingProgress(
+        recipe=recipe.model_dump(mode="json"), data=prepared.name, fingerprint=fingerprint(prepared)
+    )
 
 
-def refuse_another(run: Path, before: Progress, now: Progress) -> None:
+def check_same_run(run: Path, before: TrainingProgress, now: TrainingProgress) -> None:
     """Raises TrainingError with the difference, where the recipe or the data is another than it was."""
-    if changed := differing(before.recipe, now.recipe):
+    if changed := recipe_differences(before.recipe, now.recipe):
         raise TrainingError(
             str(run),
             f"the run was begun with another recipe: {', '.join(changed)}",
             "resume with the same settings, or start a run of another name with --run",
         )
-    if others := other_data(before, now):
+    if others := data_difference(before, now):
         raise TrainingError(
             str(run),
             f"the run was begun on other data ({others})",
@@ -33,19 +35,19 @@ def refuse_another(run: Path, before: Progress, now: Progress) -> None:
         )
 
 
-def differing(before: Mapping[str, object], now: Mapping[str, object], above: str = "") -> list[str]:
+def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], prefix: str = "") -> list[str]:
     """The keys by which two recipes differ in what they would train: `key (then -> now)`."""
     changed = []
     for key in sorted({*before, *now}):
-        old, new, name = before.get(key), now.get(key), f"{above}{key}"
+        old, new, name = before.get(key), now.get(key), f"{prefix}{key}"
         if isinstance(old, dict) and isinstance(new, dict):
-            changed += differing(old, new, f"{name}.")
-        elif old != new and name not in FREE:
+            changed += recipe_differences(old, new, f"{name}.")
+        elif old != new and name not in CHANGEABLE_KEYS:
             changed.append(f"{name} ({old} -> {new})")
     return changed
 
 
-def other_data(before: Progress, now: Progress) -> str:
+def data_difference(before: TrainingProgress, now: TrainingProgress) -> str:
     """How the data of two trainings differ; empty where they do not."""
     if before.data != now.data:
         return f"{before.data}, now {now.data}"

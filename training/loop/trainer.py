@@ -15,37 +15,45 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Batch
-from seq2seq.bundle import Bundle, Card, Limits, begin_from, hash_weights, own_weights, write_bundle
+from seq2seq.bundle import Bundle, Limits, ModelCard, hash_weights, initialize_from, unique_weights, write_bundle
 from seq2seq.devices import computes_bf16
 from seq2seq.errors import TrainingError
-from seq2seq.generate import Answer, Generation
-from seq2seq.images.networks import load_network
+from seq2seq.generate import GenerationResult, SequenceGenerator
+from seq2seq.images.networks import load_weights
 from seq2seq.memory_allocator import release_freed_memory
-from seq2seq.metrics.metric import Answers, Outputs, Reading
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from training.data.baselines import Baseline, most_frequent_output
-from training.data.prepare.prepared import Prepared
-from training.events import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
-from training.loop.batches import BatchLoader, BatchPlan, Plan
-from training.loop.checkpoint import Checkpoints, KeptEpoch, Progress, TrainingState, restore, saving, tensors_of
-from training.loop.checkpoint_upload import Copies
-from training.loop.objective import Objective, Totals
-from training.loop.optim import Schedule, optimizer
-from training.loop.out_of_memory import (
-    Piece,
-    RowDoesNotFitError,
-    free_memory,
-    halves,
-    is_out_of_memory,
-    reason,
-    split,
+from training.data.prepare.prepared import PreparedData
+from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.batches import BatchLoader, BatchPlan, EpochPlan
+from training.loop.checkpoint import (
+    BestEpoch,
+    CheckpointManager,
+    TrainingProgress,
+    TrainingState,
+    collect_tensors,
+    restore_tensors,
+    save_errors,
 )
-from training.loop.process_group import Alone, Workers, read_by_rank_0
-from training.loop.resume import beginning, refuse_another
+from training.loop.checkpoint_upload import CheckpointUploader
+from training.loop.objective import Objective, Totals
+from training.loop.optim import LearningRateSchedule, build_optimizer
+from training.loop.out_of_memory import (
+    MicroBatch,
+    RowDoesNotFitError,
+    empty_cache,
+    error_summary,
+    halve,
+    is_out_of_memory,
+    split_from,
+)
+from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
+from training.loop.resume import check_same_run, initial_progress
 from training.loop.windows import plan_epoch
 
 REPORT_SECONDS = 1.0
@@ -53,7 +61,7 @@ RELEASE_SECONDS = 20.0  # what was freed lies in pieces between what lives, and 
 
 
 @dataclass(frozen=True)
-class DevScore:
+class DevEvaluation:
     """The dev set's verdict on one set of weights; `value` is what decides, higher is better."""
 
     perplexity: float
@@ -63,7 +71,7 @@ class DevScore:
 
 
 def train(
-    job: TrainingJob, workers: Workers | None = None, observers: Sequence[Observer] = (), device: str = "cpu"
+    job: TrainingJob, workers: ProcessGroup | None = None, observers: Sequence[Observer] = (), device: str = "cpu"
 ) -> Outcome:
     """Train as the job's recipe says, from its newest checkpoint where it resumes; write the bundle.
 
@@ -71,26 +79,28 @@ def train(
     the state and returns an outcome without a bundle. Raises TrainingError.
     """
     try:
-        return Training(job, workers or Alone(), observers, torch.device(device)).run()
+        return Trainer(job, workers or SingleProcess(), observers, torch.device(device)).run()
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         raise TrainingError(
             job.name,
-            f"the memory of {device} does not suffice ({reason(error)})",
+            f"the memory of {device} does not suffice ({error_summary(error)})",
             "take a smaller model, training.batch_tokens or training.dev_beam; what was saved is kept",
         ) from error
 
 
-class Training:
+class Trainer:
     """One worker's part of a training."""
 
-    def __init__(self, job: TrainingJob, workers: Workers, observers: Sequence[Observer], device: torch.device) -> None:
+    def __init__(
+        self, job: TrainingJob, workers: ProcessGroup, observers: Sequence[Observer], device: torch.device
+    ) -> None:
         self.job, self.workers, self.device = job, workers, device
         self.observers = observers
         self.settings = job.recipe.training
         self.objective = Objective(self.settings)
-        self.prepared = Prepared.load(job.prepared)
+        self.prepared = PreparedData.load(job.prepared)
         self.data = self.prepared.split("train")
         self.dev = self.prepared.split("dev")
         self.texts = list(job.recipe.texts)
@@ -100,72 +110,76 @@ class Training:
         config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields}, self.prepared.grids)
         self.model = build(config)
         self.model.to(device)
-        self.optimizer = optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
+        self.optimizer = build_optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.bf16 = self.settings.precision == "bf16" and computes_bf16(device)
-        self.told_of_split = False
-        self.shared: Tensor | None = None  # all gradients side by side, where several workers sum them
-        keep, stored = self.settings.keep_last, job.stored
-        self.copies = Copies(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
-        self.checkpoints = Checkpoints(job.run, keep, self.copies)
-        self.progress = beginning(job.recipe, job.prepared)
+        self.warned_of_split = False
+        self.gradient_buffer: Tensor | None = None  # all gradients side by side, where several workers sum them
+        keep, stored = self.settings.keep_last, job.run_storage
+        self.uploader = (
+            CheckpointUploader(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
+        )
+        self.checkpoints = CheckpointManager(job.run, keep, self.uploader)
+        self.progress = initial_progress(job.recipe, job.prepared)
 
     def run(self) -> Outcome:
         try:
             return self.train()
         finally:
-            if self.copies:
-                self.copies.close()
+            if self.uploader:
+                self.uploader.close()
 
     def train(self) -> Outcome:
-        self.begin()
+        self.initialize()
         updates = self.plan(self.progress.epoch).updates
-        self.tell("started", self.job, Started(self.count(), self.data.rows, updates, self.progress.updates))
+        self.notify(
+            "started", self.job, StartReport(self.parameter_count(), self.data.rows, updates, self.progress.updates)
+        )
         if self.settings.precision == "bf16" and not self.bf16:
-            self.tell("warned", "this processor cannot compute in bf16: training.precision is fp32 here")
+            self.notify("warned", "this processor cannot compute in bf16: training.precision is fp32 here")
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
                 self.save()
-                self.settle()
+                self.wait_for_uploads()
                 return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
-            self.judge()
+            self.end_epoch()
         return self.finish()
 
-    def begin(self) -> None:
+    def initialize(self) -> None:
         """The weights to go on from: those of the newest checkpoint, or of another model, or as they were drawn.
 
         Rank 0 reads and draws them, and all others have its own: whoever else cannot read a file, reads an older one,
         or draws other numbers on another processor, trains the same model. Raises TrainingError at every worker.
         """
-        if self.copies:
-            self.copies.bring(self.workers, self.job.resume)
-        self.progress, tensors = read_by_rank_0(self.workers, self.read)
+        if self.uploader:
+            self.uploader.download_newest(self.workers, self.job.resume)
+        self.progress, tensors = broadcast_from_rank_0(self.workers, self.load_initial_state)
         if self.workers.rank != 0:
-            restore(tensors, self.model, self.optimizer)
+            restore_tensors(tensors, self.model, self.optimizer)
 
-    def read(self) -> tuple[Progress, dict[str, Tensor]]:
+    def load_initial_state(self) -> tuple[TrainingProgress, dict[str, Tensor]]:
         """Put into model and optimizer what they begin with; how far that had come, and all of it by name."""
         if not (self.job.resume and self.resume()):
-            load_networks(self.model, self.job.networks)
+            load_network_weights(self.model, self.job.network_weights)
             if self.job.init_from:
-                self.tell("warned", begin_from(self.model, self.job.init_from))
-        return self.progress, tensors_of(self.model, self.optimizer)
+                self.notify("warned", initialize_from(self.model, self.job.init_from))
+        return self.progress, collect_tensors(self.model, self.optimizer)
 
     def resume(self) -> bool:
         """Go on from the newest whole checkpoint, if there is one; it must be this recipe's and this data's."""
-        state = self.checkpoints.newest(lambda message: self.tell("warned", message))
+        state = self.checkpoints.load_newest(lambda message: self.notify("warned", message))
         if state is None:
             return False
-        refuse_another(self.job.run, before := state.progress, self.progress)
+        check_same_run(self.job.run, before := state.progress, self.progress)
         # One that had ended goes on where more epochs are asked for, or more patience.
-        done = before.done and (before.epoch > self.settings.epochs or self.out_of_patience(before))
+        done = before.done and (before.epoch > self.settings.epochs or self.should_stop_early(before))
         now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint, "done": done}
         self.progress = before.model_copy(update=now)
-        restore(state.tensors, self.model, self.optimizer)
+        restore_tensors(state.tensors, self.model, self.optimizer)
         return True
 
-    def plan(self, epoch: int) -> Plan:
+    def plan(self, epoch: int) -> EpochPlan:
         """Which pairs make up each update of an epoch: the same at every worker."""
         return plan_epoch(
             self.data,
@@ -175,10 +189,10 @@ class Training:
             seed=self.settings.seed,
             epoch=epoch,
             accumulation=self.settings.accumulation,
-            most=self.settings.epoch_updates,
+            max_updates=self.settings.epoch_updates,
         )
 
-    def epoch(self, plan: Plan, started: float) -> int:
+    def epoch(self, plan: EpochPlan, started: float) -> int:
         """The updates of an epoch that are still to do. Returns the signal that interrupted it, or 0."""
         progress, workers = self.progress, self.workers
         self.model.train()
@@ -187,7 +201,7 @@ class Training:
         since = Totals()
         pinned = self.device.type == "cuda"
         loader = BatchLoader(
-            self.data, plan, self.texts, workers.rank, workers.world, progress.position, pin=pinned,
+            self.data, plan, self.texts, workers.rank, workers.world_size, progress.position, pin=pinned,
             images=self.model.config.images,
         )  # fmt: skip
         with loader:
@@ -195,12 +209,12 @@ class Training:
                 tokens, sentences = plan.target_tokens(update), plan.sentences(update)
                 rate = schedule.rate(progress.updates)
                 try:
-                    norm, sums = self.update(batches, self.objective.share(tokens, sentences), rate)
+                    norm, sums = self.update(batches, self.objective.normalizer(tokens, sentences), rate)
                 except RowDoesNotFitError as error:
-                    raise self.too_large(plan, update, error) from None
+                    raise self.row_too_large_error(plan, update, error) from None
                 stop, objective, nats, split_at = sums.tolist()
                 if not math.isfinite(objective) or not math.isfinite(norm):
-                    raise self.diverged(update, objective, norm)
+                    raise self.divergence_error(update, objective, norm)
                 progress.position, progress.updates = update + 1, progress.updates + 1
                 progress.objective += objective
                 progress.nats += nats
@@ -218,40 +232,40 @@ class Training:
                     release_freed_memory()
                     released = now
                 if stop:
-                    return int(max(workers.gather(workers.asked_to_stop())))
-                if workers.asked_to_save() or now - saved >= 60 * self.settings.save_minutes:
+                    return int(max(workers.all_gather(workers.stop_requested())))
+                if workers.save_requested() or now - saved >= 60 * self.settings.save_minutes:
                     self.save()
                     saved = time.monotonic()
-                if not (self.copies and self.copies.busy):
-                    workers.have_saved()
+                if not (self.uploader and self.uploader.is_busy):
+                    workers.confirm_saved()
         return 0
 
-    def update(self, batches: Sequence[Batch], share: int, rate: float) -> tuple[float, Tensor]:
-        """One step of the optimizer over this worker's part of a batch, whose loss is divided by `share`.
+    def update(self, batches: Sequence[Batch], normalizer: int, rate: float) -> tuple[float, Tensor]:
+        """One step of the optimizer over this worker's part of a batch, whose loss is divided by `normalizer`.
 
         Returns the gradient's norm and four sums over all workers: wishes to stop, the objective, nats, and the workers
         that had to split their part. Raises RowDoesNotFitError.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.tensor([float(self.workers.asked_to_stop() > 0), 0.0, 0.0, 0.0], device=self.device)
-        pieces = [Piece(batch, part) for part, batch in enumerate(batches) if batch.rows]
-        whole = len(pieces)
-        while (failed := self.learn(pieces, share, sums)) is not None:
-            free_memory(self.device)
-            pieces = split(pieces, failed)
-        sums[3] += len(pieces) > whole
+        sums = torch.tensor([float(self.workers.stop_requested() > 0), 0.0, 0.0, 0.0], device=self.device)
+        micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
+        whole = len(micro_batches)
+        while (failed := self.compute_gradients(micro_batches, normalizer, sums)) is not None:
+            empty_cache(self.device)
+            micro_batches = split_from(micro_batches, failed)
+        sums[3] += len(micro_batches) > whole
         for parameter in self.parameters:
             if parameter.grad is None:  # it took no part in the batch: no picture was there, or there were no rows
                 parameter.grad = torch.zeros_like(parameter)
-        if self.workers.world > 1:
-            self.share(sums)
+        if self.workers.world_size > 1:
+            self.all_reduce(sums)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
         if torch.isfinite(norm):
             self.optimizer.step()
         return float(norm), sums
 
-    def learn(self, pieces: Sequence[Piece], share: int, sums: Tensor) -> int | None:
+    def compute_gradients(self, micro_batches: Sequence[MicroBatch], normalizer: int, sums: Tensor) -> int | None:
         """Compute the gradients of an update's pieces from the start; sum objective and nats.
 
         Returns the number of the first piece for which memory did not suffice, if there is one. Its backward may have
@@ -260,33 +274,33 @@ class Training:
         self.seed()
         self.optimizer.zero_grad(set_to_none=True)
         sums[1:3] = 0
-        for number, piece in enumerate(pieces):
+        for number, micro_batch in enumerate(micro_batches):
             try:
                 with self.precision():
-                    loss = self.objective.loss(self.model, piece.batch.to(self.device))
-                (loss.objective / share).backward()  # type: ignore[no-untyped-call]
+                    loss = self.objective.loss(self.model, micro_batch.batch.to(self.device))
+                (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
                 sums[1] += loss.objective.detach()
                 sums[2] += loss.nats
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                if piece.batch.rows == 1:
-                    raise RowDoesNotFitError(piece.part, piece.first, reason(error)) from None
+                if micro_batch.batch.rows == 1:
+                    raise RowDoesNotFitError(micro_batch.part, micro_batch.first, error_summary(error)) from None
                 return number
         return None
 
-    def share(self, sums: Tensor) -> None:
+    def all_reduce(self, sums: Tensor) -> None:
         """Sum gradients and counts over the workers: once, in one flat buffer.
 
         The weights of a recurrent net are shared over time, so no gradient is ready before nearly all are: there is
         nothing to overlap.
         """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if self.shared is None:
-            self.shared = self.workers.buffer(self.count() + len(sums), self.device)
-        torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.shared)
-        self.workers.sum_(self.shared)
-        *parts, total = torch.split(self.shared, [p.numel() for p in self.parameters] + [len(sums)])
+        if self.gradient_buffer is None:
+            self.gradient_buffer = self.workers.buffer(self.parameter_count() + len(sums), self.device)
+        torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.gradient_buffer)
+        self.workers.all_reduce(self.gradient_buffer)
+        *parts, total = torch.split(self.gradient_buffer, [p.numel() for p in self.parameters] + [len(sums)])
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.grad = part.view_as(parameter)
         sums.copy_(total)
@@ -302,16 +316,16 @@ class Training:
         return torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else nullcontext()
 
     @property
-    def schedule(self) -> Schedule:
-        return Schedule(self.settings, self.progress.halvings, self.progress.waited)
+    def schedule(self) -> LearningRateSchedule:
+        return LearningRateSchedule(self.settings, self.progress.halvings, self.progress.waited)
 
-    def judge(self) -> None:
+    def end_epoch(self) -> None:
         """After an epoch: the dev scores, the schedule, the best epochs, early stopping, a checkpoint."""
         progress, settings = self.progress, self.settings
         release_freed_memory()
-        score = self.score()
-        better = progress.best is None or score.value > progress.best
-        schedule = self.schedule.after(progress.epoch, better)
+        score = self.evaluate()
+        improved = progress.best is None or score.value > progress.best
+        schedule = self.schedule.after_epoch(progress.epoch, improved)
         report = EpochReport(
             progress.epoch,
             progress.updates,
@@ -321,18 +335,18 @@ class Training:
             self.schedule.rate(progress.updates),
             progress.seconds,
             progress.seconds - progress.began,
-            better,
+            improved,
             score.rouge,
         )
-        judged = KeptEpoch(epoch=progress.epoch, score=score.value)
+        judged = BestEpoch(epoch=progress.epoch, score=score.value)
         ranked = sorted([*progress.kept, judged], key=lambda kept: -kept.score)[: settings.average]
         if judged in ranked:
-            judged.sha256 = self.keep_weights()
+            judged.sha256 = self.save_epoch_weights()
         self.progress = progress.model_copy(
             update={
                 "kept": ranked,
-                "best": score.value if better else progress.best,
-                "stale": 0 if better else progress.stale + 1,
+                "best": score.value if improved else progress.best,
+                "stale": 0 if improved else progress.stale + 1,
                 "halvings": schedule.halvings,
                 "waited": schedule.waited,
                 "epoch": progress.epoch + 1,
@@ -344,43 +358,43 @@ class Training:
                 "sentences": 0,
             }
         )
-        self.tell("epoch", report)
-        self.progress.done = self.out_of_patience(self.progress)
+        self.notify("epoch", report)
+        self.progress.done = self.should_stop_early(self.progress)
         self.save()
-        self.workers.gather(None)  # what rank 0 has written is there when any other worker reads it
+        self.workers.all_gather(None)  # what rank 0 has written is there when any other worker reads it
 
-    def keep_weights(self) -> str:
+    def save_epoch_weights(self) -> str:
         """Have rank 0 keep this epoch's weights; their file's SHA-256, at every worker."""
         saved = ""
         if self.workers.rank == 0:
             saved = self.checkpoints.save_weights(self.progress.epoch, own_weights_on_cpu(self.model))
-        return str(self.workers.gather(saved)[0])
+        return str(self.workers.all_gather(saved)[0])
 
-    def out_of_patience(self, progress: Progress) -> bool:
+    def should_stop_early(self, progress: TrainingProgress) -> bool:
         """Whether the dev set has not been better for as many epochs as the recipe waits."""
         return self.settings.patience is not None and progress.stale >= self.settings.patience
 
     @torch.inference_mode()
-    def score(self) -> DevScore:
+    def evaluate(self) -> DevEvaluation:
         """Dev perplexity, and dev scores by search; every worker takes its share."""
         self.model.eval()
         lengths = {field: self.dev.lengths(field) for field in self.fields}
         plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
         sums = torch.zeros(2, dtype=torch.float64)
-        rank, world, images = self.workers.rank, self.workers.world, self.model.config.images
-        with BatchLoader(self.dev, plan, self.texts, rank, world, images=images) as loader:
+        rank, world_size, images = self.workers.rank, self.workers.world_size, self.model.config.images
+        with BatchLoader(self.dev, plan, self.texts, rank, world_size, images=images) as loader:
             for _, batches in loader:
                 for batch in batches:
                     if batch.rows:
-                        sums[0] += self.nats(batch)
+                        sums[0] += self.negative_log_likelihood(batch)
         tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
-        self.workers.sum_(sums)
+        self.workers.all_reduce(sums)
         perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
         bleu, rouge = self.dev_scores()
         decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
-        return DevScore(perplexity, bleu, rouge, decisive)
+        return DevEvaluation(perplexity, bleu, rouge, decisive)
 
-    def nats(self, batch: Batch) -> Tensor:
+    def negative_log_likelihood(self, batch: Batch) -> Tensor:
         """The negative log-likelihood of a batch, on the CPU; in halves where it does not fit into memory."""
         try:
             with self.precision():
@@ -388,17 +402,19 @@ class Training:
         except (RuntimeError, MemoryError) as error:
             if batch.rows == 1 or not is_out_of_memory(error):
                 raise
-        free_memory(self.device)
-        one, two = halves(batch)
-        return self.nats(one) + self.nats(two)
+        empty_cache(self.device)
+        one, two = halve(batch)
+        return self.negative_log_likelihood(one) + self.negative_log_likelihood(two)
 
     def dev_scores(self) -> tuple[Score, Score | None]:
         """BLEU of the dev set's outputs, in the text's own form; and ROUGE-L, where that decides."""
         chosen = self.searched_rows()
-        mine = chosen[self.workers.rank :: self.workers.world]
+        mine = chosen[self.workers.rank :: self.workers.world_size]
         own = list(self.translate(mine))
-        shares = self.workers.gather(own)
-        return self.scores_of([shares[i % self.workers.world][i // self.workers.world] for i in range(len(chosen))])
+        shares = self.workers.all_gather(own)
+        return self.scores_of(
+            [shares[i % self.workers.world_size][i // self.workers.world_size] for i in range(len(chosen))]
+        )
 
     def searched_rows(self) -> Sequence[int]:
         """The rows of the dev set that are searched: all, or as many as the recipe says, evenly spread."""
@@ -409,12 +425,12 @@ class Training:
         """The same scores of an output for each of the searched rows."""
         dev = self.job.dev
         references = [[reference[i] for i in self.searched_rows()] for reference in dev.references]
-        outputs, answers = Outputs.of(hypotheses), Answers.of(references)
-        metric = Sacrebleu("bleu", bleu, Reading("none" if "target" in dev.tokenised else "13a", dev.lowercase))
+        outputs, answers = SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references)
+        metric = Sacrebleu("bleu", bleu, Preprocessing("none" if "target" in dev.tokenised else "13a", dev.lowercase))
         rouge = RougeL("rouge-l").score(outputs, answers) if self.settings.score == "rouge-l" else None
         return metric.score(outputs, answers), rouge
 
-    def baseline(self, score: DevScore) -> Baseline:
+    def baseline(self, score: DevEvaluation) -> Baseline:
         """The trivial baseline that scores best on the dev set by the dev score's metric (BLEU where that is the
         perplexity), beside the model's score by it."""
         chosen = self.searched_rows()
@@ -437,21 +453,21 @@ class Training:
         options = SearchOptions(beam=self.settings.dev_beam, length_penalty=self.job.recipe.search.length_penalty)
         bundle = Bundle(self.model, self.prepared.tokenizers, self.card(), self.job.run)
         requests = (self.job.dev.request(row, options, self.dev, bundle.card.model) for row in rows)
-        for answer in Generation(bundle, slots=64, width=options.beam).answers(requests):
-            yield answer.candidates[0].text if isinstance(answer, Answer) else ""
+        for answer in SequenceGenerator(bundle, slots=64, width=options.beam).generate(requests):
+            yield answer.candidates[0].text if isinstance(answer, GenerationResult) else ""
 
     def finish(self) -> Outcome:
         """Choose the weights: those of the best epoch, or the average of the best few where the dev set prefers it."""
         kept = self.progress.kept
-        last = {name: weight.detach().clone() for name, weight in own_weights(self.model).items()}
-        self.settle()
-        self.workers.gather(None)  # the epochs' weights are where every worker finds them
-        score = self.use(kept[:1])
+        last = {name: weight.detach().clone() for name, weight in unique_weights(self.model).items()}
+        self.wait_for_uploads()
+        self.workers.all_gather(None)  # the epochs' weights are where every worker finds them
+        score = self.load_average(kept[:1])
         chosen = kept[:1]
-        if len(kept) > 1 and (averaged := self.use(kept)).value >= score.value:
+        if len(kept) > 1 and (averaged := self.load_average(kept)).value >= score.value:
             score, chosen = averaged, kept
         elif len(kept) > 1:
-            self.use(kept[:1], judge=False)
+            self.load_average(kept[:1], evaluate=False)
         saved, self.progress.done = self.progress.done, True  # patience's end was saved with the last epoch
         outcome = Outcome(
             self.job.run,
@@ -469,41 +485,43 @@ class Training:
             scores |= {"dev_rouge_l": score.rouge} if score.rouge else {}
             examples = self.job.dev.examples(self.prepared.tokenizers)
             card = self.card().model_copy(update={"metrics": scores, "examples": examples})
-            with saving(self.job.run / "bundle"):
+            with save_errors(self.job.run / "bundle"):
                 for left in self.job.run.glob(".bundle-*"):  # by a process that was killed while it wrote one
                     shutil.rmtree(left, ignore_errors=True)
                 write_bundle(self.job.run / "bundle", self.model, self.prepared.tokenizers, card)
-            if self.copies:
-                self.copies.put_bundle(self.job.run / "bundle")
+            if self.uploader:
+                self.uploader.upload_bundle(self.job.run / "bundle")
         if not saved:
-            self.give(last)  # from which a resumed training of more epochs goes on
+            self.set_weights(last)  # from which a resumed training of more epochs goes on
             self.save()
-        self.settle()
-        self.workers.gather(None)  # nobody leaves before all is written: who leaves may clear what nodes have in common
-        self.tell("finished", outcome)
+        self.wait_for_uploads()
+        self.workers.all_gather(
+            None
+        )  # nobody leaves before all is written: who leaves may clear what nodes have in common
+        self.notify("finished", outcome)
         return outcome
 
-    def use(self, epochs: Sequence[KeptEpoch], judge: bool = True) -> DevScore:
+    def load_average(self, epochs: Sequence[BestEpoch], evaluate: bool = True) -> DevEvaluation:
         """Give the model the mean of these epochs' weights, and see what the dev set says of it."""
 
-        def mean() -> tuple[Sequence[KeptEpoch], dict[str, Tensor]]:
+        def mean() -> tuple[Sequence[BestEpoch], dict[str, Tensor]]:
             weights = [self.checkpoints.load_weights(kept) for kept in epochs]
             return epochs, {name: torch.stack([each[name] for each in weights]).mean(0) for name in weights[0]}
 
-        self.give(read_by_rank_0(self.workers, mean)[1])
-        return self.score() if judge else DevScore(math.nan, Score(score=0.0, signature=""), None, math.nan)
+        self.set_weights(broadcast_from_rank_0(self.workers, mean)[1])
+        return self.evaluate() if evaluate else DevEvaluation(math.nan, Score(score=0.0, signature=""), None, math.nan)
 
     @torch.no_grad()
-    def give(self, weights: dict[str, Tensor]) -> None:
+    def set_weights(self, weights: dict[str, Tensor]) -> None:
         """Give the model these weights."""
-        for name, parameter in own_weights(self.model).items():
+        for name, parameter in unique_weights(self.model).items():
             parameter.copy_(weights[name])
 
-    def card(self) -> Card:
+    def card(self) -> ModelCard:
         """The bundle's card, but for scores and checksums."""
         job, longest = self.job, self.settings.max_length
         libraries = ("torch", "tokenizers", "safetensors", "numpy", "sacrebleu")
-        return Card(
+        return ModelCard(
             task=job.task,
             languages=job.languages,
             model=self.model.config,
@@ -524,24 +542,24 @@ class Training:
     def save(self) -> None:
         """Write the state."""
         if self.workers.rank == 0:
-            self.checkpoints.save(TrainingState(self.progress, tensors_of(self.model, self.optimizer)))
+            self.checkpoints.save(TrainingState(self.progress, collect_tensors(self.model, self.optimizer)))
 
-    def settle(self) -> None:
+    def wait_for_uploads(self) -> None:
         """Wait until what rank 0 has saved is on the storage too."""
-        if self.copies:
-            self.copies.finish(self.workers.asked_to_stop)
+        if self.uploader:
+            self.uploader.wait(self.workers.stop_requested)
 
     def warn(self, message: str) -> None:
-        self.tell("warned", message)
-        self.workers.asked_to_stop()  # by which the news leave, while nothing else does
+        self.notify("warned", message)
+        self.workers.stop_requested()  # by which the news leave, while nothing else does
 
-    def report(self, plan: Plan, since: Totals, rate: float, norm: float, seconds: float) -> None:
+    def report(self, plan: EpochPlan, since: Totals, rate: float, norm: float, seconds: float) -> None:
         """Tell of the updates since the last report, and what the storage said."""
-        if self.copies:
-            self.copies.tell()
+        if self.uploader:
+            self.uploader.report_warnings()
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
-        self.tell(
+        self.notify(
             "step",
             StepReport(
                 progress.updates,
@@ -560,20 +578,20 @@ class Training:
     def count_split(self, update: int, workers: int) -> None:
         """Count the batches that workers had to split, and tell of the first."""
         self.progress.split_batches += workers
-        if self.told_of_split:
+        if self.warned_of_split:
             return
-        self.told_of_split = True
+        self.warned_of_split = True
         who = "1 worker" if workers == 1 else f"{workers} workers"
-        self.tell(
+        self.notify(
             "warned",
             f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}: a batch did not fit into the memory "
             f"of {who}, and was learned in halves. So will others be, and counted (train/split_batches). A smaller "
             "training.batch_tokens, or a larger training.accumulation in a new run, saves the time.",
         )
 
-    def too_large(self, plan: Plan, update: int, error: RowDoesNotFitError) -> TrainingError:
+    def row_too_large_error(self, plan: EpochPlan, update: int, error: RowDoesNotFitError) -> TrainingError:
         """The error for a row that does not fit into memory alone, by its line of the corpus."""
-        row = int(plan.rows(update, self.workers.rank, self.workers.world)[error.part][error.row])
+        row = int(plan.rows(update, self.workers.rank, self.workers.world_size)[error.part][error.row])
         lengths = ", ".join(f"{field} {len(self.data.ids(field, row)) + 1}" for field in self.fields)
         return TrainingError(
             f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
@@ -582,7 +600,7 @@ class Training:
             "train anew with a smaller training.max_length, which leaves such lines out, or a smaller model",
         )
 
-    def diverged(self, update: int, objective: float, norm: float) -> TrainingError:
+    def divergence_error(self, update: int, objective: float, norm: float) -> TrainingError:
         what = "loss" if not math.isfinite(objective) else "gradient"
         return TrainingError(
             f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
@@ -590,23 +608,23 @@ class Training:
             "lower training.learning_rate or training.clip, or set training.precision=fp32; what was saved is kept",
         )
 
-    def count(self) -> int:
+    def parameter_count(self) -> int:
         """Parameters of the model."""
         return sum(parameter.numel() for parameter in self.parameters)
 
-    def tell(self, event: str, *what: object) -> None:
+    def notify(self, event: str, *what: object) -> None:
         """Call every observer."""
         for observer in self.observers:
             getattr(observer, event)(*what)
 
 
-def load_networks(model: Model, files: Mapping[str, Path]) -> None:
+def load_network_weights(model: Model, files: Mapping[str, Path]) -> None:
     """Give the networks of image sources the weights that their recipe names. Raises DataError."""
     for source, path in files.items():
         network = model.images[source].network
         assert network is not None  # a recipe names weights only where there is one
-        load_network(network, path)
+        load_weights(network, path)
 
 
 def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:
-    return {name: parameter.detach().cpu().contiguous() for name, parameter in own_weights(model).items()}
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in unique_weights(model).items()}

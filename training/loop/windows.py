@@ -11,9 +11,9 @@ from threading import Lock
 import numpy as np
 
 from training.data.prepare.prepared import TARGET, PreparedSplit
-from training.loop.batches import WIDTH, BatchPlan, Plan, Rows, cut
+from training.loop.batches import LENGTH_MULTIPLE, BatchPlan, EpochPlan, Rows, cut_batches
 
-SHARDS = 4  # in a window: a million rows, of which batches of like lengths are made
+WINDOW_SHARDS = 4  # in a window: a million rows, of which batches of like lengths are made
 
 
 def plan_epoch(
@@ -25,18 +25,24 @@ def plan_epoch(
     seed: int = 0,
     epoch: int = 0,
     accumulation: int = 1,
-    most: int | None = None,
-) -> Plan:
+    max_updates: int | None = None,
+) -> EpochPlan:
     """An epoch of a split: one plan of all rows, or of windows where there are more shards than one window has.
 
     The arguments are those of BatchPlan, and so is what it promises: it depends on them alone, not on the workers.
     """
-    if split.shards <= SHARDS:
+    if split.shards <= WINDOW_SHARDS:
         lengths = {field: split.lengths(field) for field in fields}
         return BatchPlan(
-            lengths, tokens=tokens, sentences=sentences, seed=seed, epoch=epoch, accumulation=accumulation, most=most
+            lengths,
+            tokens=tokens,
+            sentences=sentences,
+            seed=seed,
+            epoch=epoch,
+            accumulation=accumulation,
+            max_updates=max_updates,
         )
-    return WindowedPlan(split, fields, tokens, sentences, seed, epoch, accumulation, most)
+    return WindowedPlan(split, fields, tokens, sentences, seed, epoch, accumulation, max_updates)
 
 
 class WindowedPlan:
@@ -52,50 +58,50 @@ class WindowedPlan:
         seed: int,
         epoch: int,
         accumulation: int,
-        most: int | None,
+        max_updates: int | None,
     ) -> None:
         self._split, self._fields = split, fields
         self._tokens, self._sentences = tokens, sentences
         self._seed, self._epoch, self._accumulation = seed, epoch, accumulation
         order = np.random.default_rng((seed, epoch)).permutation(split.shards)
-        self._windows = [order[start : start + SHARDS] for start in range(0, len(order), SHARDS)]
-        self._starts = [0, *accumulate(map(self._count, self._windows))]
-        self._most = most
-        self._planned: dict[int, BatchPlan] = {}
+        self._windows = [order[start : start + WINDOW_SHARDS] for start in range(0, len(order), WINDOW_SHARDS)]
+        self._starts = [0, *accumulate(map(self._count_updates, self._windows))]
+        self._max_updates = max_updates
+        self._plans: dict[int, BatchPlan] = {}
         self._lock = Lock()  # the loader's thread is ahead of the one that trains
 
     @property
     def updates(self) -> int:
-        return self._starts[-1] if self._most is None else min(self._starts[-1], self._most)
+        return self._starts[-1] if self._max_updates is None else min(self._starts[-1], self._max_updates)
 
     def target_tokens(self, update: int) -> int:
-        plan, within, _ = self._find(update)
+        plan, within, _ = self._locate(update)
         return plan.target_tokens(within)
 
     def sentences(self, update: int) -> int:
-        plan, within, _ = self._find(update)
+        plan, within, _ = self._locate(update)
         return plan.sentences(within)
 
-    def rows(self, update: int, rank: int = 0, world: int = 1) -> list[Rows]:
-        plan, within, window = self._find(update)
+    def rows(self, update: int, rank: int = 0, world_size: int = 1) -> list[Rows]:
+        plan, within, window = self._locate(update)
         shards = self._windows[window]
         begins = np.array([self._split.starts[shard] for shard in shards])
         ends = np.cumsum([self._split.starts[shard + 1] - self._split.starts[shard] for shard in shards])
         before = np.concatenate([[0], ends[:-1]])
 
-        parts = plan.rows(within, rank, world)
+        parts = plan.rows(within, rank, world_size)
         of = [np.searchsorted(ends, part, side="right") for part in parts]
         return [part - before[shard] + begins[shard] for part, shard in zip(parts, of, strict=True)]
 
-    def _find(self, update: int) -> tuple[BatchPlan, int, int]:
+    def _locate(self, update: int) -> tuple[BatchPlan, int, int]:
         """The plan that an update belongs to, its number there, and the number of the window."""
         window = int(np.searchsorted(self._starts, update, side="right")) - 1
         with self._lock:
-            if window not in self._planned:
-                for old in sorted(self._planned)[:-1]:
-                    del self._planned[old]
-                self._planned[window] = self._plan(window)
-            return self._planned[window], update - self._starts[window], window
+            if window not in self._plans:
+                for old in sorted(self._plans)[:-1]:
+                    del self._plans[old]
+                self._plans[window] = self._plan(window)
+            return self._plans[window], update - self._starts[window], window
 
     def _plan(self, window: int) -> BatchPlan:
         shards = [self._split.shard(shard) for shard in self._windows[window]]
@@ -109,14 +115,14 @@ class WindowedPlan:
             accumulation=self._accumulation,
         )
 
-    def _count(self, shards: np.ndarray) -> int:
+    def _count_updates(self, shards: np.ndarray) -> int:
         """The updates of a window: how its batches are cut depends only on how many targets have which width."""
         if self._sentences is not None:
             rows: int = sum(self._split.starts[shard + 1] - self._split.starts[shard] for shard in shards)
             return -(-rows // self._sentences)
-        widths = [self._split.widths(TARGET, WIDTH)[shard] for shard in shards]
+        widths = [self._split.length_histograms(TARGET, LENGTH_MULTIPLE)[shard] for shard in shards]
         rows_of = np.zeros(max(map(len, widths)), np.int64)
         for counts in widths:
             rows_of[: len(counts)] += counts
-        padded = np.cumsum(np.repeat((np.arange(len(rows_of)) + 1) * WIDTH, rows_of))
-        return len(cut(padded, self._tokens or 1)) - 1
+        padded = np.cumsum(np.repeat((np.arange(len(rows_of)) + 1) * LENGTH_MULTIPLE, rows_of))
+        return len(cut_batches(padded, self._tokens or 1)) - 1

@@ -6,18 +6,18 @@ from pathlib import Path
 import psutil
 
 from seq2seq.config import ImageGrid
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from training.recipe import Recipe
 
 GIB = 2**30
 PROCESS_BYTES = 700 * 2**20  # resident memory of a Ray worker that has imported torch and read nothing
 PARAMETER_BYTES = 4 * 5  # weight, gradient, its place in the all-reduce, two moments of the optimizer
-FEATURES = ImageGrid(rows=7, columns=7, features=2048)  # image features that only the data knows: a large network's
+LARGEST_GRID = ImageGrid(rows=7, columns=7, features=2048)  # image features that only the data knows: a large network's
 
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def processors() -> int:
+def available_cpus() -> int:
     """The processors that this process may use: its affinity, and its control group's quota."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _read(_CGROUP / "cpu.max").partition(" ")
@@ -26,7 +26,7 @@ def processors() -> int:
     return usable
 
 
-def free_memory() -> int:
+def available_memory() -> int:
     """Bytes that new processes can have: what the machine has left, and what the control group's limit leaves."""
     free = psutil.virtual_memory().available
     limit, used = _read(_CGROUP / "memory.max"), _read(_CGROUP / "memory.current")
@@ -41,27 +41,27 @@ def worker_bytes(recipe: Recipe) -> int:
     from seq2seq.model.parameter_shapes import parameter_counts
 
     sizes = {name: source.vocabulary for name, source in recipe.texts.items()} | {"target": recipe.target.vocabulary}
-    grids = {name: FEATURES for name, image in recipe.images.items() if image.encoder == "grid"}
+    grids = {name: LARGEST_GRID for name, image in recipe.images.items() if image.encoder == "grid"}
     return PROCESS_BYTES + PARAMETER_BYTES * sum(parameter_counts(recipe.model_for(sizes, grids)).values())
 
 
 def check_workers(recipe: Recipe, workers: int, gpu: bool) -> None:
     """Raises CallError where this machine has no processor (or GPU) for every worker, or not the memory for all."""
-    needed, free = workers * worker_bytes(recipe), free_memory()
+    needed, free = workers * worker_bytes(recipe), available_memory()
     if gpu:
         import torch
 
         there, unit = torch.cuda.device_count(), "GPU"
     else:
-        there, unit = processors(), "processor"
+        there, unit = available_cpus(), "processor"
     if workers > there:
-        raise CallError(
+        raise UsageError(
             f"--workers {workers}",
             f"each needs a {unit} of its own, and this machine has {there}",
             (f"ask for {there} at most, or " if there else "") + "train on a cluster: --address",
         )
     if needed > free:
-        raise CallError(
+        raise UsageError(
             f"--workers {workers}",
             f"this model needs {needed / GIB:.1f} GiB of memory for them, and {free / GIB:.1f} GiB are free",
             "ask for fewer, make the model smaller, or train on a cluster: --address",

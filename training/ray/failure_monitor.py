@@ -5,82 +5,93 @@ import time
 from collections.abc import Callable, Mapping
 
 from seq2seq.errors import TrainingError
-from training.ray.control import Post
+from training.ray.control import ControlStatus
 
 MAX_FAILURES = 3  # times in a row that a group is started again without coming any further
-WAIT = 10.0  # seconds before a wait is worth a sentence
-LOOK = 5.0  # seconds between two looks at the head
-WAITING = {"InitializingState", "SchedulingState", "ReschedulingState", "RestartingState"}  # Ray Train's names
+WARN_AFTER_SECONDS = 10.0  # seconds before a wait is worth a sentence
+HEAD_CHECK_SECONDS = 5.0  # seconds between two looks at the head
+WAITING_STATES = {"InitializingState", "SchedulingState", "ReschedulingState", "RestartingState"}  # Ray Train's names
 
-Room = Mapping[str, int]  # workers that each node has room for, by its address
+NodeCapacity = Mapping[str, int]  # workers that each node has room for, by its address
 
 
-def lacking(fewest: int, unit: str, room: Room) -> str:
+def missing_resources(min_workers: int, resource: str, capacity: NodeCapacity) -> str:
     """What there is, where that is less than the workers need; else nothing."""
-    there = sum(room.values())
-    if there >= fewest:
+    there = sum(capacity.values())
+    if there >= min_workers:
         return ""
-    where = ", ".join(f"{address}: {number}" for address, number in sorted(room.items()))
-    need = f"1 worker needs a {unit}" if fewest == 1 else f"{fewest} workers need {fewest} {unit}s"
+    where = ", ".join(f"{address}: {number}" for address, number in sorted(capacity.items()))
+    need = (
+        f"1 worker needs a {resource}" if min_workers == 1 else f"{min_workers} workers need {min_workers} {resource}s"
+    )
     return f"{need}, and the cluster has {there} ({where or 'no node'})"
 
 
-class Lookout:
+class FailureMonitor:
     """Looks at what the mailbox says of Ray Train."""
 
     def __init__(
-        self, run: str, fewest: int, unit: str, room: Callable[[], Room], head: tuple[str, int] | None = None
+        self,
+        run: str,
+        min_workers: int,
+        resource: str,
+        capacity: Callable[[], NodeCapacity],
+        head: tuple[str, int] | None = None,
     ) -> None:
-        """`room` says what the nodes have, `head` where the cluster's head is, when that is another's."""
-        self.run, self.fewest, self.unit, self.room, self.head = run, fewest, unit, room, head
-        self.furthest, self.forgiven = -1, 0
-        self.since = time.monotonic()
-        self.waiting, self.said = True, False
+        """`capacity` says what the nodes have, `head` where the cluster's head is, when that is another's."""
+        self.run, self.min_workers, self.resource, self.capacity, self.head = run, min_workers, resource, capacity, head
+        self.most_updates, self.failures_before_progress = -1, 0
+        self.waiting_since = time.monotonic()
+        self.waiting, self.warned = True, False
         self.failures = 0
-        self.looked, self.headless = time.monotonic(), False
+        self.head_checked, self.head_lost = time.monotonic(), False
 
-    def started(self, done: int, post: Post) -> None:
+    def started(self, done: int, status: ControlStatus) -> None:
         """A group goes on after so many updates: failures before it count no more if it is further than any other."""
-        if done > self.furthest:
-            self.furthest, self.forgiven = done, post.failures
+        if done > self.most_updates:
+            self.most_updates, self.failures_before_progress = done, status.failures
 
-    def look(self, post: Post) -> str | None:
+    def check(self, status: ControlStatus) -> str | None:
         """A sentence, once, for a failure and for a wait. Raises TrainingError when workers fail again and again."""
-        if post.failures - self.forgiven > MAX_FAILURES:
+        if status.failures - self.failures_before_progress > MAX_FAILURES:
             raise TrainingError(
                 self.run,
-                f"the workers failed {post.failures - self.forgiven} times without coming any further, "
-                f"at last with: {post.why}",
+                f"the workers failed {status.failures - self.failures_before_progress} times without coming any further, "
+                f"at last with: {status.reason}",
                 "see failure.txt in the run's folder, then go on with --resume",
             )
-        self.waiting = post.state in WAITING
-        if post.failures > self.failures:
-            self.failures = post.failures
-            return f"{self.run}: a worker failed: {post.why}."
+        self.waiting = status.state in WAITING_STATES
+        if status.failures > self.failures:
+            self.failures = status.failures
+            return f"{self.run}: a worker failed: {status.reason}."
         if not self.waiting:
-            self.since, self.said = time.monotonic(), False
-        if lost := self.look_at_head():
+            self.waiting_since, self.warned = time.monotonic(), False
+        if lost := self.check_head():
             return lost
-        if self.waiting and not (self.said or self.headless) and time.monotonic() - self.since > WAIT:
-            self.since = time.monotonic()
-            if missing := lacking(self.fewest, self.unit, self.room()):
-                self.said = True
+        if (
+            self.waiting
+            and not (self.warned or self.head_lost)
+            and time.monotonic() - self.waiting_since > WARN_AFTER_SECONDS
+        ):
+            self.waiting_since = time.monotonic()
+            if missing := missing_resources(self.min_workers, self.resource, self.capacity()):
+                self.warned = True
                 return f"{self.run}: waiting for nodes: {missing}. Start some, or stop here and go on with --resume."
         return None
 
-    def look_at_head(self) -> str | None:
+    def check_head(self) -> str | None:
         """A sentence when the head is lost, and when it is back: Ray itself has none before it ends."""
-        if self.head is None or time.monotonic() - self.looked < LOOK:
+        if self.head is None or time.monotonic() - self.head_checked < HEAD_CHECK_SECONDS:
             return None
-        self.looked, before, where = time.monotonic(), self.headless, f"{self.head[0]}:{self.head[1]}"
+        self.head_checked, before, where = time.monotonic(), self.head_lost, f"{self.head[0]}:{self.head[1]}"
         try:
             socket.create_connection(self.head, timeout=1).close()
-            self.headless = False
+            self.head_lost = False
         except OSError:
-            self.headless = True
-        if before == self.headless:
+            self.head_lost = True
+        if before == self.head_lost:
             return None
-        if not self.headless:
+        if not self.head_lost:
             return f"{self.run}: the cluster's head at {where} is back."
         return (
             f"{self.run}: the cluster's head at {where} does not answer. The training goes on without it; if it is not "

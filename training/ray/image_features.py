@@ -7,30 +7,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from training.data.images.feature_extraction import Extraction, Run
-from training.ray.data import on_ray as connected_road
-from training.ray.data import over_cluster
+from training.data.images.feature_extraction import FeatureExtraction, ShardRunner
+from training.ray.data import map_on_cluster, ray_executor
 
 
 @dataclass(frozen=True)
-class ShardMaker:
+class ExtractShard:
     """Makes one shard after another, each on one core."""
 
-    extraction: Extraction
+    extraction: FeatureExtraction
 
     def __call__(self, number: int) -> int:
         import torch
 
         torch.set_num_threads(1)
-        return self.extraction.make(number)
+        return self.extraction.extract_shard(number)
 
 
-def on_ray(address: str | None) -> Run:
+def extract_on_ray(address: str | None) -> ShardRunner:
     """Shards by the cluster at an address, or by one of this process's own."""
     return partial(_shards, address)
 
 
-def _shards(address: str | None, extraction: Extraction, numbers: list[int]) -> Iterable[int]:
+def _shards(address: str | None, extraction: FeatureExtraction, numbers: list[int]) -> Iterable[int]:
     if numbers:
-        with connected_road(address):
-            yield from over_cluster(ShardMaker(extraction), numbers)
+        with ray_executor(address):
+            yield from map_on_cluster(ExtractShard(extraction), numbers)

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from registry.address import user
-from seq2seq.errors import CallError, TrainingError
-from training.ray.job_package import DATA, Package, unzipped
+from seq2seq.errors import TrainingError, UsageError
+from training.ray.job_package import DATA, JobPackage, unzip
 from training.runs.job import check_run_name
 
 os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray reads it when it is imported
@@ -46,21 +46,21 @@ for name in (
 ):
     logging.getLogger(name).setLevel(logging.ERROR)
 
-LEAST_RAY, LEAST_PYTHON = Version("2.54"), Version("3.11")  # what `interlinear` needs of a cluster
-ANSWERS = 30.0  # seconds within which a cluster's head answers a question
-REACH = 5.0  # seconds until a cluster counts as unreachable
-AWAY = 60.0  # seconds that a head may be away while a job is followed
-AGAIN = 2.0  # between two looks at it
+MIN_RAY, MIN_PYTHON = Version("2.54"), Version("3.11")  # what `interlinear` needs of a cluster
+REQUEST_TIMEOUT = 30.0  # seconds within which a cluster's head answers a question
+CONNECT_TIMEOUT = 5.0  # seconds until a cluster counts as unreachable
+HEAD_AWAY_SECONDS = 60.0  # seconds that a head may be away while a job is followed
+RETRY_SECONDS = 2.0  # between two looks at it
 FOLDER = "~/interlinear"  # where jobs run, on the cluster: it has to outlive them
 STOP_SECONDS = 120  # that a job has to save, when it is stopped
-KEPT = 48 << 10  # bytes of a package that are kept with a job. Ray hands them on in an environment variable.
-HERE = '"$OLDPWD"/'  # the folder with what was packed, in which the shell begins
+MAX_KEPT_BYTES = 48 << 10  # bytes of a package that are kept with a job. Ray hands them on in an environment variable.
+WORKING_DIR = '"$OLDPWD"/'  # the folder with what was packed, in which the shell begins
 
-KEY = "interlinear"  # of what is kept with a job, among its metadata
-START = "start a head with `ray start --head`, and say http://HOST:8265"
+METADATA_KEY = "interlinear"  # of what is kept with a job, among its metadata
+START_HINT = "start a head with `ray start --head`, and say http://HOST:8265"
 
 
-class Call(BaseModel):
+class JobSpec(BaseModel):
     """What a job is asked for, as it is kept with it by the cluster."""
 
     run: str
@@ -76,8 +76,15 @@ class Call(BaseModel):
 
     def entrypoint(self) -> str:
         """The command line that the cluster's shell runs; what was packed lies in the folder that it starts in."""
-        words = ["train", self.placed(self.recipe), "--data", self.placed(self.data), "--run", shlex.quote(self.run)]
-        words += ["--data-root", HERE + DATA] if self.texts else []
+        words = [
+            "train",
+            self.shell_path(self.recipe),
+            "--data",
+            self.shell_path(self.data),
+            "--run",
+            shlex.quote(self.run),
+        ]
+        words += ["--data-root", WORKING_DIR + DATA] if self.texts else []
         words += map(shlex.quote, self.options)
         words += ["--resume"] if self.resume else []
         folder = shlex.quote(self.folder)
@@ -85,9 +92,9 @@ class Call(BaseModel):
             folder = f"~/{shlex.quote(self.folder[2:])}"  # the shell knows whose home it is
         return f"mkdir -p {folder} && cd {folder} && exec interlinear {' '.join(words)} --address auto"
 
-    def placed(self, name: str) -> str:
+    def shell_path(self, name: str) -> str:
         """A recipe or data set for the shell: a name, or where it was packed, seen from where the command runs."""
-        return (HERE if name in self.packed else "") + shlex.quote(name)
+        return (WORKING_DIR if name in self.packed else "") + shlex.quote(name)
 
 
 @dataclass(frozen=True)
@@ -106,24 +113,24 @@ class Job:
     """One submission as the cluster knows it. Several of one name are attempts at the same run."""
 
     id: str  # the cluster's
-    call: Call
+    spec: JobSpec
     state: str  # PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED
     ended: bool
     message: str
     exit_code: int | None
-    began: datetime | None
-    over: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
 
     @property
     def name(self) -> str:
-        return self.call.run
+        return self.spec.run
 
 
 class _Client(JobSubmissionClient):
     """Ray's client, which waits for ever for a head that does not answer."""
 
     def _do_request(self, method: str, endpoint: str, **options: Any) -> requests.Response:
-        answer: requests.Response = super()._do_request(method, endpoint, timeout=ANSWERS, **options)
+        answer: requests.Response = super()._do_request(method, endpoint, timeout=REQUEST_TIMEOUT, **options)
         return answer
 
 
@@ -139,22 +146,24 @@ class Cluster:
         self.address = check_address(address)
         # Ray would rather follow RAY_ADDRESS than the address that it is given.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.address
-        self.greet()
+        self.check_dashboard()
         with self.errors():
             self.client = _Client(self.address)
             self.python = str(self.metadata().get("pythonVersion") or "")
-        for name, there, least in (("Ray", self.ray, LEAST_RAY), ("Python", self.python, LEAST_PYTHON)):
+        for name, there, least in (("Ray", self.ray, MIN_RAY), ("Python", self.python, MIN_PYTHON)):
             with suppress(InvalidVersion):
                 if Version(there) < least:
                     raise TrainingError(
                         self.address, f"the cluster has {name} {there}, and {least} at least is needed", "update it"
                     )
 
-    def greet(self) -> None:
+    def check_dashboard(self) -> None:
         """See that it is a Ray head that answers. Whether it lets us in is seen later."""
-        other = TrainingError(self.address, "what answers there is not a Ray cluster's dashboard", START)
+        other = TrainingError(self.address, "what answers there is not a Ray cluster's dashboard", START_HINT)
         try:
-            answer = requests.get(f"{self.address}/api/version", timeout=(REACH, ANSWERS), allow_redirects=False)
+            answer = requests.get(
+                f"{self.address}/api/version", timeout=(CONNECT_TIMEOUT, REQUEST_TIMEOUT), allow_redirects=False
+            )
             if answer.status_code in (401, 403):
                 self.ray = ""
                 return
@@ -162,12 +171,14 @@ class Cluster:
         except requests.exceptions.JSONDecodeError:
             raise other from None
         except requests.RequestException as error:
-            raise TrainingError(self.address, f"no Ray cluster answers ({reason(error)})", START) from None
+            raise TrainingError(
+                self.address, f"no Ray cluster answers ({connection_problem(error)})", START_HINT
+            ) from None
         except (KeyError, TypeError):
             raise other from None
 
     @property
-    def differs(self) -> str:
+    def version_difference(self) -> str:
         """A sentence where the cluster has another Ray or Python than this machine; else nothing."""
         from platform import python_version
 
@@ -201,24 +212,26 @@ class Cluster:
             ) from None
         except (requests.RequestException, ConnectionError, aiohttp.ClientError, RayStateApiException) as error:
             raise TrainingError(
-                self.address, f"the Ray cluster does not answer ({reason(error)})", "see whether its head is well"
+                self.address,
+                f"the Ray cluster does not answer ({connection_problem(error)})",
+                "see whether its head is well",
             ) from None
         except RuntimeError as error:
             raise TrainingError(
-                self.address, f"the Ray cluster refused: {last_words(error)}", "see its dashboard"
+                self.address, f"the Ray cluster refused: {last_message(error)}", "see its dashboard"
             ) from error
 
     def resources(self) -> Resources:
         """What the nodes that are alive have, free or not."""
         with self.errors():
-            nodes = list_nodes(self.address, filters=[("state", "=", "ALIVE")], timeout=int(ANSWERS))
+            nodes = list_nodes(self.address, filters=[("state", "=", "ALIVE")], timeout=int(REQUEST_TIMEOUT))
         return Resources(*(int(sum(node.resources_total.get(kind, 0) for node in nodes)) for kind in ("CPU", "GPU")))
 
     def jobs(self) -> list[Job]:
         """Interlinear's, oldest first."""
         with self.errors():
-            found = [job for details in self.client.list_jobs() if (job := described(details))]
-        return sorted(found, key=lambda job: job.began or datetime.now(UTC))
+            found = [job for details in self.client.list_jobs() if (job := parse_job(details))]
+        return sorted(found, key=lambda job: job.start_time or datetime.now(UTC))
 
     def newest(self, name: str) -> Job:
         """The last attempt at a run; or the one with that id. Raises TrainingError where there is none."""
@@ -231,37 +244,37 @@ class Cluster:
             )
         return found[-1]
 
-    def submit(self, call: Call, files: Mapping[str, bytes], environment: Mapping[str, str]) -> Job:
+    def submit(self, spec: JobSpec, files: Mapping[str, bytes], environment: Mapping[str, str]) -> Job:
         """Ask for a job; `environment` is handed to it. Raises TrainingError: one of that name has not ended."""
         known = self.jobs()
         for job in known:
-            if job.name == call.run and not job.ended:
+            if job.name == spec.run and not job.ended:
                 raise TrainingError(
-                    call.run,
+                    spec.run,
                     f"a job of that name is {job.state.lower()} on {self.address}",
-                    f"give another --run, or stop it: interlinear jobs stop {call.run} --address {self.address}",
+                    f"give another --run, or stop it: interlinear jobs stop {spec.run} --address {self.address}",
                 )
-        attempt = 1 + sum(job.name == call.run for job in known)
+        attempt = 1 + sum(job.name == spec.run for job in known)
         taken = {job.id for job in known}
-        while (name := call.run if attempt == 1 else f"{call.run}.{attempt}") in taken:
+        while (name := spec.run if attempt == 1 else f"{spec.run}.{attempt}") in taken:
             attempt += 1
         settings: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS), **environment}}
         with tempfile.TemporaryDirectory(prefix="interlinear-job-") as folder:
             if files:
-                Package(files, call.recipe, call.data, call.run).write(Path(folder))
+                JobPackage(files, spec.recipe, spec.data, spec.run).write(Path(folder))
                 settings["working_dir"] = folder
             try:
                 with self.errors():
                     self.client.submit_job(
-                        entrypoint=call.entrypoint(),
+                        entrypoint=spec.entrypoint(),
                         submission_id=name,
                         runtime_env=settings,
-                        metadata={"job_name": call.run, KEY: call.model_dump_json(exclude_none=True)},
+                        metadata={"job_name": spec.run, METADATA_KEY: spec.model_dump_json(exclude_none=True)},
                     )
             except TrainingError as error:
                 if "already exists" in str(error.__cause__):  # Ray knows of it before its list does
                     raise TrainingError(
-                        call.run, "a job of that name was submitted at this moment", "give another --run"
+                        spec.run, "a job of that name was submitted at this moment", "give another --run"
                     ) from None
                 raise
         return self.newest(name)
@@ -269,17 +282,17 @@ class Cluster:
     def resume(self, name: str) -> Job:
         """Ask again for what a job was, from its newest checkpoint. Raises TrainingError where it has not ended."""
         before = self.newest(name)
-        call = before.call.model_copy(update={"resume": True})
-        if call.packed and call.package is None:
+        spec = before.spec.model_copy(update={"resume": True})
+        if spec.packed and spec.package is None:
             raise TrainingError(
                 name,
-                f"the {len(call.packed)} files that went along with it are not kept, being more than {KEPT:,} bytes",
+                f"the {len(spec.packed)} files that went along with it are not kept, being more than {MAX_KEPT_BYTES:,} bytes",
                 "say `interlinear submit` as you did, with --resume",
             )
-        files = unzipped(base64.b64decode(call.package)) if call.package else {}
+        files = unzip(base64.b64decode(spec.package)) if spec.package else {}
         with self.errors():
-            given = (self.client.get_job_info(before.id).runtime_env or {}).get("env_vars", {})
-        return self.submit(call, files, {key: str(value) for key, value in given.items()})
+            environment = (self.client.get_job_info(before.id).runtime_env or {}).get("env_vars", {})
+        return self.submit(spec, files, {key: str(value) for key, value in environment.items()})
 
     def stop(self, name: str) -> Job:
         """Ask a job to save and to end. Raises TrainingError where it has ended."""
@@ -316,9 +329,9 @@ class Cluster:
                     if JobStatus(self.client.get_job_status(job.id)).is_terminal():
                         break
             except TrainingError:
-                if time.monotonic() - seen > AWAY:
+                if time.monotonic() - seen > HEAD_AWAY_SECONDS:
                     raise
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(RETRY_SECONDS)
         if rest:
             yield rest
 
@@ -331,11 +344,11 @@ def check_address(address: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise CallError(address, "is not the address of a Ray cluster's dashboard", "say http://HOST:8265")
+        raise UsageError(address, "is not the address of a Ray cluster's dashboard", "say http://HOST:8265")
     return address.rstrip("/")
 
 
-def reason(error: BaseException) -> str:
+def connection_problem(error: BaseException) -> str:
     """Why a connection failed, in a few words."""
     if isinstance(error, requests.Timeout):
         return "no answer in time"
@@ -348,41 +361,41 @@ def reason(error: BaseException) -> str:
     return type(error).__name__
 
 
-def last_words(error: BaseException) -> str:
+def last_message(error: BaseException) -> str:
     """The last line that says something; Ray's answers are tracebacks."""
     lines = [line.strip(" .") for line in str(error).splitlines()]
     return next((line for line in reversed(lines) if line), type(error).__name__)
 
 
-def described(details: JobDetails) -> Job | None:
+def parse_job(details: JobDetails) -> Job | None:
     """A job of Interlinear's; None for one of others."""
     try:
-        call = Call.model_validate_json((details.metadata or {})[KEY])
+        spec = JobSpec.model_validate_json((details.metadata or {})[METADATA_KEY])
     except (KeyError, ValidationError):
         return None
     if details.submission_id is None:
         return None
-    began, over = (
+    start_time, end_time = (
         datetime.fromtimestamp(stamp / 1000, UTC) if stamp else None for stamp in (details.start_time, details.end_time)
     )
     status = JobStatus(details.status)
     return Job(
         id=details.submission_id,
-        call=call,
+        spec=spec,
         state=status.value,
         ended=status.is_terminal(),
         message=details.message or "",
         exit_code=details.driver_exit_code,
-        began=began,
-        over=over,
+        start_time=start_time,
+        end_time=end_time,
     )
 
 
-def call_for(package: Package, run: str | None, options: Sequence[str], resume: bool, folder: str) -> Call:
+def build_job_spec(package: JobPackage, run: str | None, options: Sequence[str], resume: bool, folder: str) -> JobSpec:
     """What is asked for of a package. Raises CallError for a name that cannot be a run's."""
     check_run_name(run or package.name)
-    kept = base64.b64encode(package.zipped()).decode() if package.files else None
-    return Call(
+    kept = base64.b64encode(package.to_zip()).decode() if package.files else None
+    return JobSpec(
         run=run or package.name,
         recipe=package.recipe,
         data=package.data,
@@ -390,7 +403,7 @@ def call_for(package: Package, run: str | None, options: Sequence[str], resume: 
         resume=resume,
         folder=folder,
         user=user(),
-        package=kept if kept and len(kept) <= KEPT else None,
+        package=kept if kept and len(kept) <= MAX_KEPT_BYTES else None,
         packed=tuple(package.files),
         texts=package.texts,
     )

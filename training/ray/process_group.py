@@ -4,48 +4,48 @@ import time
 from typing import Any, Protocol
 
 from training.loop import process_group
-from training.loop.process_group import LostColleagueError
-from training.ray.control import Wishes
+from training.loop.process_group import WorkerLostError
+from training.ray.control import ControlRequests
 
-GRACE = 3.0  # seconds within which all whom a colleague has failed say so
+REPORT_GRACE_SECONDS = 3.0  # seconds within which all whom a colleague has failed say so
 
 
-class Post(Protocol):
+class ControlChannel(Protocol):
     """A worker's end of the mailbox."""
 
-    wishes: Wishes
+    requests: ControlRequests
     saved: int
 
-    def go(self) -> None: ...
+    def flush(self) -> None: ...
 
-    def tell(self, event: str, *values: object) -> None: ...
+    def send(self, event: str, *values: object) -> None: ...
 
-    def ask(self, what: str, *values: object) -> Any: ...
+    def call(self, what: str, *values: object) -> Any: ...
 
 
-class Colleagues(process_group.Group):
+class RayProcessGroup(process_group.TorchProcessGroup):
     """Ray's workers. Rank 0 looks into the mailbox; the loop tells the others when all shall stop."""
 
-    def __init__(self, postman: Post, patience: float) -> None:
-        super().__init__(patience)
-        self.postman = postman
-        self.wish = 0  # the newest wish to save that has been heard
+    def __init__(self, client: ControlChannel, timeout: float) -> None:
+        super().__init__(timeout)
+        self.client = client
+        self.saved_request = 0  # the newest wish to save that has been heard
 
-    def asked_to_stop(self) -> int:
+    def stop_requested(self) -> int:
         if self.rank == 0:
-            self.postman.go()
-        return self.postman.wishes.signal
+            self.client.flush()
+        return self.client.requests.signal
 
-    def asked_to_save(self) -> bool:
-        new = self.postman.wishes.saves > self.wish
-        self.wish = self.postman.wishes.saves
+    def save_requested(self) -> bool:
+        new = self.client.requests.saves > self.saved_request
+        self.saved_request = self.client.requests.saves
         return new
 
-    def have_saved(self) -> None:
-        self.postman.saved = self.wish  # the next letter says so
+    def confirm_saved(self) -> None:
+        self.client.saved = self.saved_request  # the next letter says so
 
-    def lost(self, seconds: float) -> LostColleagueError:
+    def worker_lost_error(self, seconds: float) -> WorkerLostError:
         """Those who are left say so, and the mailbox knows who is not: torch names no rank."""
-        self.postman.ask("strand", self.rank, self.world, seconds)
-        time.sleep(GRACE)
-        return LostColleagueError(f"rank {self.rank}", self.postman.ask("missing"), "see to that node")
+        self.client.call("report_lost", self.rank, self.world_size, seconds)
+        time.sleep(REPORT_GRACE_SECONDS)
+        return WorkerLostError(f"rank {self.rank}", self.client.call("describe_lost"), "see to that node")

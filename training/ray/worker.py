@@ -15,111 +15,111 @@ from ray.exceptions import RayError
 
 from seq2seq.errors import InterlinearError
 from seq2seq.memory_allocator import keep_freed_memory
-from training.events import EpochReport, Observer, Outcome, Started, StepReport, TrainingJob
+from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import trainer
-from training.loop.process_group import LostColleagueError
-from training.ray.control import POST, Wishes
-from training.ray.process_group import Colleagues
-from training.storage.staging import find, receive
+from training.loop.process_group import WorkerLostError
+from training.ray.control import POLL_SECONDS, ControlRequests
+from training.ray.process_group import RayProcessGroup
+from training.storage.staging import check_shared_disk, fetch_inputs
 
 
-def work(config: dict[str, Any]) -> Any:
+def run_worker(config: dict[str, Any]) -> Any:
     """One worker's training, from the newest checkpoint where it is not the first of its rank."""
     import ray.train.torch
 
-    job, postman = config["job"], Postman(config["mailbox"], config["patience"])
+    job, client = config["job"], ControlClient(config["control"], config["timeout"])
     context = ray.train.get_context()
-    share = (os.cpu_count() or 1) // context.get_local_world_size()
-    torch.set_num_threads(int(config["threads"] or max(1, share)))
+    cpus_per_worker = (os.cpu_count() or 1) // context.get_local_world_size()
+    torch.set_num_threads(int(config["threads"] or max(1, cpus_per_worker)))
     keep_freed_memory()
-    colleagues = Colleagues(postman, config["patience"])
-    observers: list[Observer] = [EpochsToRay()]
-    if colleagues.rank == 0:
-        observers.append(News(postman))
+    group = RayProcessGroup(client, config["timeout"])
+    observers: list[Observer] = [RayReportObserver()]
+    if group.rank == 0:
+        observers.append(ForwardingObserver(client))
     node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-    begun = postman.ask("start", colleagues.rank, f"process {os.getpid()} on {node}")
+    starts = client.call("register_worker", group.rank, f"process {os.getpid()} on {node}")
     try:
-        restarts = max(colleagues.gather(begun)) - 1  # one of a new rank begins for the first time, and goes on too
-        if restarts and colleagues.rank == 0:
-            number = "1 worker goes" if colleagues.world == 1 else f"{colleagues.world} workers go"
-            postman.tell("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
+        restarts = max(group.all_gather(starts)) - 1  # one of a new rank begins for the first time, and goes on too
+        if restarts and group.rank == 0:
+            number = "1 worker goes" if group.world_size == 1 else f"{group.world_size} workers go"
+            client.send("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
         job = replace(job, resume=job.resume or restarts > 0)
-        if job.stored:
-            job = receive(job, config["delivery"], node, postman.warn)
+        if job.run_storage:
+            job = fetch_inputs(job, config["staged"], node, client.warn)
         else:
-            find(job, config["delivery"], node)
-        outcome = trainer.train(job, colleagues, observers, str(ray.train.torch.get_device()))
-        if job.stored and outcome.bundle and context.get_local_rank() == 0:
+            check_shared_disk(job, config["staged"], node)
+        outcome = trainer.train(job, group, observers, str(ray.train.torch.get_device()))
+        if job.run_storage and outcome.bundle and context.get_local_rank() == 0:
             shutil.rmtree(job.run, ignore_errors=True)  # all of it is on the storage
         return outcome
-    except (LostColleagueError, torch.AcceleratorError, OSError, RayError):
+    except (WorkerLostError, torch.AcceleratorError, OSError, RayError):
         raise  # a colleague that died, a GPU or a network that failed: Ray starts the group again
     except InterlinearError as error:
-        postman.tell("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
+        client.send("failed", error)  # all would end the same way again: the driver closes the cluster when it hears
         raise
     except Exception as error:
-        postman.tell("crashed", repr(error), traceback.format_exc())
+        client.send("crashed", repr(error), traceback.format_exc())
         raise
     finally:
-        postman.finish()
+        client.close()
 
 
-class Postman:
+class ControlClient:
     """A worker's end of the mailbox: gathers news, and posts them without waiting for an answer."""
 
-    def __init__(self, mailbox: Any, patience: float) -> None:
-        """`patience`: seconds to wait for an answer."""
-        self.mailbox, self.patience = mailbox, patience
-        self.news: list[tuple[str, tuple[object, ...]]] = []
-        self.answer: Any = None
-        self.posted = 0.0
-        self.wishes = Wishes()
+    def __init__(self, control: Any, timeout: float) -> None:
+        """`timeout`: seconds to wait for an answer."""
+        self.control, self.timeout = control, timeout
+        self.events: list[tuple[str, tuple[object, ...]]] = []
+        self.reply: Any = None
+        self.sent_at = 0.0
+        self.requests = ControlRequests()
         self.saved = 0  # the newest wish to save that has been met
 
-    def tell(self, event: str, *values: object) -> None:
-        self.news.append((event, values))
+    def send(self, event: str, *values: object) -> None:
+        self.events.append((event, values))
 
     def warn(self, message: str) -> None:
-        self.tell("warned", message)
-        self.go()
+        self.send("warned", message)
+        self.flush()
 
-    def go(self) -> None:
+    def flush(self) -> None:
         """Post what there is, unless the last letter is a moment old or still under way."""
-        if time.monotonic() - self.posted < POST or (self.answer and not ray.wait([self.answer], timeout=0)[0]):
+        if time.monotonic() - self.sent_at < POLL_SECONDS or (self.reply and not ray.wait([self.reply], timeout=0)[0]):
             return
-        if self.answer:
-            self.wishes = ray.get(self.answer)
-        self.answer = self.mailbox.post.remote(self.letter(), self.saved)
-        self.posted = time.monotonic()
+        if self.reply:
+            self.requests = ray.get(self.reply)
+        self.reply = self.control.send_events.remote(self.take_events(), self.saved)
+        self.sent_at = time.monotonic()
 
-    def ask(self, what: str, *values: object) -> Any:
+    def call(self, what: str, *values: object) -> Any:
         """Call the mailbox, and wait for its answer."""
-        return ray.get(getattr(self.mailbox, what).remote(*values), timeout=self.patience)
+        return ray.get(getattr(self.control, what).remote(*values), timeout=self.timeout)
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Post what there is and wait until it has arrived."""
-        ray.get(self.mailbox.post.remote(self.letter()))
+        ray.get(self.control.send_events.remote(self.take_events()))
 
-    def letter(self) -> bytes:
-        letter, self.news = pickle.dumps(self.news), []
-        return letter
+    def take_events(self) -> bytes:
+        events, self.events = pickle.dumps(self.events), []
+        return events
 
 
-class News:
+class ForwardingObserver:
     """Rank 0's observer: what it hears goes to those of the driver."""
 
-    def __init__(self, postman: Postman) -> None:
-        self.started = partial(postman.tell, "started")
-        self.step = partial(postman.tell, "step")
-        self.epoch = partial(postman.tell, "epoch")
-        self.warned = partial(postman.tell, "warned")
-        self.finished = partial(postman.tell, "finished")
+    def __init__(self, client: ControlClient) -> None:
+        self.started = partial(client.send, "started")
+        self.step = partial(client.send, "step")
+        self.epoch = partial(client.send, "epoch")
+        self.warned = partial(client.send, "warned")
+        self.finished = partial(client.send, "finished")
 
 
-class EpochsToRay:
+class RayReportObserver:
     """Every rank's observer: Ray Train hears of every epoch, for its own pages. `report` waits for all ranks."""
 
-    def started(self, job: TrainingJob, start: Started) -> None: ...
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
 
     def step(self, report: StepReport) -> None: ...
 

@@ -8,22 +8,22 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
-from seq2seq.errors import CallError, DataError
-from seq2seq.metrics.metric import Reading, Statistics
+from seq2seq.errors import DataError, UsageError
+from seq2seq.metrics.metric import Preprocessing, Statistics
 from seq2seq.metrics.score import IntervalScore, Score
-from training.package_files import shipped
+from training.package_files import resource_folder
 from training.yaml_files import first_problem, read_mapping
 
 ScaleName = Literal["small", "paper"]
 
 
-class Record(BaseModel):
+class StrictModel(BaseModel):
     """What a file of ours holds: no keys but these."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Scale(Record):
+class Scale(StrictModel):
     """How a group is trained at one scale."""
 
     recipe: str | None = Field(None, description="of a system, `{}` is its name; else `{}`, or `paper/{}`")
@@ -31,7 +31,7 @@ class Scale(Record):
     settings: dict[str, Any] = {}
 
 
-class Training(Record):
+class TrainingSpec(StrictModel):
     """How one system is trained."""
 
     recipe: str
@@ -39,14 +39,14 @@ class Training(Record):
     settings: dict[str, Any]
 
 
-class Variant(Record):
+class Variant(StrictModel):
     """A system that is another one's recipe with settings of its own."""
 
     of: str
     settings: dict[str, Any] = {}
 
 
-class Group(Record):
+class SystemGroup(StrictModel):
     """Systems of one table that are trained alike. The first is the baseline that gains are counted from."""
 
     about: str
@@ -62,14 +62,16 @@ class Group(Record):
     small: Scale = Scale()
     paper: Scale = Scale()
 
-    def training(self, system: str, scale: ScaleName) -> Training:
+    def training(self, system: str, scale: ScaleName) -> TrainingSpec:
         """How one of its systems is trained at a scale, but for the seed and what it starts from."""
         own, usual = (self.small, "{}") if scale == "small" else (self.paper, "paper/{}")
         variant = self.variants.get(system, Variant(of=system))
         settings = self.settings | own.settings | variant.settings
-        return Training(recipe=(own.recipe or usual).format(variant.of), data=own.data or self.data, settings=settings)
+        return TrainingSpec(
+            recipe=(own.recipe or usual).format(variant.of), data=own.data or self.data, settings=settings
+        )
 
-    def figure(self, system: str, test: str, metric: str) -> float | None:
+    def published_score(self, system: str, test: str, metric: str) -> float | None:
         """What the paper reports of a system; on test sets but the first, and other scores, nothing."""
         if test != next(iter(self.tests)):
             return None
@@ -81,14 +83,14 @@ class Group(Record):
         return next(iter(self.tests.values())).split(",")[0] if self.published == "gain" else self.published
 
 
-class Table(Record):
+class PaperTables(StrictModel):
     """A paper's tables, as far as they are reproduced."""
 
     about: str
-    groups: dict[str, Group]
+    groups: dict[str, SystemGroup]
 
 
-class Place(Record):
+class RunKey(StrictModel):
     """One run of a table: which system, at which scale, with which seed."""
 
     table: str
@@ -101,10 +103,10 @@ class Place(Record):
         return f"{self.table}.{self.group}.{self.system}.{self.scale}.{self.seed}"
 
 
-class Judged(Record):
+class TestResult(StrictModel):
     """What a run scored on one test set; and, for significance, what every sentence adds to each score."""
 
-    reading: Reading
+    reading: Preprocessing
     scores: dict[str, SerializeAsAny[IntervalScore | Score]]
     left_out: dict[str, str] = {}
     unedited: dict[str, float] = Field(
@@ -118,12 +120,12 @@ class Judged(Record):
         return np.array([[float(number) for number in row.split()] for row in self.statistics[metric]])
 
 
-def lines(statistics: Statistics) -> list[str]:
+def format_statistics(statistics: Statistics) -> list[str]:
     """Statistics as they are kept: whole numbers, as most are, without a fraction."""
     return [" ".join(f"{number:.12g}" for number in row) for row in statistics.tolist()]
 
 
-class DevPoint(Record):
+class DevPoint(StrictModel):
     """The dev set's verdict after an epoch."""
 
     epoch: int
@@ -131,11 +133,11 @@ class DevPoint(Record):
     bleu: float
 
 
-class Result(Record):
+class Result(StrictModel):
     """A run that ended: what was trained, by which code, where, and what came of it."""
 
-    place: Place
-    training: Training
+    place: RunKey
+    training: TrainingSpec
     commit: str | None
     machine: str
     date: str
@@ -144,31 +146,31 @@ class Result(Record):
     weights_sha256: str
     bundle: str
     curve: list[DevPoint]
-    tests: dict[str, Judged]
+    tests: dict[str, TestResult]
 
 
-def table_names() -> list[str]:
+def paper_names() -> list[str]:
     """The papers whose tables are reproduced."""
-    return sorted(path.stem for path in shipped("tables").glob("*.yaml"))
+    return sorted(path.stem for path in resource_folder("tables").glob("*.yaml"))
 
 
-def load_table(name: str) -> Table:
+def load_paper(name: str) -> PaperTables:
     """A paper's tables by name, or by a YAML file's path. Raises CallError, DataError."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else shipped("tables") / f"{name}.yaml"
+    path = Path(name) if name.endswith((".yaml", ".yml")) else resource_folder("tables") / f"{name}.yaml"
     if not path.is_file():
-        raise CallError(
-            name, "there is no such paper here", f"there are {', '.join(table_names())}, or give a YAML file"
+        raise UsageError(
+            name, "there is no such paper here", f"there are {', '.join(paper_names())}, or give a YAML file"
         )
     content = read_mapping(path, DataError, str(path), "docs/reproduce.md")
     try:
-        return Table.model_validate(content)
+        return PaperTables.model_validate(content)
     except ValidationError as error:
         raise DataError(
             str(path), f"describes no paper's tables: {first_problem(error)}", "see docs/reproduce.md"
         ) from None
 
 
-def places(name: str, table: Table, scale: ScaleName, seeds: int, only: Sequence[str] = ()) -> list[Place]:
+def plan_runs(name: str, table: PaperTables, scale: ScaleName, seeds: int, only: Sequence[str] = ()) -> list[RunKey]:
     """The runs that are wanted, seed by seed, so that a table is whole as early as can be.
 
     `only` names groups, or systems of the core groups, or `GROUP/SYSTEM`. Raises CallError for a name that is neither.
@@ -184,7 +186,7 @@ def places(name: str, table: Table, scale: ScaleName, seeds: int, only: Sequence
             found = [(key, word) for key, one in core.items() if word in one.systems]
         if not found:
             systems = dict.fromkeys(one for each in core.values() for one in each.systems)
-            raise CallError(
+            raise UsageError(
                 f"--only {word}",
                 "the paper's tables have no such group or system",
                 f"groups are {', '.join(table.groups)}; systems of the core {', '.join(systems)}",
@@ -197,13 +199,13 @@ def places(name: str, table: Table, scale: ScaleName, seeds: int, only: Sequence
         if start and (group, start) not in chosen:
             chosen.insert(chosen.index((group, system)), (group, start))
     return [
-        Place(table=name, group=group, system=system, scale=scale, seed=seed)
+        RunKey(table=name, group=group, system=system, scale=scale, seed=seed)
         for seed in range(1, seeds + 1)
         for group, system in dict.fromkeys(chosen)
     ]
 
 
-def result_file(folder: Path, place: Place) -> Path:
+def result_file(folder: Path, place: RunKey) -> Path:
     """Where a run's result is kept."""
     return folder / "runs" / f"{place}.json"
 
@@ -221,7 +223,7 @@ def write_result(folder: Path, result: Result) -> Path:
 def read_results(folder: Path, name: str) -> list[Result]:
     """All results of a paper's tables that are kept there. Raises DataError for a file that is none, and for a copy of
     another, which would count as a further seed."""
-    found: dict[tuple[Place, str], Result] = {}
+    found: dict[tuple[RunKey, str], Result] = {}
     for path in sorted((folder / "runs").glob(f"{name}.*.json")):
         try:
             result = Result.model_validate_json(path.read_bytes())

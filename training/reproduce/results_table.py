@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean, stdev
 
-from seq2seq.metrics.catalogue import chosen
-from seq2seq.metrics.significance import Compared, compare
-from training.reproduce.papers import Group, Result, ScaleName, Table
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.significance import SystemResult, compare
+from training.reproduce.papers import PaperTables, Result, ScaleName, SystemGroup
 
 SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class Row:
+class SystemResult:
     """A system on a test set by one score. Gains are over the group's first system; a test's p-value is of that
     difference by approximate randomisation, over sentences and seeds; low and high are a 95 % interval by bootstrap."""
 
@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ResultsTable:
     """One test set's scores of a group's systems, the baseline first."""
 
     group: str
@@ -41,11 +41,11 @@ class Standing:
     test: str
     metric: str
     signature: str
-    rows: tuple[Row, ...]
+    rows: tuple[SystemResult, ...]
     unedited: float | None = None  # what the machine translations score that are edited
 
 
-def standings(table: Table, results: Sequence[Result], scale: ScaleName) -> list[Standing]:
+def build_results_tables(table: PaperTables, results: Sequence[Result], scale: ScaleName) -> list[ResultsTable]:
     """Every group, test set and score that two systems at least have been run for, or one."""
     found = []
     for name, group in table.groups.items():
@@ -57,35 +57,37 @@ def standings(table: Table, results: Sequence[Result], scale: ScaleName) -> list
         first = next(iter(runs.values()))[0]
         for test, judged in first.tests.items():
             for metric in judged.scores:
-                found.append(standing(name, group, test, metric, runs))
+                found.append(build_results_table(name, group, test, metric, runs))
     return found
 
 
-def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, list[Result]]) -> Standing:
+def build_results_table(
+    name: str, group: SystemGroup, test: str, metric: str, runs: dict[str, list[Result]]
+) -> ResultsTable:
     """One score on one test set."""
     first = next(iter(runs.values()))[0]
-    (judge,) = chosen([metric], first.tests[test].reading)
+    (judge,) = select_metrics([metric], first.tests[test].reading)
     ways = dict.fromkeys(one.tests[test].scores[metric].signature for made in runs.values() for one in made)
     signature = " and ".join(ways)  # systems may look in ways of their own, by which their alignments are read
     statistics = {system: [one.tests[test].of(metric) for one in made] for system, made in runs.items()}
-    drawn: dict[str, Compared] = {}
-    chances: dict[str, Compared] = {}
+    drawn: dict[str, SystemResult] = {}
+    chances: dict[str, SystemResult] = {}
     if len(runs) > 1:
         drawn = {one.system: one for one in compare(judge, statistics, "bootstrap", signature).systems}
         chances = {one.system: one for one in compare(judge, statistics, "randomisation", signature).systems}
     baseline = next(iter(group.systems))
     has_baseline = baseline in runs
     standard = mean(one.tests[test].scores[metric].score for one in runs[baseline]) if has_baseline else None
-    zero = group.figure(baseline, test, metric)
+    zero = group.published_score(baseline, test, metric)
     gains = group.published == "gain" and metric == group.metric
     rows = []
     for system, made in runs.items():
         scores = [one.tests[test].scores[metric].score for one in made]
         ours = mean(scores)
         interval, chance = drawn.get(system), chances.get(system)
-        published = group.figure(system, test, metric)
+        published = group.published_score(system, test, metric)
         rows.append(
-            Row(
+            SystemResult(
                 system=system,
                 seeds=tuple(one.place.seed for one in made),
                 ours=ours,
@@ -102,10 +104,10 @@ def standing(name: str, group: Group, test: str, metric: str, runs: dict[str, li
             )
         )
     unedited = first.tests[test].unedited.get(metric)
-    return Standing(name, group.about, first.training.data, test, metric, signature, tuple(rows), unedited)
+    return ResultsTable(name, group.about, first.training.data, test, metric, signature, tuple(rows), unedited)
 
 
-def in_short(table: Table, found: Sequence[Standing]) -> list[Standing]:
+def main_tables(table: PaperTables, found: Sequence[ResultsTable]) -> list[ResultsTable]:
     """Of every group one score on its first test set: that which the paper's figures are in, if it has that."""
     short = []
     for name in dict.fromkeys(one.group for one in found):
@@ -115,12 +117,12 @@ def in_short(table: Table, found: Sequence[Standing]) -> list[Standing]:
 
 
 def markdown(
-    table: Table,
+    table: PaperTables,
     scale: ScaleName,
-    found: Sequence[Standing],
+    found: Sequence[ResultsTable],
     results: Sequence[Result],
     command: str,
-    pictures: Mapping[Standing | str | None, Sequence[str]],
+    pictures: Mapping[ResultsTable | str | None, Sequence[str]],
 ) -> str:
     """The tables as a page. `pictures`: file names by what they are of: a standing, a group, or (None) all."""
     machines = dict.fromkeys(one.machine for one in results)
@@ -141,7 +143,7 @@ def markdown(
         ]
     else:
         lines += [f"All runs are of commit {next(iter(commits))}.", ""]
-    lines += shown(pictures, None)
+    lines += image_links(pictures, None)
     heading = (
         "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | commit |"
     )
@@ -158,11 +160,11 @@ def markdown(
                 heading,
                 "|---|---|---|---|---|---|---|---|---|---|---|",
                 *([] if one.unedited is None else [f"| *unedited* | | {one.unedited:.2f} |" + " |" * 8]),
-                *(line(row) for row in one.rows),
+                *(markdown_row(row) for row in one.rows),
                 "",
-                *shown(pictures, one),
+                *image_links(pictures, one),
             ]
-        lines += shown(pictures, group)
+        lines += image_links(pictures, group)
     lines += [
         "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
         "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
@@ -173,29 +175,31 @@ def markdown(
     return "\n".join(lines)
 
 
-def shown(pictures: Mapping[Standing | str | None, Sequence[str]], of: Standing | str | None) -> list[str]:
+def image_links(
+    pictures: Mapping[ResultsTable | str | None, Sequence[str]], of: ResultsTable | str | None
+) -> list[str]:
     """The pictures of something, in the page."""
     return [line for name in pictures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
 
 
-def in_paper(row: Row) -> str:
+def published_label(row: SystemResult) -> str:
     """What the paper reports of a system, in a picture."""
-    figure = "" if row.published is None else f"{row.published:.2f}"
-    reported = ", ".join(filter(None, [figure, signed(row.published_gain)]))
+    published_score = "" if row.published is None else f"{row.published:.2f}"
+    reported = ", ".join(filter(None, [published_score, format_gain(row.published_gain)]))
     return f"paper: {reported}" if reported else ""
 
 
-def line(row: Row) -> str:
+def markdown_row(row: SystemResult) -> str:
     """A row of the page."""
     cells = [
         row.system,
         str(len(row.seeds)),
         f"{row.ours:.2f}" + ("" if row.spread is None else f" ± {row.spread:.2f}"),
         f"{row.low:.2f} - {row.high:.2f}" if row.low < row.high else "",
-        signed(row.gain),
+        format_gain(row.gain),
         "" if row.p_value is None else f"{row.p_value:.4f}" + (" *" if row.p_value < SIGNIFICANT else ""),
         "" if row.published is None else f"{row.published:.2f}",
-        signed(row.published_gain),
+        format_gain(row.published_gain),
         f"{row.parameters / 1e6:.1f}M",
         f"{row.minutes:.0f}",
         ", ".join(row.commits),
@@ -203,10 +207,10 @@ def line(row: Row) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def signed(gain: float | None) -> str:
+def format_gain(gain: float | None) -> str:
     return "" if gain is None else f"{gain:+.2f}"
 
 
-def as_json(found: Sequence[Standing]) -> list[dict[str, object]]:
+def as_json(found: Sequence[ResultsTable]) -> list[dict[str, object]]:
     """The tables for programs."""
     return [asdict(one) for one in found]

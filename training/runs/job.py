@@ -11,26 +11,26 @@ from pathlib import Path
 
 from seq2seq.bundle import read_card
 from seq2seq.bundle.checksums import checksum
-from seq2seq.errors import CallError, DataError, RecipeError, TrainingError
-from training.data.arrays import write_whole
+from seq2seq.errors import DataError, RecipeError, TrainingError, UsageError
+from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, locate, open_dataset, read_rows
-from training.data.images.image_features import check_made_by
-from training.data.prepare.executors import Road
+from training.data.images.image_features import check_features_match
+from training.data.prepare.executors import PrepareExecutor
 from training.data.prepare.prepare import prepare, text_config
-from training.data.prepare.prepared import TARGET, Prepared, tokenizer_file
+from training.data.prepare.prepared import TARGET, PreparedData, tokenizer_file
 from training.events import DevSet, TrainingJob, TrainingPlan
-from training.loop.resume import beginning, differing
+from training.loop.resume import initial_progress, recipe_differences
 from training.recipe import Recipe, load_recipe, stated_keys
 from training.runs.small_data import fit_to_data
-from training.runs.stored_runs import bring_records, claim
+from training.runs.stored_runs import claim, download_records
 from training.storage.storage import Storage
 
 
-def prepare_for(
-    recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True, road: Road | None = None
-) -> Prepared:
-    """The data in ids, as the recipe's text settings want it; made once, then found. `road`: where, if not here."""
-    check_fits(recipe, dataset)
+def prepare_data(
+    recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True, executor: PrepareExecutor | None = None
+) -> PreparedData:
+    """The data in ids, as the recipe's text settings want it; made once, then found. `executor`: where, if not here."""
+    check_recipe_fits(recipe, dataset)
     configs = {
         name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
         for name, settings in recipe.texts.items()
@@ -46,23 +46,23 @@ def prepare_for(
         folder=folder,
         progress=progress,
         images={name: image.pixels for name, image in recipe.images.items()},
-        road=road,
+        executor=executor,
     )
 
 
-def check_fits(recipe: Recipe, dataset: Dataset) -> None:
+def check_recipe_fits(recipe: Recipe, dataset: Dataset) -> None:
     """Raises DataError where a data set's description names no split, text or pictures that the recipe trains on."""
     for split in ("train", "dev"):
-        if not dataset.has(split):
+        if not dataset.has_split(split):
             raise DataError(dataset.name, f"the data set has no {split} split", "training needs train and dev")
         texts, images = dataset.fields(split), dataset.images(split)
         for wanted, there, kind in (((*recipe.texts, "target"), texts, "text"), (recipe.images, images, "pictures")):
             for name in wanted:
                 if name not in there:
-                    raise dataset.no_field(split, name, there, kind)
+                    raise dataset.missing_field_error(split, name, there, kind)
 
 
-def networks(recipe: Recipe) -> dict[str, Path]:
+def network_weights(recipe: Recipe) -> dict[str, Path]:
     """The files of weights that image sources' networks begin with. Raises DataError where one is not there."""
     files = {name: Path(image.weights).resolve() for name, image in recipe.images.items() if image.weights}
     for name, path in files.items():
@@ -71,7 +71,7 @@ def networks(recipe: Recipe) -> dict[str, Path]:
     return files
 
 
-def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
+def read_dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     """The dev set's text, with all of its references."""
     names = list(recipe.texts)
     fields = [dataset.field("dev", name) for name in (*names, "target")]
@@ -83,7 +83,7 @@ def dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     return DevSet(sources, references, tokenised, fields[-1].lowercase, lines)
 
 
-def plan_for(
+def plan_training(
     recipe_name: str,
     data: str,
     settings: Sequence[str] = (),
@@ -99,7 +99,7 @@ def plan_for(
         storage.check()
     described = locate(data, data_root)
     recipe = load_recipe(recipe_name, settings, described.defaults)
-    check_fits(recipe, described)
+    check_recipe_fits(recipe, described)
     there = storage.names("runs") if storage else []
     return TrainingPlan(
         recipe=recipe,
@@ -108,47 +108,47 @@ def plan_for(
         licence=described.licence,
         task=described.task,
         languages={name: code for name, code in described.languages.items() if name in {*recipe.texts, "target"}},
-        run=run_folder(runs, run or f"{Path(recipe_name).stem}-{described.name}", resume, there).resolve(),
+        run=choose_run_folder(runs, run or f"{Path(recipe_name).stem}-{described.name}", resume, there).resolve(),
         resume=resume,
         git_commit=git_commit(),
-        networks=networks(recipe),
+        network_weights=network_weights(recipe),
         stated=stated_keys(recipe_name, settings, described.defaults),
     )
 
 
-def job_of(
+def prepare_job(
     plan: TrainingPlan,
     data: str,
     data_root: Path | None = None,
     prepared: Path = Path("prepared"),
     tracking: str | None = None,
     storage: Storage | None = None,
-    planned: Callable[[TrainingPlan], None] | None = None,
+    on_planned: Callable[[TrainingPlan], None] | None = None,
 ) -> TrainingJob:
     """Everything that a planned training needs, its data prepared where that is missing; settings that fit small data
     are said on stderr.
 
-    With a storage, a run that is there can be resumed here. `planned` is called once the run has its folder, before
+    With a storage, a run that is there can be resumed here. `on_planned` is called once the run has its folder, before
     anything long is done.
     """
-    with opened(plan.run):
+    with create_run_folder(plan.run):
         if storage and plan.resume:
-            bring_records(storage, plan.run)
-        if planned:
-            planned(plan)
+            download_records(storage, plan.run)
+        if on_planned:
+            on_planned(plan)
         dataset = open_dataset(data, data_root)
-        ready = prepare_for(plan.recipe, dataset, prepared)
+        ready = prepare_data(plan.recipe, dataset, prepared)
         train = ready.record.splits["train"]
         recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows)
         if note and not (plan.resume and began_with(plan.run, plan.recipe)):
             print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
             plan = replace(plan, recipe=recipe)
-        start = starting_point(plan.recipe, ready, tracking) if plan.recipe.training.init_from else None
-        stored = claim(storage, plan.run, beginning(plan.recipe, ready.folder), plan.resume) if storage else None
-        write_whole(plan.run / "recipe.yaml", plan.recipe.as_yaml().encode())
+        start = fetch_initial_model(plan.recipe, ready, tracking) if plan.recipe.training.init_from else None
+        stored = claim(storage, plan.run, initial_progress(plan.recipe, ready.folder), plan.resume) if storage else None
+        write_atomically(plan.run / "recipe.yaml", plan.recipe.as_yaml().encode())
         return TrainingJob(
-            **vars(plan), prepared=ready.folder.resolve(), dev=dev_set(plan.recipe, dataset), init_from=start,
-            stored=stored,
+            **vars(plan), prepared=ready.folder.resolve(), dev=read_dev_set(plan.recipe, dataset), init_from=start,
+            run_storage=stored,
         )  # fmt: skip
 
 
@@ -159,10 +159,10 @@ def began_with(run: Path, recipe: Recipe) -> bool:
         before = load_recipe(str(file))
     except RecipeError:  # there is none yet, or it is damaged: the checkpoint has the recipe too, and is compared
         return False
-    return not differing(before.model_dump(mode="json"), recipe.model_dump(mode="json"))
+    return not recipe_differences(before.model_dump(mode="json"), recipe.model_dump(mode="json"))
 
 
-def job_for(
+def create_job(
     recipe_name: str,
     data: str,
     settings: Sequence[str] = (),
@@ -173,15 +173,15 @@ def job_for(
     resume: bool = False,
     tracking: str | None = None,
     storage: Storage | None = None,
-    planned: Callable[[TrainingPlan], None] | None = None,
+    on_planned: Callable[[TrainingPlan], None] | None = None,
 ) -> TrainingJob:
-    """`plan_for` and `job_of` in one."""
-    plan = plan_for(recipe_name, data, settings, data_root, runs, run, resume, storage)
-    return job_of(plan, data, data_root, prepared, tracking, storage, planned)
+    """`plan_training` and `prepare_job` in one."""
+    plan = plan_training(recipe_name, data, settings, data_root, runs, run, resume, storage)
+    return prepare_job(plan, data, data_root, prepared, tracking, storage, on_planned)
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[None]:
+def create_run_folder(folder: Path) -> Iterator[None]:
     """A run's folder, while its training is made ready. One that fails by then leaves no new folder; one that is
     interrupted does, so that it can be resumed in the same run of MLflow."""
     new = not folder.exists()
@@ -194,14 +194,14 @@ def opened(folder: Path) -> Iterator[None]:
         raise
 
 
-def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> Path:
+def fetch_initial_model(recipe: Recipe, prepared: PreparedData, tracking: str | None) -> Path:
     """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError, and
     DataError where the data's image features were made by another network than those that it read."""
-    from registry.names import fetch
+    from registry.names import fetch_bundle
 
     name = recipe.training.init_from
     assert name is not None
-    folder = fetch(name, tracking).folder
+    folder = fetch_bundle(name, tracking).folder
     card = read_card(folder)
     ours = {tokenizer_file(field): prepared.folder / tokenizer_file(field) for field in [*recipe.texts, "target"]}
     for file, path in ours.items():
@@ -214,17 +214,17 @@ def starting_point(recipe: Recipe, prepared: Prepared, tracking: str | None) -> 
     for source, grid in prepared.grids.items():
         theirs = card.model.images.get(source)
         if theirs is not None and theirs.network is None:
-            check_made_by(theirs, grid, prepared.folder, f"the model of training.init_from {name}")
+            check_features_match(theirs, grid, prepared.folder, f"the model of training.init_from {name}")
     return folder.resolve()
 
 
-def run_folder(runs: Path, name: str, resume: bool, elsewhere: Sequence[str] = ()) -> Path:
+def choose_run_folder(runs: Path, name: str, resume: bool, stored_names: Sequence[str] = ()) -> Path:
     """The newest run of that name to resume; else a new one: NAME, then NAME-2, NAME-3, ...
 
-    `elsewhere`: the names of the runs on the storage, which count as those in the folder do.
+    `stored_names`: the names of the runs on the storage, which count as those in the folder do.
     """
     check_run_name(name)
-    names = [*elsewhere, *(path.name for path in runs.glob(f"{name}*") if path.is_dir())]
+    names = [*stored_names, *(path.name for path in runs.glob(f"{name}*") if path.is_dir())]
     matches = [re.fullmatch(rf"{re.escape(name)}(?:-(\d+))?", found) for found in names]
     numbers = {int(match[1] or 1) for match in matches if match}
     newest = max(numbers, default=0)
@@ -237,7 +237,7 @@ def run_folder(runs: Path, name: str, resume: bool, elsewhere: Sequence[str] = (
 def check_run_name(name: str) -> None:
     """Raises CallError for a name that a run's folder cannot have."""
     if not re.fullmatch(r"[\w.@+-]+", name):
-        raise CallError("--run", f"'{name}' is no name for a run", "use letters, digits, '-', '_' and '.'")
+        raise UsageError("--run", f"'{name}' is no name for a run", "use letters, digits, '-', '_' and '.'")
 
 
 def git_commit() -> str | None:

@@ -6,48 +6,50 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from seq2seq.bundle.checksums import parse_object
-from training.events import EpochReport, Outcome, RunOnStorage, Started, StepReport, TrainingJob
-from training.loop.checkpoint import Checkpoints, Progress
-from training.loop.checkpoint_upload import whole_states
-from training.loop.resume import refuse_another
+from seq2seq.bundle.checksums import parse_checked_json
+from training.events import EpochReport, Outcome, RunStorage, StartReport, StepReport, TrainingJob
+from training.loop.checkpoint import CheckpointManager, TrainingProgress
+from training.loop.checkpoint_upload import complete_states
+from training.loop.resume import check_same_run
 from training.storage.storage import Storage
 
 
-def claim(storage: Storage, folder: Path, now: Progress, resume: bool) -> RunOnStorage:
+def claim(storage: Storage, folder: Path, now: TrainingProgress, resume: bool) -> RunStorage:
     """Make the run of this folder's name ours: whoever wrote it until now stops at its next checkpoint.
 
     Of a run that goes on the storage gets the newest checkpoint, where only the folder has it. Raises TrainingError,
     and leaves the run to whom it belongs, where it was begun with another recipe or on other data than `now`.
     """
-    checkpoints = Checkpoints(folder, keep=1)
-    newer = _newer(storage, folder, checkpoints, now) if resume else None
+    checkpoints = CheckpointManager(folder, keep=1)
+    newer = _newer_local_state(storage, folder, checkpoints, now) if resume else None
     owner = f"{socket.gethostname()} {uuid4().hex[:12]}"
     storage.write(f"runs/{folder.name}/owner.json", json.dumps({"owner": owner}).encode())
     if newer:
-        for path in map(checkpoints.weights_path, checkpoints.epochs_of(newer)):
+        for path in map(checkpoints.weights_path, checkpoints.epochs_in_state(newer)):
             if path.is_file():
                 storage.put(f"runs/{folder.name}/checkpoints/{path.stem}", {path.name: path})
         storage.put(f"runs/{folder.name}/checkpoints/{newer.name}", newer)
-    return RunOnStorage(storage.uri, owner)
+    return RunStorage(storage.uri, owner)
 
 
-def _newer(storage: Storage, folder: Path, checkpoints: Checkpoints, now: Progress) -> Path | None:
+def _newer_local_state(
+    storage: Storage, folder: Path, checkpoints: CheckpointManager, now: TrainingProgress
+) -> Path | None:
     """The folder's newest whole state, if it is newer than the storage's. Either has to be of this recipe and data."""
-    above = f"runs/{folder.name}/checkpoints"
-    there = whole_states(storage, above)
+    prefix = f"runs/{folder.name}/checkpoints"
+    there = complete_states(storage, prefix)
     if there:
         with suppress(ValueError):  # damaged: the workers pass it over
-            written = parse_object(storage.read(f"{above}/{there[-1]}/progress.json") or b"")
-            refuse_another(folder, Progress.model_validate(written.get("progress")), now)
-    state = checkpoints.newest_whole()
+            written = parse_checked_json(storage.read(f"{prefix}/{there[-1]}/progress.json") or b"")
+            check_same_run(folder, TrainingProgress.model_validate(written.get("progress")), now)
+    state = checkpoints.newest_intact()
     if state is None or (there and state.name <= there[-1]):
         return None
-    refuse_another(folder, checkpoints.progress_of(state), now)
+    check_same_run(folder, checkpoints.read_progress(state), now)
     return state
 
 
-def bring_records(storage: Storage, folder: Path) -> None:
+def download_records(storage: Storage, folder: Path) -> None:
     """What the storage has and the folder lacks of a run's records: its recipe, and which run it is in MLflow."""
     records = f"runs/{folder.name}/records"
     if manifest := storage.manifest(records):
@@ -56,7 +58,7 @@ def bring_records(storage: Storage, folder: Path) -> None:
                 storage.get_file(records, name, folder / name)
 
 
-class Records:
+class RecordsUploader:
     """The driver's observer: what stands in the run's folder when the training has begun goes to the storage.
 
     It comes after the one that writes MLflow's record there.
@@ -65,7 +67,7 @@ class Records:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
-    def started(self, job: TrainingJob, start: Started) -> None:
+    def started(self, job: TrainingJob, start: StartReport) -> None:
         files = {path.name: path for path in job.run.iterdir() if path.is_file() and not path.name.startswith(".")}
         self.storage.put(f"runs/{job.name}/records", files)
 

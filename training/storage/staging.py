@@ -15,7 +15,7 @@ from filelock import FileLock
 from registry.cache_folder import cache_folder
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, TrainingError
-from training.data.prepare.prepared import Prepared
+from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
 from training.storage.storage import Storage
 
@@ -23,14 +23,14 @@ TOKEN = ".driver"  # what the driver leaves in the run's folder, for the workers
 
 
 @dataclass(frozen=True)
-class Delivery:
+class StagedInputs:
     """A job's data by the names that they have on the storage; or, without one, what is to be found in place."""
 
     fingerprint: str
     token: str = ""
     prepared: str = ""
     init_from: str = ""
-    networks: tuple[tuple[str, str], ...] = ()
+    network_weights: tuple[tuple[str, str], ...] = ()
 
 
 def fingerprint(prepared: Path) -> str:
@@ -41,32 +41,32 @@ def fingerprint(prepared: Path) -> str:
         return ""
 
 
-def leave(job: TrainingJob) -> Delivery:
+def write_token(job: TrainingJob) -> StagedInputs:
     """Without a storage: leave a token in the run's folder."""
     token = uuid4().hex
     (job.run / TOKEN).write_text(token, encoding="ascii")
-    return Delivery(fingerprint(job.prepared), token)
+    return StagedInputs(fingerprint(job.prepared), token)
 
 
-def find(job: TrainingJob, delivery: Delivery, node: str) -> None:
+def check_shared_disk(job: TrainingJob, staged: StagedInputs, node: str) -> None:
     """See that this node sees what the driver left, and the same data. Raises TrainingError, which names the node."""
     try:
         found = (job.run / TOKEN).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         found = ""
-    if found != delivery.token:
+    if found != staged.token:
         raise TrainingError(
             f"node {node}",
             f"it does not see the run's folder {job.run}, where the driver writes",
             "give --storage URI, a place that every node reaches, or have --runs and --prepared on a shared disk",
         )
-    compare(job, delivery, node)
+    check_prepared_data(job, staged, node)
 
 
-def compare(job: TrainingJob, delivery: Delivery, node: str) -> None:
+def check_prepared_data(job: TrainingJob, staged: StagedInputs, node: str) -> None:
     """Raises TrainingError where this node sees other data than the driver."""
-    if (found := fingerprint(job.prepared)) != delivery.fingerprint:
-        what = f"sees other data than the driver ({found[:12]} instead of {delivery.fingerprint[:12]})"
+    if (found := fingerprint(job.prepared)) != staged.fingerprint:
+        what = f"sees other data than the driver ({found[:12]} instead of {staged.fingerprint[:12]})"
         raise TrainingError(
             f"node {node}",
             f"it {what if found else 'sees no prepared data'} in {job.prepared}",
@@ -74,7 +74,7 @@ def compare(job: TrainingJob, delivery: Delivery, node: str) -> None:
         )
 
 
-def deliver(job: TrainingJob, storage: Storage) -> Delivery:
+def stage_inputs(job: TrainingJob, storage: Storage) -> StagedInputs:
     """Put what the job needs, unless it is there."""
     mark = fingerprint(job.prepared)
     prepared = f"prepared/{mark[:16]}/{job.prepared.name}"
@@ -84,33 +84,33 @@ def deliver(job: TrainingJob, storage: Storage) -> Delivery:
         init_from = f"given/{checksum(job.init_from / 'model.json')[:16]}"
         _put_once(storage, init_from, job.init_from)
     networks = []
-    for source, path in job.networks.items():
+    for source, path in job.network_weights.items():
         name = f"given/{checksum(path)[:16]}"
         if storage.manifest(name) is None:
             storage.put(name, {path.name: path})
         networks.append((source, f"{name}/{path.name}"))
-    return Delivery(mark, "", prepared, init_from, tuple(networks))
+    return StagedInputs(mark, "", prepared, init_from, tuple(networks))
 
 
-def receive(job: TrainingJob, delivery: Delivery, node: str, warn: Callable[[str], None]) -> TrainingJob:
+def fetch_inputs(job: TrainingJob, staged: StagedInputs, node: str, warn: Callable[[str], None]) -> TrainingJob:
     """The job as it stands on this node: its data in the cache, fetched by one worker while the others wait, and a
     run's folder of its own. Raises StorageError, or TrainingError for other data than the driver's."""
-    assert job.stored is not None
-    storage = Storage(job.stored.uri, warn)
+    assert job.run_storage is not None
+    storage = Storage(job.run_storage.uri, warn)
     run = hashlib.sha256(storage.uri_of(job.name).encode()).hexdigest()[:16]
-    here = replace(
+    local_job = replace(
         job,
         run=cache_folder("runs") / run / job.name,
-        prepared=_fetch(storage, delivery.prepared, lambda folder: _is_whole(folder, delivery.fingerprint)),
-        init_from=_fetch(storage, delivery.init_from, Path.is_dir) if delivery.init_from else None,
-        networks={
+        prepared=_fetch(storage, staged.prepared, lambda folder: _is_whole(folder, staged.fingerprint)),
+        init_from=_fetch(storage, staged.init_from, Path.is_dir) if staged.init_from else None,
+        network_weights={
             source: _fetch(storage, str(PurePosixPath(name).parent), _is_named_by_checksum) / PurePosixPath(name).name
-            for source, name in delivery.networks
+            for source, name in staged.network_weights
         },
     )
-    here.run.mkdir(parents=True, exist_ok=True)
-    compare(here, delivery, node)
-    return here
+    local_job.run.mkdir(parents=True, exist_ok=True)
+    check_prepared_data(local_job, staged, node)
+    return local_job
 
 
 def _put_once(storage: Storage, name: str, folder: Path) -> None:
@@ -140,7 +140,7 @@ def _is_whole(prepared: Path, mark: str) -> bool:
     if fingerprint(prepared) != mark:
         return False
     try:
-        Prepared.load(prepared).check()
+        PreparedData.load(prepared).check()
     except DataError:
         return False
     return True

@@ -23,26 +23,32 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.bundle import sync
+from seq2seq.bundle import fsync
 from seq2seq.bundle.checksums import checksum
-from seq2seq.errors import CallError, DamagedError, StorageError
+from seq2seq.errors import CorruptedError, StorageError, UsageError
 
 MANIFEST = ".manifest.json"
 FORMAT = 1
 BLOCK = 8 << 20  # bytes that are copied at once
-PATIENCE = 600.0  # seconds for which what fails is repeated, unless INTERLINEAR_STORAGE_PATIENCE says another number
+RETRY_SECONDS = (
+    600.0  # seconds for which what fails is repeated, unless INTERLINEAR_STORAGE_PATIENCE says another number
+)
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between two attempts: doubled each time
-CONNECT, SILENCE, ATTEMPTS = 5.0, 10.0, 3  # seconds until S3 has to answer, and to go on; how often a request is made
+CONNECT_TIMEOUT, REQUEST_TIMEOUT, MAX_ATTEMPTS = (
+    5.0,
+    10.0,
+    3,
+)  # seconds until S3 has to answer, and to go on; how often a request is made
 SCHEMES = ("file", "s3", "gs", "gcs")
 SECRETS = {"access_key", "secret_key", "session_token"}
-FULL = {errno.ENOSPC, errno.EDQUOT}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 FORBIDDEN_BY_S3 = re.compile(r"ACCESS_DENIED|AccessDenied|HTTP status (401|403)|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT")
 
 T = TypeVar("T")
 
 
-class Entry(BaseModel):
+class ManifestEntry(BaseModel):
     """A file of a folder."""
 
     model_config = ConfigDict(frozen=True)
@@ -57,28 +63,28 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     format: int = FORMAT
-    files: dict[str, Entry]
+    files: dict[str, ManifestEntry]
 
 
 class Storage:
     """A place for folders. A folder's name in it is a relative path: `runs/NAME/bundle`.
 
-    Every method raises StorageError where the storage refuses, or stays away longer than `patience` seconds; `warn` is
+    Every method raises StorageError where the storage refuses, or stays away longer than `retry_seconds` seconds; `warn` is
     told of every failure that is waited out.
     """
 
     def __init__(
-        self, uri: str, warn: Callable[[str], None] = lambda message: None, patience: float | None = None
+        self, uri: str, warn: Callable[[str], None] = lambda message: None, retry_seconds: float | None = None
     ) -> None:
         """`uri`: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER or a folder's path. Raises CallError."""
         self.uri = check_uri(uri)
         self.warn = warn
-        given = os.environ.get("INTERLINEAR_STORAGE_PATIENCE", "")
+        setting = os.environ.get("INTERLINEAR_STORAGE_PATIENCE", "")
         try:
-            self.patience = patience if patience is not None else float(given or PATIENCE)
+            self.retry_seconds = retry_seconds if retry_seconds is not None else float(setting or RETRY_SECONDS)
         except ValueError:
-            raise CallError(
-                "INTERLINEAR_STORAGE_PATIENCE", f"'{given}' is no number of seconds", "give one, or unset it"
+            raise UsageError(
+                "INTERLINEAR_STORAGE_PATIENCE", f"'{setting}' is no number of seconds", "give one, or unset it"
             ) from None
         self.fs, self.root = _connect(self.uri)
         self.local = self.fs.type_name == "local"
@@ -90,17 +96,17 @@ class Storage:
 
     def check(self) -> None:
         """See at once, without patience, whether files can be written, read and removed here."""
-        patience, self.patience = self.patience, 0.0
+        retry_seconds, self.retry_seconds = self.retry_seconds, 0.0
         name, content = f".check-{uuid4().hex}", b"written by interlinear to see whether it may"
         try:
             if self.local:
-                self._lasting("make the folder", lambda: self.fs.create_dir(self.root), rooted=False)
+                self._retry("make the folder", lambda: self.fs.create_dir(self.root), need_root=False)
             self.write(name, content)
             if self.read(name) != content:
                 raise StorageError(self.uri, "what was written is not what is read", "look at the storage")
-            self._lasting("remove a file", lambda: self.fs.delete_file(self._path(name)))
+            self._retry("remove a file", lambda: self.fs.delete_file(self._path(name)))
         finally:
-            self.patience = patience
+            self.retry_seconds = retry_seconds
 
     def put(self, name: str, files: Path | Mapping[str, Path]) -> None:
         """Put a folder, or files by the names that they shall have in it. One that is there already is replaced, unless
@@ -108,19 +114,19 @@ class Storage:
         if isinstance(files, Path):
             files = {path.relative_to(files).as_posix(): path for path in sorted(files.rglob("*")) if path.is_file()}
         found = self.manifest(name)
-        if found and _is(found, files):
+        if found and _matches(found, files):
             return
         self.remove(name)
         entries = {}
         for file, path in files.items():
-            entries[file] = self._lasting(f"write {name}/{file}", partial(self._send, path, f"{name}/{file}"))
+            entries[file] = self._retry(f"write {name}/{file}", partial(self._upload_file, path, f"{name}/{file}"))
         self.write(f"{name}/{MANIFEST}", Manifest(files=entries).model_dump_json(indent=1).encode())
 
     def get(self, name: str, folder: Path) -> None:
         """Bring a folder here: under a temporary name, and renamed when every file is what the manifest says. A folder
         that is this already is left as it is. Raises DamagedError for a file that is missing or another, naming it."""
-        manifest = self._expected(name)
-        if folder.is_dir() and _is(manifest, {file: folder / file for file in manifest.files}):
+        manifest = self._require_manifest(name)
+        if folder.is_dir() and _matches(manifest, {file: folder / file for file in manifest.files}):
             return
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
@@ -130,16 +136,16 @@ class Storage:
             if folder.is_dir():
                 shutil.rmtree(folder)
             draft.rename(folder)
-            sync(folder.parent)
+            fsync(folder.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
     def get_file(self, name: str, file: str, path: Path) -> None:
         """Bring one file of a folder here; as `get` does."""
-        entry = self._expected(name).files.get(file)
+        entry = self._require_manifest(name).files.get(file)
         if entry is None:
-            raise DamagedError(self.uri_of(name), f"has no {file}", f"remove {self.uri_of(name)}, and it is put anew")
-        if _is(Manifest(files={file: entry}), {file: path}):
+            raise CorruptedError(self.uri_of(name), f"has no {file}", f"remove {self.uri_of(name)}, and it is put anew")
+        if _matches(Manifest(files={file: entry}), {file: path}):
             return
         draft = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
         try:
@@ -150,14 +156,14 @@ class Storage:
 
     def remove(self, name: str) -> None:
         """Remove a folder, if it is there: its manifest first."""
-        self._lasting(f"remove {name}", lambda: self._remove(name))
+        self._retry(f"remove {name}", lambda: self._remove(name))
 
-    def names(self, above: str) -> list[str]:
+    def names(self, prefix: str) -> list[str]:
         """The names of the folders in a folder, whole or not, in order."""
         from pyarrow.fs import FileSelector, FileType
 
-        found = self._lasting(
-            f"list {above}", lambda: self.fs.get_file_info(FileSelector(self._path(above), allow_not_found=True))
+        found = self._retry(
+            f"list {prefix}", lambda: self.fs.get_file_info(FileSelector(self._path(prefix), allow_not_found=True))
         )
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
@@ -179,34 +185,34 @@ class Storage:
             except FileNotFoundError:
                 return None
 
-        return self._lasting(f"read {name}", read)
+        return self._retry(f"read {name}", read)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file, whole or not at all."""
-        self._lasting(f"write {name}", lambda: self._write(name, content))
+        self._retry(f"write {name}", lambda: self._write(name, content))
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
-    def _expected(self, name: str) -> Manifest:
+    def _require_manifest(self, name: str) -> Manifest:
         manifest = self.manifest(name)
         if manifest is None:
-            raise DamagedError(
+            raise CorruptedError(
                 self.uri_of(name), "is not there, or was never whole", f"remove {self.uri_of(name)}, and it is put anew"
             )
         for file in manifest.files:  # it was written by somebody: its names become paths here
             if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
-                raise DamagedError(self.uri_of(name), f"its manifest names '{file}'", "do not use this folder")
+                raise CorruptedError(self.uri_of(name), f"its manifest names '{file}'", "do not use this folder")
         return manifest
 
-    def _send(self, path: Path, name: str) -> Entry:
+    def _upload_file(self, path: Path, name: str) -> ManifestEntry:
         digest, size = hashlib.sha256(), 0
         with path.open("rb") as file, self._open(name) as stream:
             while block := file.read(BLOCK):
                 digest.update(block)
                 size += len(block)
                 stream.write(block)
-        return Entry(size=size, sha256=digest.hexdigest())
+        return ManifestEntry(size=size, sha256=digest.hexdigest())
 
     def _write(self, name: str, content: bytes) -> None:
         draft = f"{name}.draft" if self.local else name  # an object appears whole; a file while it is written
@@ -232,19 +238,19 @@ class Storage:
             with suppress(FileNotFoundError):
                 remove(path)
 
-    def _fetch(self, name: str, file: str, entry: Entry, path: Path) -> None:
+    def _fetch(self, name: str, file: str, entry: ManifestEntry, path: Path) -> None:
         where = self.uri_of(f"{name}/{file}")
         try:
-            found = self._lasting(f"read {name}/{file}", lambda: self._receive(f"{name}/{file}", path))
+            found = self._retry(f"read {name}/{file}", lambda: self._download_file(f"{name}/{file}", path))
         except FileNotFoundError:
-            raise DamagedError(where, "is missing", f"remove {self.uri_of(name)}, and it is put anew") from None
+            raise CorruptedError(where, "is missing", f"remove {self.uri_of(name)}, and it is put anew") from None
         if found != entry:
             what = f"has {found.size:,} bytes instead of {entry.size:,}" if found.size != entry.size else "is damaged"
-            raise DamagedError(
+            raise CorruptedError(
                 where, f"{what}: it is not what was put there", f"remove {self.uri_of(name)}, and it is put anew"
             )
 
-    def _receive(self, name: str, path: Path) -> Entry:
+    def _download_file(self, name: str, path: Path) -> ManifestEntry:
         digest, size = hashlib.sha256(), 0
         with self.fs.open_input_stream(self._path(name)) as stream:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -255,27 +261,27 @@ class Storage:
                     file.write(block)
                 file.flush()
                 os.fsync(file.fileno())
-        return Entry(size=size, sha256=digest.hexdigest())
+        return ManifestEntry(size=size, sha256=digest.hexdigest())
 
-    def _lasting(self, what: str, work: Callable[[], T], rooted: bool = True) -> T:
-        """Do it, again and again for `patience` seconds. A file that is not there is the caller's to speak of."""
+    def _retry(self, what: str, work: Callable[[], T], need_root: bool = True) -> T:
+        """Do it, again and again for `retry_seconds` seconds. A file that is not there is the caller's to speak of."""
         began, pause = time.monotonic(), FIRST_PAUSE
         while True:
             try:
-                if rooted and self.local and not Path(self.root).is_dir():  # a disk that is not mounted
+                if need_root and self.local and not Path(self.root).is_dir():  # a disk that is not mounted
                     raise OSError(errno.EIO, "the folder is not there")
                 return work()
             except FileNotFoundError:
                 raise
             except OSError as error:
-                failed = f"{what}: {reason(error)}"
-                self._refuse(error, failed)
+                failed = f"{what}: {error_summary(error)}"
+                self._raise_if_permanent(error, failed)
             waited = time.monotonic() - began
-            left = self.patience - waited
+            left = self.retry_seconds - waited
             if left <= 0:
                 raise StorageError(
                     self.uri,
-                    f"the storage failed{f' for {waited:.0f} s' if self.patience else ''} ({failed})",
+                    f"the storage failed{f' for {waited:.0f} s' if self.retry_seconds else ''} ({failed})",
                     "see that it can be reached; what it holds already is not lost",
                 )
             self.warn(
@@ -285,9 +291,9 @@ class Storage:
             time.sleep(min(pause, left))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _refuse(self, error: OSError, failed: str) -> None:
+    def _raise_if_permanent(self, error: OSError, failed: str) -> None:
         """Raise StorageError for what waiting does not mend."""
-        if error.errno in FULL or "No space left" in str(error):
+        if error.errno in DISK_FULL or "No space left" in str(error):
             raise StorageError(self.uri, f"the storage is full ({failed})", "make room, then go on with --resume")
         if error.errno in FORBIDDEN or FORBIDDEN_BY_S3.search(str(error)):
             raise StorageError(
@@ -304,13 +310,17 @@ def check_uri(uri: str) -> str:
     parts = urlsplit(uri)
     if "://" not in uri:
         if not uri:
-            raise CallError("--storage", "no storage is named", "give s3://BUCKET/PREFIX, gs://... or a folder")
+            raise UsageError("--storage", "no storage is named", "give s3://BUCKET/PREFIX, gs://... or a folder")
         return Path(uri).expanduser().absolute().as_uri()
     if parts.scheme not in SCHEMES:
-        raise CallError(uri, f"'{parts.scheme}' is no storage that we know", f"use a folder or {', '.join(SCHEMES)}://")
+        raise UsageError(
+            uri, f"'{parts.scheme}' is no storage that we know", f"use a folder or {', '.join(SCHEMES)}://"
+        )
     if parts.username or parts.password or SECRETS & {key for key, _ in parse_qsl(parts.query)}:
         shown = f"{parts.scheme}://{parts.hostname}{parts.path}"
-        raise CallError(shown, "a URI is no place for credentials", "put them into the environment (AWS_ACCESS_KEY_ID)")
+        raise UsageError(
+            shown, "a URI is no place for credentials", "put them into the environment (AWS_ACCESS_KEY_ID)"
+        )
     return uri
 
 
@@ -318,25 +328,25 @@ def _connect(uri: str) -> tuple[Any, str]:
     try:
         from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem
     except ImportError:
-        raise CallError("--storage", "this needs pyarrow", "install interlinear[train]") from None
+        raise UsageError("--storage", "this needs pyarrow", "install interlinear[train]") from None
     try:
         fs, root = FileSystem.from_uri(uri)
         if fs.type_name == "s3":  # by default a server that hangs is waited for in silence for 100 s
             options: dict[str, Any] = dict(parse_qsl(urlsplit(uri).query))
             options |= {name: value == "true" for name, value in options.items() if value in ("true", "false")}
-            attempts = AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)
+            attempts = AwsStandardS3RetryStrategy(max_attempts=MAX_ATTEMPTS)
             fs = S3FileSystem(
                 **options | {"region": fs.region},
-                connect_timeout=CONNECT, request_timeout=SILENCE, retry_strategy=attempts,
+                connect_timeout=CONNECT_TIMEOUT, request_timeout=REQUEST_TIMEOUT, retry_strategy=attempts,
             )  # fmt: skip
     except (ValueError, OSError) as error:
-        raise CallError(uri, f"is not a storage's URI ({reason(error)})", "see docs/storage.md") from None
+        raise UsageError(uri, f"is not a storage's URI ({error_summary(error)})", "see docs/storage.md") from None
     if not root.strip("/"):
-        raise CallError(uri, "names no bucket or folder", "give s3://BUCKET/PREFIX, gs://... or a folder")
+        raise UsageError(uri, "names no bucket or folder", "give s3://BUCKET/PREFIX, gs://... or a folder")
     return fs, root.rstrip("/")
 
 
-def _is(manifest: Manifest, files: Mapping[str, Path]) -> bool:
+def _matches(manifest: Manifest, files: Mapping[str, Path]) -> bool:
     """Whether these files, and no others, are the manifest's."""
     try:
         return manifest.files.keys() == files.keys() and all(
@@ -347,7 +357,7 @@ def _is(manifest: Manifest, files: Mapping[str, Path]) -> bool:
         return False
 
 
-def reason(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """What pyarrow says of a failure, on one line, without a request's number and what it repeats."""
     text = " ".join(str(error).split())
     noise = r"^When .*?: (?=AWS Error)|; Details: .*$| ?\(Request ID: .*?\)| Detail: \[errno.*$|^\[Errno \d+\] "

@@ -18,21 +18,21 @@ from typing import TypeVar
 from mlflow.entities import Metric, RunTag
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-from registry.store import Store
-from seq2seq.errors import RegistryAwayError, RegistryError
+from registry.store import MlflowStore
+from seq2seq.errors import RegistryError, RegistryUnavailableError
 
 T = TypeVar("T")
 
-UNSENT = ".unsent.jsonl"  # in a run's folder
+UNSENT_FILE = ".unsent.jsonl"  # in a run's folder
 SEND_SECONDS = 2.0  # between two batches of metrics
 RETRY_SECONDS = 15.0  # after one that MLflow did not take
-KEPT = 1_000_000  # points that are kept for a store that is away: a day and more of them; then the oldest go
-BATCH = 1000  # metrics that MLflow takes at once
-MACHINE_SECONDS, MACHINE_SAMPLES = 5.0, 2  # looks at the machine; so many make a point of its curves
+MAX_QUEUED = 1_000_000  # points that are kept for a store that is away: a day and more of them; then the oldest go
+BATCH_METRICS = 1000  # metrics that MLflow takes at once
+SYSTEM_METRICS_SECONDS, SYSTEM_METRICS_SAMPLES = 5.0, 2  # looks at the machine; so many make a point of its curves
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredModel:
     """Which logged model a metric is of, and of what it says on which data: by name and digest."""
 
     model_id: str
@@ -40,36 +40,36 @@ class Scored:
     dataset_digest: str
 
 
-class Sender(threading.Thread):
+class MetricQueue(threading.Thread):
     """Hands metrics to MLflow beside the training, in batches; keeps what is not taken, and offers it again."""
 
-    def __init__(self, store: Store, run_id: str, say: Callable[[str], None], run: Path) -> None:
+    def __init__(self, store: MlflowStore, run_id: str, say: Callable[[str], None], run: Path) -> None:
         """`run`: the run's folder."""
         super().__init__(daemon=True)
         self.store, self.run_id, self.say = store, run_id, say
-        self.unsent = run / UNSENT
-        self.waiting = deque(left_in(self.unsent))
-        self.lost = 0
+        self.unsent = run / UNSENT_FILE
+        self.queued = deque(read_unsent(self.unsent))
+        self.dropped = 0
         self.lock = threading.Lock()
-        self.ending = threading.Event()
+        self.stopping = threading.Event()
         self.warned = False
 
-    def add(self, step: int, values: dict[str, float], of: Scored | None = None) -> None:
+    def add(self, step: int, values: dict[str, float], of: ScoredModel | None = None) -> None:
         """Metrics of a step; returns at once."""
         now = int(time.time() * 1000)
         points = [Metric(key, value, now, step, **(asdict(of) if of else {})) for key, value in values.items()]
         with self.lock:
-            self.waiting += points
-            self.keep(points)
-            while len(self.waiting) > KEPT:
-                self.waiting.popleft()
-                self.lost += 1
+            self.queued += points
+            self.write_unsent(points)
+            while len(self.queued) > MAX_QUEUED:
+                self.queued.popleft()
+                self.dropped += 1
 
     def run(self) -> None:
         pause = SEND_SECONDS
-        while not self.ending.wait(pause):
+        while not self.stopping.wait(pause):
             try:
-                self.send()
+                self.flush()
                 pause = SEND_SECONDS
             except RegistryError as error:
                 pause = RETRY_SECONDS
@@ -77,45 +77,45 @@ class Sender(threading.Thread):
                     self.warned = True
                     self.say(f"MLflow does not answer; the training goes on, and its curves are kept. {error}")
 
-    def send(self) -> None:
+    def flush(self) -> None:
         """Hand over what waits. Raises RegistryError, with all of it still waiting; MLflow takes no point twice."""
-        while batch := self.next():
+        while batch := self.next_batch():
             with self.store.errors():
                 self.store.client.log_batch(self.run_id, metrics=batch)
-            taken = set(map(id, batch))
+            accepted = set(map(id, batch))
             with self.lock:
-                while self.waiting and id(self.waiting[0]) in taken:
-                    self.waiting.popleft()
-                if not self.waiting:
+                while self.queued and id(self.queued[0]) in accepted:
+                    self.queued.popleft()
+                if not self.queued:
                     self.unsent.unlink(missing_ok=True)
 
-    def keep(self, points: Sequence[Metric]) -> None:
+    def write_unsent(self, points: Sequence[Metric]) -> None:
         """Write them down. Each line begins with its end, so that one which a kill has cut off spoils no other."""
         with suppress(OSError), self.unsent.open("a", encoding="utf-8") as file:  # of a full disk the checkpoints speak
             file.writelines(f"\n{json.dumps(point.to_dictionary())}" for point in points)
 
-    def next(self) -> list[Metric]:
+    def next_batch(self) -> list[Metric]:
         """The oldest that wait."""
         with self.lock:
-            return list(islice(self.waiting, BATCH))
+            return list(islice(self.queued, BATCH_METRICS))
 
     def close(self, tags: dict[str, str], patience: float) -> None:
         """Hand over what is left, and tags; say how much MLflow did not take."""
-        self.ending.set()
+        self.stopping.set()
         self.join()
 
         def rest() -> None:
-            self.send()
+            self.flush()
             with self.store.errors():
                 self.store.client.log_batch(self.run_id, tags=run_tags(tags))
 
         try:
-            patiently(rest, patience, self.say)
+            retry_while_away(rest, patience, self.say)
         except RegistryError as error:
             kept = "they are kept, and --resume offers them again"
-            self.say(f"MLflow did not take {len(self.waiting)} points of the curves ({kept}): {error}")
-        if self.lost:
-            self.say(f"MLflow was away for so long that the oldest {self.lost} points of the curves are lost.")
+            self.say(f"MLflow did not take {len(self.queued)} points of the curves ({kept}): {error}")
+        if self.dropped:
+            self.say(f"MLflow was away for so long that the oldest {self.dropped} points of the curves are lost.")
 
 
 def run_tags(tags: dict[str, str]) -> list[RunTag]:
@@ -123,7 +123,7 @@ def run_tags(tags: dict[str, str]) -> list[RunTag]:
     return [RunTag(key, value[:5000]) for key, value in tags.items()]
 
 
-def left_in(unsent: Path) -> Iterator[Metric]:
+def read_unsent(unsent: Path) -> Iterator[Metric]:
     """The points that an earlier process has left."""
     with suppress(OSError):
         for line in unsent.read_text(encoding="utf-8").splitlines():
@@ -131,14 +131,18 @@ def left_in(unsent: Path) -> Iterator[Metric]:
                 yield Metric.from_dictionary(json.loads(line))
 
 
-class Machine(SystemMetricsMonitor):
+class SystemMetrics(SystemMetricsMonitor):
     """MLflow's looks at the machine, handed to the sender: MLflow's own loop ends when the store is away once."""
 
-    def __init__(self, sender: Sender, resumed: bool) -> None:
+    def __init__(self, metrics_queue: MetricQueue, resumed: bool) -> None:
         super().__init__(  # type: ignore[no-untyped-call]
-            sender.run_id, MACHINE_SECONDS, MACHINE_SAMPLES, resume_logging=resumed, tracking_uri=sender.store.uri
+            metrics_queue.run_id,
+            SYSTEM_METRICS_SECONDS,
+            SYSTEM_METRICS_SAMPLES,
+            resume_logging=resumed,
+            tracking_uri=metrics_queue.store.uri,
         )
-        self.sender = sender
+        self.metrics_queue = metrics_queue
 
     def monitor(self) -> None:
         while True:
@@ -149,13 +153,15 @@ class Machine(SystemMetricsMonitor):
             self.publish_metrics(self.aggregate_metrics())  # type: ignore[no-untyped-call]
 
     def publish_metrics(self, metrics: dict[str, float]) -> None:
-        self.sender.add(self._logging_step, {f"{self._metrics_prefix}{key}": value for key, value in metrics.items()})
+        self.metrics_queue.add(
+            self._logging_step, {f"{self._metrics_prefix}{key}": value for key, value in metrics.items()}
+        )
         self._logging_step += 1
         for monitor in self.monitors:
             monitor.clear_metrics()  # type: ignore[no-untyped-call]
 
 
-def patiently(work: Callable[[], T], patience: float, say: Callable[[str], None]) -> T:
+def retry_while_away(work: Callable[[], T], patience: float, say: Callable[[str], None]) -> T:
     """Do what needs a store, again and again while the store is away.
 
     Raises RegistryAwayError after `patience` seconds, and at once RegistryError for what will not be otherwise.
@@ -164,7 +170,7 @@ def patiently(work: Callable[[], T], patience: float, say: Callable[[str], None]
     while True:
         try:
             return work()
-        except RegistryAwayError as away:
+        except RegistryUnavailableError as away:
             if time.monotonic() >= until:
                 raise
             if not warned:

@@ -26,34 +26,34 @@ from registry.curves import (
     DEV_ROUGE,
     EPOCH_SECONDS,
     PARENT,
-    RECORD,
+    RUN_RECORD,
     TRAIN_LOSS,
     TRAINING_SECONDS,
     Curves,
     RunRecord,
-    in_order,
+    curve_title,
+    find_training_run,
+    ordered_values,
     read_curves,
-    run_of,
-    title_of,
 )
-from registry.mlflow_metadata import tags_of
+from registry.mlflow_metadata import model_tags
 from registry.names import check_name
-from registry.store import Logged, Store
+from registry.store import LoggedBundle, MlflowStore
 from seq2seq.bundle import Bundle, load, read_card
 from seq2seq.errors import FigureError, RegistryError
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.grid import Languages
 from seq2seq.figures.matrices import attention_matrix, gate_strip
-from seq2seq.generate import Answer, Generation
+from seq2seq.generate import GenerationResult, SequenceGenerator
 from seq2seq.model.model import Model
-from training.data.arrays import write_whole
-from training.data.prepare.prepared import Prepared
-from training.events import EpochReport, Outcome, Started, StepReport, TrainingJob, TrainingPlan
-from training.tracking.metric_queue import Machine, Scored, Sender, patiently, run_tags
+from training.data.arrays import write_atomically
+from training.data.prepare.prepared import PreparedData
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob, TrainingPlan
+from training.tracking.metric_queue import MetricQueue, ScoredModel, SystemMetrics, retry_while_away, run_tags
 
-PATIENCE = 300.0  # seconds that a store may be away when the training has ended
-PICTURED_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
-PICTURED_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
+RETRY_SECONDS = 300.0  # seconds that a store may be away when the training has ended
+FIGURE_WORDS = range(5, 13)  # a dev sentence of so many words is drawn
+FIGURE_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
 
 
 class Tracker:
@@ -74,14 +74,14 @@ class Tracker:
         """
         if register is not None:
             check_name(register)
-        self.store = Store(tracking, create=True)
+        self.store = MlflowStore(tracking, create=True)
         self.register, self.experiment, self.parent = register, experiment, parent
         self.say = say or partial(print, file=sys.stderr)
         self.job: TrainingJob | None = None
         self.tags: dict[str, str] = {}
         self.run_id = ""
-        self.begun = False  # whether an earlier process has trained in this run
-        self.machine: Any = None
+        self.resumed = False  # whether an earlier process has trained in this run
+        self.system_metrics: Any = None
         self.version: str | None = None
         self.is_champion = False
         self.same_as: str | None = None  # an earlier version of that name with the same weights
@@ -100,10 +100,10 @@ class Tracker:
             self.status = "FAILED"
             self.tags["error"] = str(error)
         if self.job:
-            self.machine.finish()
-            patience = PATIENCE if self.status == "FINISHED" else 0.0  # who is interrupted is not kept waiting
-            self.sender.close(self.tags, patience)
-        elif self.begun:
+            self.system_metrics.finish()
+            patience = RETRY_SECONDS if self.status == "FINISHED" else 0.0  # who is interrupted is not kept waiting
+            self.metrics_queue.close(self.tags, patience)
+        elif self.resumed:
             return  # nothing was done in it: it is what it was
         try:
             with self.store.errors():
@@ -113,46 +113,48 @@ class Tracker:
         except RegistryError as away:
             self.say(f"the run stays open in MLflow: {away}")
 
-    def planned(self, plan: TrainingPlan) -> None:
+    def open_run(self, plan: TrainingPlan) -> None:
         """Open the run, or find the one that this training began in, and say where it is: before its data is ready.
 
         One in which a training has begun stays as it is until that goes on.
         """
-        found = self._earlier(plan) if plan.resume else None
-        self.begun = found is not None and is_described(found)
-        run = found or self._new(plan)
+        found = self._previous_run(plan) if plan.resume else None
+        self.resumed = found is not None and has_inputs(found)
+        run = found or self._create_run(plan)
         self.run_id = str(run.info.run_id)
-        record = RunRecord(tracking=self.store.shown, run_id=self.run_id)
-        write_whole(plan.run / RECORD, f"{record.model_dump_json()}\n".encode())  # who goes on after a kill finds it so
-        self.say(f"{plan.name} is recorded at {self.store.page(run.info.experiment_id, self.run_id)}")
-        if not self.begun:
+        record = RunRecord(tracking=self.store.display_uri, run_id=self.run_id)
+        write_atomically(
+            plan.run / RUN_RECORD, f"{record.model_dump_json()}\n".encode()
+        )  # who goes on after a kill finds it so
+        self.say(f"{plan.name} is recorded at {self.store.run_url(run.info.experiment_id, self.run_id)}")
+        if not self.resumed:
             with self.store.errors():
                 self.store.client.update_run(self.run_id, status="RUNNING")
                 self.store.client.log_text(self.run_id, plan.recipe.as_yaml(), "recipe.yaml")
 
-    def started(self, job: TrainingJob, start: Started) -> None:
+    def started(self, job: TrainingJob, start: StartReport) -> None:
         """The training begins in its run, or goes on in it. (Workers that start again have begun already.)"""
         if self.job:
             return
         if not self.run_id:
-            self.planned(job)
-        if self.begun:
+            self.open_run(job)
+        if self.resumed:
             self.curves = read_curves(self.store, self.run_id)
             with self.store.errors():
                 self.store.client.update_run(self.run_id, status="RUNNING")
         else:
-            self._describe(job, start)
+            self._log_inputs(job, start)
         self.job = job
-        self.sender = Sender(self.store, self.run_id, self.say, job.run)
-        for point in self.sender.waiting:  # of a process that was killed
+        self.metrics_queue = MetricQueue(self.store, self.run_id, self.say, job.run)
+        for point in self.metrics_queue.queued:  # of a process that was killed
             if point.key.startswith(BY_EPOCH):
                 self.curves.setdefault(point.key, {})[point.step] = point.value
-        self.machine = Machine(self.sender, resumed=self.begun)
-        self.sender.start()
-        self.machine.start()
+        self.system_metrics = SystemMetrics(self.metrics_queue, resumed=self.resumed)
+        self.metrics_queue.start()
+        self.system_metrics.start()
 
     def step(self, report: StepReport) -> None:
-        self.sender.add(
+        self.metrics_queue.add(
             report.update,
             {
                 "train/loss": report.loss,
@@ -174,7 +176,7 @@ class Tracker:
             TRAINING_SECONDS: report.seconds,
         }
         values |= {DEV_ROUGE: report.dev_rouge.score} if report.dev_rouge else {}
-        self.sender.add(report.update, values)
+        self.metrics_queue.add(report.update, values)
         for key, value in values.items():
             self.curves.setdefault(key, {})[report.update] = value
 
@@ -187,25 +189,25 @@ class Tracker:
         scores = {"best/dev_bleu": outcome.dev_bleu.score, "best/dev_perplexity": outcome.dev_perplexity}
         job, bundle = self.job, outcome.bundle
         card = read_card(bundle)
-        self.tags |= tags_of(card)
-        fingerprints = Prepared.load(job.prepared).record.fingerprints
+        self.tags |= model_tags(card)
+        fingerprints = PreparedData.load(job.prepared).record.fingerprints
         lineage = {f"{split}_sha256": fingerprints[split] for split in ("train", "dev")}
         below = outcome.baseline is not None and outcome.baseline.is_better
         if below:
             self.tags["warning"] = lineage["below_baseline"] = str(outcome.baseline)
         logged = None
 
-        def log() -> Logged:
-            self._pictures(load(bundle), job)
+        def log() -> LoggedBundle:
+            self._log_figures(load(bundle), job)
             logged = self.store.log_model(bundle, self.run_id, lineage)
             if self.register:
                 self.version = self.store.register(logged, self.register, champion=not below)
                 self.is_champion = not below or self.store.pointed_to(self.register, self.version) == self.version
-                self.same_as = self.store.version_of_weights(self.register, card.weights_sha256, self.version)
+                self.same_as = self.store.find_version_by_weights(self.register, card.weights_sha256, self.version)
             return logged
 
         try:
-            logged = patiently(log, PATIENCE, self.say)
+            logged = retry_while_away(log, RETRY_SECONDS, self.say)
         except RegistryError as error:
             raise RegistryError(
                 error.where,
@@ -213,17 +215,17 @@ class Tracker:
                 "when the store is back, the same command with --resume logs it",
             ) from error
         finally:
-            of = Scored(logged.model_id, job.dataset, digest(fingerprints["dev"])) if logged else None
-            self.sender.add(outcome.updates, scores, of)
+            of = ScoredModel(logged.model_id, job.dataset, digest(fingerprints["dev"])) if logged else None
+            self.metrics_queue.add(outcome.updates, scores, of)
         self.status = "FINISHED"
 
-    def _earlier(self, plan: TrainingPlan) -> Run | None:
+    def _previous_run(self, plan: TrainingPlan) -> Run | None:
         """The run that this training began in; None where there is no such run in this store."""
         try:
-            record = RunRecord.model_validate_json((plan.run / RECORD).read_bytes())
+            record = RunRecord.model_validate_json((plan.run / RUN_RECORD).read_bytes())
         except (OSError, ValidationError):
             return None
-        if record.tracking != self.store.shown:
+        if record.tracking != self.store.display_uri:
             return None
         try:
             with self.store.errors():
@@ -236,28 +238,28 @@ class Tracker:
             return None
         return run
 
-    def _new(self, plan: TrainingPlan) -> Run:
+    def _create_run(self, plan: TrainingPlan) -> Run:
         tags = _tags(plan) | ({PARENT: self.parent} if self.parent else {})
         with self.store.errors():
             experiment = self.store.experiment(self.experiment or plan.dataset)
-            if plan.resume and (cut_off := self._cut_off(experiment, plan)):
+            if plan.resume and (cut_off := self._interrupted_run(experiment, plan)):
                 return cut_off
             return self.store.client.create_run(experiment, tags=tags, run_name=plan.name)
 
-    def _cut_off(self, experiment: str, plan: TrainingPlan) -> Run | None:
+    def _interrupted_run(self, experiment: str, plan: TrainingPlan) -> Run | None:
         """The run of an earlier process that was killed before it could note its id: of this name and folder, open, and
         not described yet."""
         named = f"attributes.run_name = '{plan.name}' and attributes.status = 'RUNNING'"
         for run in self.store.client.search_runs([experiment], named):
-            if run.data.tags.get("run_folder") == str(plan.run) and not is_described(run):
+            if run.data.tags.get("run_folder") == str(plan.run) and not has_inputs(run):
                 return run
         return None
 
-    def _describe(self, job: TrainingJob, start: Started) -> None:
+    def _log_inputs(self, job: TrainingJob, start: StartReport) -> None:
         """From what is trained, how, on what. The data comes last: a run that has it has all of this."""
-        params = flattened(job.recipe.model_dump(mode="json", exclude_none=True))
+        params = flatten(job.recipe.model_dump(mode="json", exclude_none=True))
         params |= {"recipe": job.recipe_name, "parameters": str(start.parameters), "pairs": str(start.pairs)}
-        parent = self.parent or self._started_from(job)
+        parent = self.parent or self._parent_run(job)
         with self.store.errors():
             if parent:
                 self.store.client.set_tag(self.run_id, PARENT, parent)
@@ -267,41 +269,41 @@ class Tracker:
             self.store.client.log_text(self.run_id, job.recipe.as_yaml(), "recipe.yaml")  # as it fits the data
             self.store.client.log_inputs(self.run_id, datasets=_inputs(job))
 
-    def _started_from(self, job: TrainingJob) -> str | None:
+    def _parent_run(self, job: TrainingJob) -> str | None:
         """The run that trained what this one starts from; None where this store does not know it."""
         if job.init_from is None or job.recipe.training.init_from is None:
             return None
         try:
-            return run_of(self.store, job.recipe.training.init_from, job.init_from)
+            return find_training_run(self.store, job.recipe.training.init_from, job.init_from)
         except RegistryError:
             return None
 
-    def _pictures(self, bundle: Bundle[Model], job: TrainingJob) -> None:
+    def _log_figures(self, bundle: Bundle[Model], job: TrainingJob) -> None:
         """How it learnt, and what the model looks at in a dev sentence; what cannot be drawn is said, and left out."""
         with tempfile.TemporaryDirectory() as folder, self.store.errors():
-            for draw in (self._learning, self._looks):
+            for draw in (self._learning_curves, self._attention_figures):
                 try:
                     for picture in draw(Path(folder), bundle, job):
                         self.store.client.log_artifact(self.run_id, str(picture), "figures")
                 except FigureError as error:
                     self.say(f"a picture is left out: {error}")
 
-    def _learning(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Iterator[Path]:
+    def _learning_curves(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Iterator[Path]:
         """Nothing where this record has no epoch, as that of a training which was resumed behind its last."""
-        drawn = [(key, points) for key in PICTURED_CURVES if (points := self.curves.get(key))]
-        panels = [Panel(title_of(key), (Curve(job.name, (in_order(points),)),)) for key, points in drawn]
+        drawn = [(key, points) for key in FIGURE_CURVES if (points := self.curves.get(key))]
+        panels = [Panel(curve_title(key), (Curve(job.name, (ordered_values(points),)),)) for key, points in drawn]
         if panels:
             yield learning_curves(panels, folder / "learning_curve.png")
 
-    def _looks(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Iterator[Path]:
+    def _attention_figures(self, folder: Path, bundle: Bundle[Model], job: TrainingJob) -> Iterator[Path]:
         """Each kind of weights, and contextual gates; nothing where the model can translate no dev sentence."""
         dev, card = job.dev, bundle.card
         (first, *_) = dev.sources.values()
-        row = next((row for row, text in enumerate(first) if len(text.split()) in PICTURED_WORDS), 0)
-        split = Prepared.load(job.prepared).split("dev")
+        row = next((row for row, text in enumerate(first) if len(text.split()) in FIGURE_WORDS), 0)
+        split = PreparedData.load(job.prepared).split("dev")
         request = dev.request(row, card.search, split, card.model, explain=True)
-        (answer,) = Generation(bundle, width=request.options.beam).answers([request])
-        if not isinstance(answer, Answer) or not answer.explanation or not answer.explanation.target:
+        (answer,) = SequenceGenerator(bundle, width=request.options.beam).generate([request])
+        if not isinstance(answer, GenerationResult) or not answer.explanation or not answer.explanation.target:
             return
         for kind in answer.explanation.matrices:
             yield attention_matrix(answer.explanation, folder / f"{kind}.png", kind, Languages.of(card))
@@ -309,16 +311,16 @@ class Tracker:
             yield gate_strip(answer.explanation, folder / "gate.png", card.languages.get("target"))
 
 
-def is_described(run: Run) -> bool:
+def has_inputs(run: Run) -> bool:
     """Whether a run says what is trained on what, and so whether its training has begun."""
     return bool(run.inputs and run.inputs.dataset_inputs)
 
 
-def flattened(settings: dict[str, Any], above: str = "") -> dict[str, str]:
+def flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
     """Settings by dotted keys."""
     flat: dict[str, str] = {}
     for key, value in settings.items():
-        flat |= flattened(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": str(value)}
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": str(value)}
     return flat
 
 
@@ -345,7 +347,7 @@ def digest(fingerprint: str) -> str:
 
 def _inputs(job: TrainingJob) -> list[DatasetInput]:
     """The splits that were read, with their fingerprints."""
-    record = Prepared.load(job.prepared).record
+    record = PreparedData.load(job.prepared).record
     inputs = []
     for split, content in record.splits.items():
         fingerprint = record.fingerprints[split]

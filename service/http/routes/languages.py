@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from service.http.dependencies import TIMEOUT_PARAMETER, Asking, Running
-from service.http.parsing import body, described
-from service.http.requests import DetectRequest, detect_request
+from service.http.dependencies import TIMEOUT_PARAMETER, CallerDep, ServiceDep
+from service.http.parsing import openapi_body, parsed_body
+from service.http.requests import DetectRequest, detect_request_with_limits
 from service.http.responses import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
 from service.inference import languages
-from service.problems import problems
+from service.problems import problem_responses
 from service.settings import Settings
 
 TYPING_MILLISECONDS = 500
@@ -18,36 +18,40 @@ TYPING_MILLISECONDS = 500
 def router(settings: Settings) -> APIRouter:
     """The routes, with the limits of these settings."""
     routes = APIRouter(tags=["languages"])
-    kind = detect_request(settings)
+    kind = detect_request_with_limits(settings)
 
     @routes.get("/languages", response_model=list[Language])
-    async def list_languages(service: Running) -> list[Language]:
+    async def list_languages(service: ServiceDep) -> list[Language]:
         """The languages served, and what each can be translated into."""
         served = service.models.languages()
-        return [Language(code=c, name=languages.name(c), targets=targets) for c, targets in served.items()]
+        return [Language(code=c, name=languages.language_name(c), targets=targets) for c, targets in served.items()]
 
     @routes.post(
         "/detect",
         response_model=list[Detection],
         response_model_exclude_none=True,
-        responses=problems(503, 504),
-        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+        responses=problem_responses(503, 504),
+        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def detect(
-        caller: Asking, service: Running, request: Annotated[DetectRequest, Depends(body(kind))]
+        caller: CallerDep, service: ServiceDep, request: Annotated[DetectRequest, Depends(parsed_body(kind))]
     ) -> list[Detection]:
         """The languages served that a text may be in, the likeliest first."""
         preparation = service.engine.preparation
-        (guesses,) = await caller.wait_for(preparation.each(caller.name, service.detector.guesses, [request.q], len))
+        (guesses,) = await caller.wait_for(preparation.map(caller.name, service.detector.guesses, [request.q], len))
         return [Detection.of(guess) for guess in guesses]
 
     @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
-    async def frontend_settings(service: Running) -> FrontendSettings:
+    async def frontend_settings(service: ServiceDep) -> FrontendSettings:
         """What a page needs to know before it translates."""
-        first = next(iter(service.models.doing("translation")), None)
-        pair = [NamedLanguage(code=code, name=languages.name(code)) for code in first.pair] if first else None
+        first = next(iter(service.models.for_task("translation")), None)
+        pair = (
+            [NamedLanguage(code=code, name=languages.language_name(code)) for code in first.language_pair]
+            if first
+            else None
+        )
         return FrontendSettings(
-            apiKeys=service.gate.keys is not None,
+            apiKeys=service.auth.keys is not None,
             keyRequired=service.settings.require_key,
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,

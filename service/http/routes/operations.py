@@ -4,10 +4,10 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from registry.credentials import without_credentials
+from registry.credentials import mask_credentials
 from seq2seq.config import ImageGrid
 from service.auth.scopes import Scope
-from service.http.dependencies import Running
+from service.http.dependencies import ServiceDep
 from service.http.responses import (
     AcceptedImage,
     Accepts,
@@ -17,9 +17,9 @@ from service.http.responses import (
     ModelScore,
     Readiness,
 )
-from service.inference.images import MEDIA
-from service.model_manager import Standing
-from service.problems import Problem, problems
+from service.inference.images import MEDIA_TYPES
+from service.model_manager import SyncStatus
+from service.problems import Problem, problem_responses
 from service.settings import Settings
 
 routes = APIRouter(tags=["operations"])
@@ -29,25 +29,25 @@ routes = APIRouter(tags=["operations"])
     "/models",
     response_model=list[ModelDescription],
     response_model_exclude_none=True,
-    responses=problems(401, 403, 429),
+    responses=problem_responses(401, 403, 429),
 )
-async def list_models(request: Request, service: Running) -> list[ModelDescription]:
+async def list_models(request: Request, service: ServiceDep) -> list[ModelDescription]:
     """The models served: versions, languages, what each accepts, and the scores on its card.
 
     Why one is not what its name means is said to a key with the scope `admin`, and in the service's log.
     """
-    for_operators = service.gate.allows(request, Scope.ADMIN)
+    for_operators = service.auth.has_scope(request, Scope.ADMIN)
     descriptions = []
     for model in service.models.served:
-        card, standing, explains = (
+        card, sync, explains = (
             model.bundle.card,
-            service.catalogue.standing(model),
+            service.model_manager.sync_status(model),
             service.engine.explanation(model),
         )
         accepts = Accepts(
             inputs=list(card.model.sources),
             texts=list(card.model.texts),
-            images={name: accepted(grid, service.settings) for name, grid in card.model.images.items()},
+            images={name: accepted_image(grid, service.settings) for name, grid in card.model.images.items()},
             max_tokens=card.limits.source_length,
             max_length=card.limits.target_length,
             beam_size=model.width,
@@ -60,10 +60,10 @@ async def list_models(request: Request, service: Running) -> list[ModelDescripti
                 name=model.name,
                 version=model.version,
                 aliases=list(model.aliases),
-                status=standing.status,
-                error=said(standing, for_operators),
-                newer=standing.newer,
-                engines=service.engine.searching(model),
+                status=sync.status,
+                error=status_error(sync, for_operators),
+                newer=sync.newer,
+                engines=service.engine.worker_names(model),
                 task=model.task,
                 languages=card.languages,
                 accepts=accepts,
@@ -77,51 +77,54 @@ async def list_models(request: Request, service: Running) -> list[ModelDescripti
     return descriptions
 
 
-def said(standing: Standing, for_operators: bool) -> str | None:
+def status_error(sync: SyncStatus, for_operators: bool) -> str | None:
     """What is wrong with a model: its own words, which name hosts and paths, are for those who run the service."""
-    if standing.error is None or for_operators:
-        return standing.error and without_credentials(standing.error)
-    if standing.status == "unchecked":
+    if sync.error is None or for_operators:
+        return sync.error and mask_credentials(sync.error)
+    if sync.status == "unchecked":
         return "The registry could not be asked. The service's log says why."
-    version = f"Version {standing.newer}" if standing.newer else "What its name means now"
+    version = f"Version {sync.newer}" if sync.newer else "What its name means now"
     return f"{version} cannot be served. The service's log says why."
 
 
-def accepted(grid: ImageGrid, settings: Settings) -> AcceptedImage:
+def accepted_image(grid: ImageGrid, settings: Settings) -> AcceptedImage:
     return AcceptedImage(
         grid=(grid.rows, grid.columns),
         pixels=grid.network.size if grid.network else None,
-        media=list(MEDIA) if grid.network else [],
+        media=list(MEDIA_TYPES) if grid.network else [],
         max_bytes=settings.image_bytes,
         max_pixels=settings.image_pixels,
     )
 
 
-@routes.get("/health/live", response_model=Health, responses=problems(503))
-async def live(service: Running) -> Health:
+@routes.get("/health/live", response_model=Health, responses=problem_responses(503))
+async def live(service: ServiceDep) -> Health:
     """200 while the process answers, and its search goes on or is started again; 503 where only a restart helps."""
-    if reason := service.engine.stuck:
-        raise Problem.away(reason)
+    if reason := service.engine.unrecoverable:
+        raise Problem.unavailable(reason)
     return Health()
 
 
-@routes.get("/health/ready", response_model=Readiness, responses=problems(503))
-async def ready(service: Running) -> Readiness:
+@routes.get("/health/ready", response_model=Readiness, responses=problem_responses(503))
+async def ready(service: ServiceDep) -> Readiness:
     """200 while requests are searched; 503 before, while no engine is up, and once the service is being stopped."""
     if not service.engine.ready:
-        raise Problem.away("the service is not ready")
+        raise Problem.unavailable("the service is not ready")
     return Readiness(
-        engines=[EngineState(name=lane.name, up=lane.able, restarts=lane.restarts) for lane in service.engine.lanes]
+        engines=[
+            EngineState(name=handle.name, up=handle.available, restarts=handle.restarts)
+            for handle in service.engine.pool
+        ]
     )
 
 
 @routes.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(401, 403)},
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problem_responses(401, 403)},
 )
-async def metrics(request: Request, service: Running) -> Response:
+async def metrics(request: Request, service: ServiceDep) -> Response:
     """Counters and histograms in Prometheus's text format; by option only for a key with the scope `metrics`."""
     if service.settings.metrics_key:
-        service.gate.check(request, Scope.METRICS)
-    return Response(service.metrics.page(), media_type=CONTENT_TYPE_LATEST)
+        service.auth.require_scope(request, Scope.METRICS)
+    return Response(service.metrics.render(), media_type=CONTENT_TYPE_LATEST)

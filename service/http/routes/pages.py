@@ -5,11 +5,11 @@ from pathlib import Path
 from fastapi import APIRouter
 from starlette.responses import FileResponse
 
-from service.problems import Problem, shown
+from service.problems import Problem, excerpt
 
 FOLDER = Path(__file__).parents[2] / "playground"
-MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in MEDIA}
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
 
 routes = APIRouter(include_in_schema=False)
 
@@ -32,5 +32,5 @@ async def part(name: str) -> FileResponse:
 def _file(name: str) -> FileResponse:
     path = FILES.get(name)
     if path is None:
-        raise Problem(404, f"there is nothing at {shown('/playground/' + name)}")
-    return FileResponse(path, media_type=MEDIA[path.suffix], headers={"Cache-Control": "no-cache"})
+        raise Problem(404, f"there is nothing at {excerpt('/playground/' + name)}")
+    return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": "no-cache"})

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from seq2seq.text.edits import diff
-from service.http.dependencies import TIMEOUT_PARAMETER, Asking, Caller, Running, Service
-from service.http.parsing import body, described
-from service.http.pipeline import Found, Item, admitted, answer
-from service.http.requests import PostEditRequest, search_request
+from service.http.dependencies import TIMEOUT_PARAMETER, Caller, CallerDep, Service, ServiceDep
+from service.http.parsing import openapi_body, parsed_body
+from service.http.pipeline import ModelInput, PipelineResult, admit_request, search_and_respond
+from service.http.requests import PostEditRequest, with_limits
 from service.http.responses import Operation, PostEditResponse
-from service.problems import problems
+from service.problems import problem_responses
 from service.settings import Settings
 
 MT, SOURCE = "mt", "source"  # a post-edit model's sources
@@ -20,31 +20,31 @@ MT, SOURCE = "mt", "source"  # a post-edit model's sources
 def router(settings: Settings) -> APIRouter:
     """The route, with the limits of these settings."""
     routes = APIRouter(tags=["post-editing"])
-    kind = search_request(PostEditRequest, settings)
+    kind = with_limits(PostEditRequest, settings)
 
     @routes.post(
         "/post-edit",
         response_model=PostEditResponse,
-        responses=problems(503, 504),
-        openapi_extra={**described(kind), "parameters": [TIMEOUT_PARAMETER]},
+        responses=problem_responses(503, 504),
+        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
     )
     async def post_edit(
-        caller: Asking, service: Running, request: Annotated[PostEditRequest, Depends(body(kind))]
+        caller: CallerDep, service: ServiceDep, request: Annotated[PostEditRequest, Depends(parsed_body(kind))]
     ) -> Response:
         """Edit a machine translation, beside the text that it was made of or without it."""
-        return await caller.wait_for(edited(service, caller, request))
+        return await caller.wait_for(edit_translation(service, caller, request))
 
     return routes
 
 
-async def edited(service: Service, caller: Caller, request: PostEditRequest) -> Response:
+async def edit_translation(service: Service, caller: Caller, request: PostEditRequest) -> Response:
     """Choose the model by its task and the languages, and answer. Raises Problem."""
-    model, *_ = service.models.fitting("post-edit", request.source, request.target, request.model)
+    model, *_ = service.models.for_languages("post-edit", request.source, request.target, request.model)
     texts = {MT: request.translation}
     if request.source_text is not None:
         texts[SOURCE] = request.source_text
 
-    def respond(found: Found) -> PostEditResponse:
+    def respond(found: PipelineResult) -> PostEditResponse:
         (text,) = found.texts
         changes = diff(request.translation, text)
         return PostEditResponse(
@@ -56,6 +56,6 @@ async def edited(service: Service, caller: Caller, request: PostEditRequest) -> 
             explanations=found.explanations,
         )
 
-    item = Item(model, texts, {MT: "translation", SOURCE: "source_text"})
-    async with admitted(service, caller, request) as reserved:
-        return await answer(service, reserved, request, [item], respond)
+    item = ModelInput(model, texts, {MT: "translation", SOURCE: "source_text"})
+    async with admit_request(service, caller, request) as reservation:
+        return await search_and_respond(service, reservation, request, [item], respond)

@@ -23,12 +23,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError
 
-LARGEST_NPZ = 2 << 30  # bytes; it is read whole, since what is compressed cannot be mapped
-TYPES = {"F16": np.float16, "F32": np.float32}
+MAX_NPZ_BYTES = 2 << 30  # bytes; it is read whole, since what is compressed cannot be mapped
+DTYPES = {"F16": np.float16, "F32": np.float32}
 REMEDY = "write it with `interlinear features`, or as docs/datasets.md says"
 
 
-class Maker(BaseModel):
+class FeatureMetadata(BaseModel):
     """The metadata of our own files: how the features were made, and how they lie. Its values are text in the file."""
 
     model_config = ConfigDict(frozen=True)
@@ -54,9 +54,9 @@ class Features:
     values_NTF: np.ndarray
     scale: float
     grid: ImageGrid
-    maker: Maker | None = None  # of our own files
+    metadata: FeatureMetadata | None = None  # of our own files
 
-    def finite(self, number: int) -> np.ndarray:
+    def checked_row(self, number: int) -> np.ndarray:
         """One picture's regions as they are in the file. Raises DataError where one of their numbers is none."""
         regions: np.ndarray = self.values_NTF[number]
         if not np.isfinite(regions).all():
@@ -95,23 +95,23 @@ def map_safetensors(path: Path) -> Features:
             raise ValueError("it is neither an npz nor a safetensors file")
         header = json.loads(file.read(length))
     try:
-        maker = Maker.model_validate(header.get("__metadata__", {}))
+        metadata = FeatureMetadata.model_validate(header.get("__metadata__", {}))
     except ValidationError as error:
         raise DataError(str(path), f"its metadata do not say '{error.errors()[0]['loc'][0]}'", REMEDY) from None
     if "features" not in header:
         raise DataError(str(path), "has no tensor 'features'", REMEDY)
     tensor = header["features"]
-    if tensor["dtype"] not in TYPES:
+    if tensor["dtype"] not in DTYPES:
         raise DataError(str(path), f"its features are {tensor['dtype']}, not F16 or F32", REMEDY)
-    dtype, shape = np.dtype(TYPES[tensor["dtype"]]), tuple(tensor["shape"])
+    dtype, shape = np.dtype(DTYPES[tensor["dtype"]]), tuple(tensor["shape"])
     begin, end = tensor["data_offsets"]
     if path.stat().st_size < 8 + length + end or end - begin != dtype.itemsize * math.prod(shape):
         raise ValueError("it is not whole")
-    if len(shape) != 3 or shape[1] != maker.rows * maker.columns:
-        raise ValueError(f"its shape is {shape}, not pictures x {maker.rows * maker.columns} regions x features")
+    if len(shape) != 3 or shape[1] != metadata.rows * metadata.columns:
+        raise ValueError(f"its shape is {shape}, not pictures x {metadata.rows * metadata.columns} regions x features")
     values = np.memmap(path, dtype, "r", 8 + length + begin, shape).view(np.ndarray)
-    grid = ImageGrid(rows=maker.rows, columns=maker.columns, features=shape[2], made_by=maker.made_by)
-    return Features(path, values, 1.0, grid, maker)
+    grid = ImageGrid(rows=metadata.rows, columns=metadata.columns, features=shape[2], made_by=metadata.made_by)
+    return Features(path, values, 1.0, grid, metadata)
 
 
 def read_npz(path: Path) -> Features:
@@ -121,7 +121,7 @@ def read_npz(path: Path) -> Features:
     for name in ("grid", "step"):
         if f"{name}.npy" not in sizes:
             raise DataError(str(path), f"has no array '{name}'", REMEDY)
-    if sizes["grid.npy"] > LARGEST_NPZ:
+    if sizes["grid.npy"] > MAX_NPZ_BYTES:
         problem = f"has {sizes['grid.npy']:,} bytes of features, and an npz is read whole"
         raise DataError(str(path), problem, "write it as safetensors, which is mapped into memory")
     with np.load(path, allow_pickle=False) as arrays:
@@ -140,13 +140,13 @@ def read_npz(path: Path) -> Features:
 
 
 def write_features(
-    path: Path, maker: Maker, dtype: np.dtype, shape: Sequence[int], parts: Iterable[np.ndarray]
+    path: Path, metadata: FeatureMetadata, dtype: np.dtype, shape: Sequence[int], parts: Iterable[np.ndarray]
 ) -> None:
     """Write our own form, part after part, so that it need not be in memory; whole under its name, or not at all."""
     size = dtype.itemsize * math.prod(shape)
-    code = next(code for code, known in TYPES.items() if known == dtype)
+    code = next(code for code, known in DTYPES.items() if known == dtype)
     header = {
-        "__metadata__": {name: str(value) for name, value in maker.model_dump().items()},
+        "__metadata__": {name: str(value) for name, value in metadata.model_dump().items()},
         "features": {"dtype": code, "shape": list(shape), "data_offsets": [0, size]},
     }
     text = json.dumps(header).encode()
@@ -161,7 +161,7 @@ def write_features(
     unfinished.replace(path)
 
 
-def check_made_by(ours: ImageGrid, theirs: ImageGrid, path: Path, reader: str) -> None:
+def check_features_match(ours: ImageGrid, theirs: ImageGrid, path: Path, reader: str) -> None:
     """Whether features are what a reader was trained on. Raises DataError."""
     if (ours.rows, ours.columns, ours.features) != (theirs.rows, theirs.columns, theirs.features):
         raise DataError(str(path), f"has {theirs}, and {reader} reads {ours}", "give features of the same network")

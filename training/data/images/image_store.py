@@ -12,15 +12,15 @@ from pydantic import BaseModel, ConfigDict
 
 from seq2seq.batch import ImageInput, stack_images
 from seq2seq.config import ImageGrid
-from training.data.arrays import GrowingArray, mapped
-from training.data.images.images import Pictures
-from training.data.thread_pool import in_order
+from training.data.arrays import GrowingArray, memory_map
+from training.data.images.images import SplitImages
+from training.data.thread_pool import map_in_order
 
-Form = int | ImageGrid
+ImageForm = int | ImageGrid
 """What is stored of a picture: its pixels, so many a side; or the features that are given, a grid of regions."""
 
 
-class StoredRecord(BaseModel):
+class StoredImagesRecord(BaseModel):
     """How many pictures a split has, how many of its rows have one, and the unit of the numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,53 +30,53 @@ class StoredRecord(BaseModel):
     scale: float = 1.0
 
 
-class StoredPictures:
+class StoredImages:
     """The pictures of a split, mapped from their files."""
 
-    def __init__(self, folder: Path, split: str, field: str, record: StoredRecord) -> None:
+    def __init__(self, folder: Path, split: str, field: str, record: StoredImagesRecord) -> None:
         self.record = record
-        self._values = mapped(folder / values_file(split, field))
-        self._places = mapped(folder / places_file(split, field))
+        self._values = memory_map(folder / image_values_file(split, field))
+        self._image_indexes = memory_map(folder / image_indexes_file(split, field))
 
-    def place(self, row: int) -> int:
+    def image_index(self, row: int) -> int:
         """Which picture is a row's; -1: none."""
-        return int(self._places[row])
+        return int(self._image_indexes[row])
 
-    def picture(self, place: int) -> np.ndarray:
+    def image(self, image_index: int) -> np.ndarray:
         """One picture: pixels, or features in units of the scale."""
-        return self._values[place]  # type: ignore[no-any-return]
+        return self._values[image_index]  # type: ignore[no-any-return]
 
-    def as_read_by(self, row: int, grid: ImageGrid) -> np.ndarray | None:
+    def model_input(self, row: int, grid: ImageGrid) -> np.ndarray | None:
         """A row's picture as a model with such a grid reads it: pixels, or features in float32; None: it has none."""
-        place = self.place(row)
-        if place < 0:
+        image_index = self.image_index(row)
+        if image_index < 0:
             return None
-        picture = self.picture(place)
-        return picture if grid.network else picture.astype(np.float32) * np.float32(self.record.scale)
+        image = self.image(image_index)
+        return image if grid.network else image.astype(np.float32) * np.float32(self.record.scale)
 
     def batch(self, rows: Sequence[int] | np.ndarray, grid: ImageGrid) -> ImageInput:
         """The pictures of some rows, as a model with such a grid reads them."""
-        places = [self.place(row) for row in rows]
-        pictures = [None if place < 0 else self.picture(place) for place in places]
+        image_indexes = [self.image_index(row) for row in rows]
+        pictures = [None if image_index < 0 else self.image(image_index) for image_index in image_indexes]
         dtype = np.uint8 if grid.network else np.float32
         shape = self._values.shape[1:]
-        made = stack_images(pictures, np.empty(shape, dtype), grid.regions)
+        images = stack_images(pictures, np.empty(shape, dtype), grid.regions)
         if self.record.scale != 1.0:
-            made.values.mul_(self.record.scale)
-        return made
+            images.values.mul_(self.record.scale)
+        return images
 
 
-def values_file(split: str, field: str) -> str:
+def image_values_file(split: str, field: str) -> str:
     return f"{split}.{field}.values.npy"
 
 
-def places_file(split: str, field: str) -> str:
+def image_indexes_file(split: str, field: str) -> str:
     return f"{split}.{field}.places.npy"
 
 
-def store(
-    pictures: Pictures, form: Form, lines: np.ndarray, folder: Path, split: str, step: Callable[[], None]
-) -> StoredRecord:
+def write_images(
+    pictures: SplitImages, form: ImageForm, lines: np.ndarray, folder: Path, split: str, step: Callable[[], None]
+) -> StoredImagesRecord:
     """Write the pictures of the rows whose `lines` (from 0) were kept; `step` is called after each.
 
     Decoded by several threads, few at a time in memory. Raises DataError: a picture that is missing or damaged.
@@ -84,26 +84,26 @@ def store(
     field = pictures.field
     firsts: dict[str, int] = {}  # each picture's first line, in the order in which they are stored
     numbers: dict[str, int] = {}
-    places = np.full(len(lines), -1, np.int32)
+    image_indexes = np.full(len(lines), -1, np.int32)
     for row, line in enumerate(lines):
-        member = pictures.member(int(line))
+        member = pictures.member_name(int(line))
         if member is not None:
             firsts.setdefault(member, int(line))
-            places[row] = numbers.setdefault(member, len(numbers))
-    np.save(folder / places_file(split, field.name), places)
+            image_indexes[row] = numbers.setdefault(member, len(numbers))
+    np.save(folder / image_indexes_file(split, field.name), image_indexes)
     scale = 1.0
     if isinstance(form, int):
         shape: tuple[int, ...] = (form, form, 3)
         dtype = np.dtype(np.uint8)
-        made = in_order(lambda line: pictures.pixels(line, form), firsts.values())
+        images = map_in_order(lambda line: pictures.pixels(line, form), firsts.values())
     else:
-        given = pictures.given
-        shape, dtype, scale = given.values_NTF.shape[1:], given.values_NTF.dtype, given.scale
-        made = (given.finite(pictures.entries[line].row) for line in firsts.values())
-    values = GrowingArray(folder / values_file(split, field.name), dtype, shape)
-    for picture in made:
-        assert picture is not None  # these lines have one
-        values.append(picture[None])
+        precomputed = pictures.precomputed
+        shape, dtype, scale = precomputed.values_NTF.shape[1:], precomputed.values_NTF.dtype, precomputed.scale
+        images = (precomputed.checked_row(pictures.entries[line].row) for line in firsts.values())
+    values = GrowingArray(folder / image_values_file(split, field.name), dtype, shape)
+    for image in images:
+        assert image is not None  # these lines have one
+        values.append(image[None])
         step()
     values.close()
-    return StoredRecord(pictures=len(firsts), rows=int((places >= 0).sum()), scale=scale)
+    return StoredImagesRecord(pictures=len(firsts), rows=int((image_indexes >= 0).sum()), scale=scale)

@@ -12,16 +12,16 @@ import numpy as np
 
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError, ImageError
-from seq2seq.images.decode import MOST_BYTES, SUFFIXES, decode
-from training.data.dataset import Entry, ImageField, no_such_line, read_index, whole_index
-from training.data.images.image_features import Features, check_made_by, open_features
+from seq2seq.images.decode import MAX_BYTES, SUFFIXES, decode_image
+from training.data.dataset import ImageField, IndexEntry, load_index, missing_line_error, read_index
+from training.data.images.image_features import Features, check_features_match, open_features
 from training.data.uris import fingerprint
 
-Read = Callable[[int], np.ndarray | None]
+ImageReader = Callable[[int], np.ndarray | None]
 """Gives what belongs to a line, counted from 0; None where it has no picture."""
 
 
-class Place(NamedTuple):
+class ByteRange(NamedTuple):
     """Where a file lies in an archive."""
 
     offset: int
@@ -29,18 +29,20 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Archive:
+class ImageArchive:
     """Files of pictures: an uncompressed tar, in which each is found by its place, or a folder."""
 
     path: Path
 
-    def places(self, members: Sequence[str], index: Path) -> Mapping[str, Place]:
+    def byte_ranges(self, members: Sequence[str], index: Path) -> Mapping[str, ByteRange]:
         """Where the named files lie. Raises DataError where one is missing, or a name leads out of the folder."""
-        there: Mapping[str, Place]
+        there: Mapping[str, ByteRange]
         if self.path.is_dir():
             if odd := [name for name in members if Path(name).is_absolute() or ".." in Path(name).parts]:
                 raise DataError(str(index), f"names '{odd[0]}', which is not in {self.path}", "remove its row")
-            there = {name: Place(0, file.stat().st_size) for name in members if (file := self.path / name).is_file()}
+            there = {
+                name: ByteRange(0, file.stat().st_size) for name in members if (file := self.path / name).is_file()
+            }
         else:
             there = self.contents
         if missing := [name for name in members if name not in there]:
@@ -49,10 +51,10 @@ class Archive:
         return there
 
     @property
-    def contents(self) -> Mapping[str, Place]:
+    def contents(self) -> Mapping[str, ByteRange]:
         """Where every file of a tar lies. Raises DataError."""
         facts = self.path.stat()
-        return archive_places(self.path, facts.st_size, facts.st_mtime_ns)
+        return read_tar_index(self.path, facts.st_size, facts.st_mtime_ns)
 
     def names(self) -> list[str]:
         """The files that are pictures by their names, sorted. Raises DataError."""
@@ -62,34 +64,34 @@ class Archive:
             names = list(self.contents)
         return sorted(name for name in names if name.lower().endswith(SUFFIXES))
 
-    def read(self, member: str, place: Place) -> bytes:
+    def read(self, member: str, byte_range: ByteRange) -> bytes:
         """A file, and at most so much of it that it is seen to be too large. Raises DataError."""
         path = self.path / member if self.path.is_dir() else self.path
         try:
             with path.open("rb") as file:
-                file.seek(place.offset)
-                return file.read(min(place.size, MOST_BYTES + 1))
+                file.seek(byte_range.offset)
+                return file.read(min(byte_range.size, MAX_BYTES + 1))
         except OSError as error:
             raise DataError(str(path), f"cannot be read: {error.strerror or error}") from None
 
-    def pixels(self, member: str, place: Place, size: int, line: str = "") -> np.ndarray:
+    def pixels(self, member: str, byte_range: ByteRange, size: int, line: str = "") -> np.ndarray:
         """A picture, uint8 (size, size, 3). Raises DataError with its name where it cannot be decoded."""
         try:
-            return decode(self.read(member, place), size, f"{self.path}, {member}{line}")
+            return decode_image(self.read(member, byte_range), size, f"{self.path}, {member}{line}")
         except ImageError as error:
             raise DataError(error.where, error.problem, "repair it, or remove its row from the index") from None
 
 
-class Pictures:
+class SplitImages:
     """The pictures of a split. Several threads may read from it; nothing is read before it is asked for."""
 
     def __init__(self, field: ImageField) -> None:
         """Raises DataError: the index is not one, or has no row of the split."""
         self.field = field
-        self.archive = Archive(field.images)
-        self.entries: Mapping[int, Entry] = read_index(field)
+        self.archive = ImageArchive(field.images)
+        self.entries: Mapping[int, IndexEntry] = read_index(field)
 
-    def member(self, line: int) -> str | None:
+    def member_name(self, line: int) -> str | None:
         """The name of a line's picture in the archive or folder."""
         entry = self.entries.get(line)
         return None if entry is None else entry.member
@@ -97,23 +99,23 @@ class Pictures:
     def check_lines(self, lines: int) -> None:
         """Whether every picture is of one of so many lines. Raises DataError."""
         if (last := max(self.entries)) >= lines:
-            raise no_such_line(self.field, last, lines)
+            raise missing_line_error(self.field, last, lines)
 
     @cached_property
-    def places(self) -> Mapping[str, Place]:
+    def byte_ranges(self) -> Mapping[str, ByteRange]:
         """Where each picture lies. Raises DataError where one is missing, or a name leads out of the folder."""
         members = list(dict.fromkeys(entry.member for entry in self.entries.values()))
-        return self.archive.places(members, self.field.index)
+        return self.archive.byte_ranges(members, self.field.index)
 
     @cached_property
-    def given(self) -> Features:
+    def precomputed(self) -> Features:
         """The features that the data set has. Raises DataError: none, damaged, of another number of pictures."""
         path = self.field.features
         if path is None:
             raise DataError(
                 f"the field '{self.field.name}'", "names no features of its pictures", "add `features:` to it"
             )
-        features, rows = open_features(path), whole_index(self.field.index).rows
+        features, rows = open_features(path), load_index(self.field.index).rows
         if len(features.values_NTF) != rows:
             raise DataError(
                 str(path),
@@ -122,26 +124,26 @@ class Pictures:
             )
         return features
 
-    def bytes(self, line: int) -> bytes | None:
+    def read_bytes(self, line: int) -> bytes | None:
         """A line's picture as its file is, and at most so much of it that it is seen to be too large."""
         entry = self.entries.get(line)
         if entry is None:
             return None
-        return self.archive.read(entry.member, self.places[entry.member])
+        return self.archive.read(entry.member, self.byte_ranges[entry.member])
 
     def pixels(self, line: int, size: int) -> np.ndarray | None:
         """A line's picture, uint8 (size, size, 3). Raises DataError with its name where it cannot be decoded."""
         entry = self.entries.get(line)
         if entry is None:
             return None
-        return self.archive.pixels(entry.member, self.places[entry.member], size, f" (line {line + 1:,})")
+        return self.archive.pixels(entry.member, self.byte_ranges[entry.member], size, f" (line {line + 1:,})")
 
     def features(self, line: int) -> np.ndarray | None:
         """The regions (T, F) of a line's picture, float32, as the data set gives them."""
         entry = self.entries.get(line)
-        return None if entry is None else self.given.row(entry.row)
+        return None if entry is None else self.precomputed.row(entry.row)
 
-    def as_read_by(self, grid: ImageGrid, reader: str = "the model") -> Read:
+    def reader_for(self, grid: ImageGrid, reader: str = "the model") -> ImageReader:
         """What a model with such a source is to be given for a line: pixels of its size, or features.
 
         Raises DataError where the features were made by another network than those that it was trained on.
@@ -149,32 +151,32 @@ class Pictures:
         if grid.network is not None:
             size = grid.network.size
             return lambda line: self.pixels(line, size)
-        check_made_by(grid, self.given.grid, self.given.path, reader)
+        check_features_match(grid, self.precomputed.grid, self.precomputed.path, reader)
         return self.features
 
-    def fingerprint(self, given: bool) -> str:
+    def fingerprint(self, precomputed: bool) -> str:
         """SHA-256 (hex) over whose each picture is, and the archive (of a folder: names, sizes and times of change) or
         the given features."""
         digest = hashlib.sha256()
         for line, entry in sorted(self.entries.items()):
-            digest.update(f"{line} {entry.row if given else entry.member}\n".encode())
-        if given or not self.field.images.is_dir():
-            path = self.given.path if given else self.field.images
+            digest.update(f"{line} {entry.row if precomputed else entry.member}\n".encode())
+        if precomputed or not self.field.images.is_dir():
+            path = self.precomputed.path if precomputed else self.field.images
             digest.update(fingerprint(path).encode())
         else:
-            for name in self.places:
+            for name in self.byte_ranges:
                 facts = (self.field.images / name).stat()
                 digest.update(f"{name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
         return digest.hexdigest()
 
 
 @lru_cache(maxsize=16)
-def archive_places(path: Path, size: int, modified: int) -> Mapping[str, Place]:
+def read_tar_index(path: Path, size: int, modified: int) -> Mapping[str, ByteRange]:
     """Where each file of an uncompressed tar lies, by its headers alone. Raises DataError."""
     try:
         with tarfile.open(path, "r:") as archive:
             return {
-                member.name.removeprefix("./"): Place(member.offset_data, member.size)
+                member.name.removeprefix("./"): ByteRange(member.offset_data, member.size)
                 for member in archive
                 if member.isreg() and not member.issparse()
             }

@@ -26,18 +26,18 @@ from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.memory_allocator import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
-from training.data.arrays import mapped, writable, write_whole
+from training.data.arrays import create_memmap, memory_map, write_atomically
 from training.data.cleaning import Cleaning, Reason, mark_duplicates
 from training.data.dataset import Dataset
-from training.data.formats import named
-from training.data.images.image_features import check_made_by
-from training.data.images.image_store import Form, StoredRecord, store
-from training.data.images.images import Pictures
+from training.data.formats import describe_parts
+from training.data.images.image_features import check_features_match
+from training.data.images.image_store import ImageForm, StoredImagesRecord, write_images
+from training.data.images.images import SplitImages
 from training.data.prepare.encoding import Encoder
-from training.data.prepare.executors import Here, Road, Sample, Shard, shards_of
+from training.data.prepare.executors import LocalExecutor, PrepareExecutor, Sample, Shard, split_into_shards
 from training.data.prepare.prepared import (
     TARGET,
-    Prepared,
+    PreparedData,
     PreparedRecord,
     ShardRecord,
     Skipped,
@@ -48,8 +48,8 @@ from training.data.prepare.prepared import (
 )
 
 SPLITS = ("train", "dev")
-WRITTEN = ("lowercase", "tokenised", "unknown", "segmentation")  # how a text is written
-ARRAYS = 1  # what the arrays hold; another number makes all prepared data anew
+TEXT_TRAITS = ("lowercase", "tokenised", "unknown", "segmentation")  # how a text is written
+ARRAYS_VERSION = 1  # what the arrays hold; another number makes all prepared data anew
 VOCABULARY_LINES = 2_000_000  # a vocabulary is learned from at most so many lines, drawn from all parts of the corpus
 LOCK = ".lock"
 BLOCK = 1 << 20  # lines whose reasons are counted at a time
@@ -69,7 +69,7 @@ def text_config(
     """
     where = f"data set '{dataset.name}', field '{field}'"
     train = dataset.field("train", field)
-    if dataset.has("dev"):
+    if dataset.has_split("dev"):
         dev = dataset.field("dev", field)
         for trait in ("tokenised", "lowercase", "unknown", "segmentation"):
             if getattr(train, trait) != getattr(dev, trait):
@@ -91,13 +91,16 @@ def text_config(
         raise RecipeError(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
 
-def warn_of_same_files(dataset: Dataset, names: Sequence[str]) -> None:
+def warn_of_identical_fields(dataset: Dataset, names: Sequence[str]) -> None:
     """Tell on stderr of two fields of a split that are read from the same place, from which a model learns to copy."""
     for split in SPLITS:
         for one, other in combinations([dataset.field(split, name) for name in names], 2):
             if one.parts == other.parts:
                 where = f"data set '{dataset.name}', split '{split}'"
-                print(f"{where}: '{one.name}' and '{other.name}' are one text, {named(one.parts)}", file=sys.stderr)
+                print(
+                    f"{where}: '{one.name}' and '{other.name}' are one text, {describe_parts(one.parts)}",
+                    file=sys.stderr,
+                )
 
 
 def prepare(
@@ -109,32 +112,34 @@ def prepare(
     folder: Path = Path("prepared"),
     progress: bool = True,
     images: Mapping[str, int | None] | None = None,
-    road: Road | None = None,
-) -> Prepared:
+    executor: PrepareExecutor | None = None,
+) -> PreparedData:
     """Make a data set's train and dev splits ready for training, unless that was done before.
 
     `sources`: those that are text. `images`: those that are pictures, with the pixels a side that they are brought to,
     or None where their features are given. `joint`: one vocabulary, learned from all texts. `max_length`: pairs with
     more tokens in a text (end symbols not counted) are left out, as are pairs whose first source or target is empty;
     both are counted, and told on stderr. Any other source may be absent from a row. So are those that the data set's
-    cleaning refuses. `road`: where the work is done; here, unless it says otherwise. The result appears under its name
+    cleaning refuses. `executor`: where the work is done; here, unless it says otherwise. The result appears under its name
     only when it is whole.
     Raises DataError, or RecipeError where a joint vocabulary is not possible.
     """
     fields = {**sources, TARGET: target}
     images = images or {}
     if joint:
-        _check_alike("joint_vocabulary", fields, ("units", "vocabulary", *WRITTEN))
+        _check_same_settings("joint_vocabulary", fields, ("units", "vocabulary", *TEXT_TRAITS))
     if target.operations_on:
-        _check_alike("target.operations_on", {target.operations_on: sources[target.operations_on], TARGET: target})
-    if not dataset.has("dev"):
-        raise DataError(
-            str(dataset.where), "has no split 'dev', which tells training when to stop", "add `dev:` below `splits:`"
+        _check_same_settings(
+            "target.operations_on", {target.operations_on: sources[target.operations_on], TARGET: target}
         )
-    warn_of_same_files(dataset, list(fields))
-    pictures = {split: {name: Pictures(dataset.image(split, name)) for name in images} for split in SPLITS}
-    forms = {name: _form(name, size, pictures) for name, size in images.items()}
-    road = road or Here()
+    if not dataset.has_split("dev"):
+        raise DataError(
+            str(dataset.path), "has no split 'dev', which tells training when to stop", "add `dev:` below `splits:`"
+        )
+    warn_of_identical_fields(dataset, list(fields))
+    pictures = {split: {name: SplitImages(dataset.image(split, name)) for name in images} for split in SPLITS}
+    forms = {name: _image_form(name, size, pictures) for name, size in images.items()}
+    executor = executor or LocalExecutor()
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -146,14 +151,14 @@ def prepare(
         transient=True,
     )
     with bar:
-        looking = bar.add_task("files", total=None)
-        road.look(dataset, SPLITS, list(fields), partial(bar.advance, looking))
+        scan_task = bar.add_task("files", total=None)
+        executor.scan_files(dataset, SPLITS, list(fields), partial(bar.advance, scan_task))
         fingerprints = {split: dataset.fingerprint(split, list(fields)) for split in SPLITS}
         for split, by_name in pictures.items():
             for name, of in by_name.items():
-                fingerprints[f"{split}.{name}"] = of.fingerprint(given=images[name] is None)
+                fingerprints[f"{split}.{name}"] = of.fingerprint(precomputed=images[name] is None)
         settings = {
-            "format": ARRAYS,
+            "format": ARRAYS_VERSION,
             "fingerprints": fingerprints,
             "fields": {name: config.model_dump() for name, config in fields.items()},
             "joint": joint,
@@ -161,14 +166,14 @@ def prepare(
         }
         if images:
             settings["images"] = dict(images)
-        if dataset.cleaning.asked:
+        if dataset.cleaning.enabled:
             settings["cleaning"] = dataset.cleaning.model_dump()
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         final = folder / f"{dataset.name}-{key[:16]}"
         if final.exists():
-            return Prepared.load(final).check()
-        with _unfinished(final, road.resumes) as unfinished:
-            splits = _Work(dataset, fields, joint, max_length, unfinished, bar, forms, pictures, road).done()
+            return PreparedData.load(final).check()
+        with _working_folder(final, executor.resumable) as unfinished:
+            splits = _PrepareJob(dataset, fields, joint, max_length, unfinished, bar, forms, pictures, executor).run()
             files = [path for path in sorted(unfinished.glob("[!.]*")) if path.name != "prepared.json"]
             record = PreparedRecord(
                 key=key,
@@ -185,19 +190,19 @@ def prepare(
                 images=forms,
                 cleaning=dataset.cleaning,
             )
-            write_whole(unfinished / "prepared.json", record.as_json())
+            write_atomically(unfinished / "prepared.json", record.as_json())
             _publish(unfinished, final)
-    for name, made in splits.items():
-        _tell_skipped(name, made, max_length, dataset.cleaning)
-        _tell_absent(name, made)
-    return Prepared.load(final)
+    for name, split_record in splits.items():
+        _print_skipped(name, split_record, max_length, dataset.cleaning)
+        _print_absent(name, split_record)
+    return PreparedData.load(final)
 
 
 @contextmanager
-def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
-    """The folder to work in, alone. Where the work `resumes`, it has one name, and is kept."""
+def _working_folder(final: Path, resumable: bool) -> Iterator[Path]:
+    """The folder to work in, alone. Where the work `resumable`, it has one name, and is kept."""
     try:
-        with _resumed(final) if resumes else _passing(final) as folder:
+        with _resumable_folder(final) if resumable else _temporary_folder(final) as folder:
             yield folder
     except OSError as error:
         raise DataError(
@@ -208,11 +213,11 @@ def _unfinished(final: Path, resumes: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _resumed(final: Path) -> Iterator[Path]:
+def _resumable_folder(final: Path) -> Iterator[Path]:
     folder = final.with_name(f".{final.name}.parts")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
-        if not _taken(lock):
+        if not _try_lock(lock):
             raise DataError(
                 str(final), "is being prepared by another process", "wait for it, or prepare in another folder"
             )
@@ -220,7 +225,7 @@ def _resumed(final: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _passing(final: Path) -> Iterator[Path]:
+def _temporary_folder(final: Path) -> Iterator[Path]:
     """A folder of this process's own, which ends with it."""
     while True:
         folder = final.with_name(f".{final.name}.{uuid4().hex[:8]}")
@@ -230,17 +235,17 @@ def _passing(final: Path) -> Iterator[Path]:
         except FileNotFoundError:  # before it was locked another process has cleared it away
             continue
         with lock:
-            if not (_taken(lock) and (folder / LOCK).exists()):
+            if not (_try_lock(lock) and (folder / LOCK).exists()):
                 continue
             try:
-                _clear(final, folder)
+                _remove_stale_folders(final, folder)
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             return
 
 
-def _taken(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     """Lock a file, if no other process has it; the system opens it when this process ends, however it does."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -249,27 +254,27 @@ def _taken(lock: IO[str]) -> bool:
     return True
 
 
-def _clear(final: Path, ours: Path) -> None:
+def _remove_stale_folders(final: Path, own_folder: Path) -> None:
     """Remove what processes have left that were killed."""
     for left in final.parent.iterdir():
-        if left.name.startswith(f".{final.name}.") and not left.name.endswith(".parts") and left != ours:
+        if left.name.startswith(f".{final.name}.") and not left.name.endswith(".parts") and left != own_folder:
             with suppress(OSError):
                 left.rmdir()  # an empty one: not locked yet, or never
             with suppress(OSError), (left / LOCK).open("r+") as lock:
-                if _taken(lock):
+                if _try_lock(lock):
                     shutil.rmtree(left)
 
 
-def _form(name: str, size: int | None, pictures: Mapping[str, Mapping[str, Pictures]]) -> Form:
+def _image_form(name: str, size: int | None, pictures: Mapping[str, Mapping[str, SplitImages]]) -> ImageForm:
     """What is stored of an image source. Raises DataError where the splits' features are not of one network."""
     if size is not None:
         return size
-    train, dev = (pictures[split][name].given for split in SPLITS)
-    check_made_by(train.grid, dev.grid, dev.path, "the split 'train'")
+    train, dev = (pictures[split][name].precomputed for split in SPLITS)
+    check_features_match(train.grid, dev.grid, dev.path, "the split 'train'")
     return train.grid
 
 
-def _check_alike(key: str, fields: Mapping[str, TextConfig], traits: Sequence[str] = WRITTEN) -> None:
+def _check_same_settings(key: str, fields: Mapping[str, TextConfig], traits: Sequence[str] = TEXT_TRAITS) -> None:
     """Raises RecipeError where a recipe's key needs texts of one kind, and they are not."""
     target = fields[TARGET]
     for name, config in fields.items():
@@ -292,8 +297,8 @@ def _publish(unfinished: Path, final: Path) -> None:
             raise
 
 
-def _tell_skipped(split: str, record: SplitRecord, max_length: int, cleaning: Cleaning) -> None:
-    by_reason = [(skipped, cleaning.said(Reason[name.upper()])) for name, skipped in record.cleaned.items()]
+def _print_skipped(split: str, record: SplitRecord, max_length: int, cleaning: Cleaning) -> None:
+    by_reason = [(skipped, cleaning.describe(Reason[name.upper()])) for name, skipped in record.cleaned.items()]
     by_reason += [(record.empty, "with an empty side"), (record.long, f"longer than {max_length} tokens")]
     for skipped, why in by_reason:
         if skipped.count:
@@ -302,13 +307,13 @@ def _tell_skipped(split: str, record: SplitRecord, max_length: int, cleaning: Cl
             print(said, file=sys.stderr)
 
 
-def _tell_absent(split: str, record: SplitRecord) -> None:
+def _print_absent(split: str, record: SplitRecord) -> None:
     for name, rows in record.present.items():
         if rows < record.rows:
             print(f"{split}: {rows:,} of {record.rows:,} pairs have '{name}'", file=sys.stderr)
 
 
-class _Work:
+class _PrepareJob:
     """The making of one prepared folder; what lies in it finished, on a road that goes on, is not made again."""
 
     def __init__(
@@ -319,9 +324,9 @@ class _Work:
         max_length: int,
         folder: Path,
         bar: Progress,
-        forms: Mapping[str, Form],
-        pictures: Mapping[str, Mapping[str, Pictures]],
-        road: Road,
+        forms: Mapping[str, ImageForm],
+        pictures: Mapping[str, Mapping[str, SplitImages]],
+        executor: PrepareExecutor,
     ) -> None:
         self.dataset = dataset
         self.forms = forms
@@ -331,42 +336,43 @@ class _Work:
         self.max_length = max_length
         self.folder = folder
         self.bar = bar
-        self.road = road
+        self.executor = executor
 
-    def done(self) -> dict[str, SplitRecord]:
+    def run(self) -> dict[str, SplitRecord]:
         """Do it: count, clean, learn the vocabularies, write the splits."""
-        lines = {split: self.road.count(split, self.stepping(f"reading {split}")) for split in SPLITS}
-        reasons = self.judged(lines["train"]) if self.dataset.cleaning.asked else None
+        lines = {split: self.executor.count_rows(split, self.add_progress_task(f"reading {split}")) for split in SPLITS}
+        reasons = self.cleaning_reasons(lines["train"]) if self.dataset.cleaning.enabled else None
         tokenizers = self.tokenizers(lines["train"], reasons)
-        edited = self.fields[TARGET].operations_on
-        place = None if edited is None else list(self.fields).index(edited)
-        encoder = Encoder(tuple(tokenizers.values()), self.max_length, place)
+        operations_source = self.fields[TARGET].operations_on
+        operations_index = None if operations_source is None else list(self.fields).index(operations_source)
+        encoder = Encoder(tuple(tokenizers.values()), self.max_length, operations_index)
         return {
-            split: self.split(split, encoder, lines[split], reasons if split == "train" else None) for split in SPLITS
+            split: self.encode_split(split, encoder, lines[split], reasons if split == "train" else None)
+            for split in SPLITS
         }
 
-    def stepping(self, said: str, total: int | None = None) -> Callable[[int], None]:
+    def add_progress_task(self, description: str, total: int | None = None) -> Callable[[int], None]:
         """A further line of progress; what it is called with has been done."""
-        task = self.bar.add_task(said, total=total)
+        task = self.bar.add_task(description, total=total)
         return lambda count: self.bar.advance(task, count)
 
-    def judged(self, lines: int) -> np.ndarray:
+    def cleaning_reasons(self, lines: int) -> np.ndarray:
         """Why each line of train is left out, as cleaning says; in a file beside the ids."""
         path = self.folder / left_out_file("train")
         if path.exists():
-            return mapped(path)
-        draft, hashed = path.with_suffix(".draft"), path.with_suffix(".hashes")
+            return memory_map(path)
+        draft, hashes_path = path.with_suffix(".draft"), path.with_suffix(".hashes")
         duplicates = self.dataset.cleaning.duplicates == "drop"
-        reasons = writable(draft, np.uint8, lines)
-        hashes = writable(hashed, np.uint64, lines if duplicates else 1)
-        for start, judged in self.road.judge("train", self.stepping("cleaning train", lines)):
-            reasons[start : start + len(judged.reasons)] = judged.reasons
-            hashes[start : start + len(judged.hashes)] = judged.hashes
+        reasons = create_memmap(draft, np.uint8, lines)
+        hashes = create_memmap(hashes_path, np.uint64, lines if duplicates else 1)
+        for start, checks in self.executor.check_rows("train", self.add_progress_task("cleaning train", lines)):
+            reasons[start : start + len(checks.reasons)] = checks.reasons
+            hashes[start : start + len(checks.hashes)] = checks.hashes
         if duplicates:
             mark_duplicates(hashes.view(np.ndarray), reasons.view(np.ndarray))
-        hashed.unlink()
+        hashes_path.unlink()
         draft.rename(path)
-        return mapped(path)
+        return memory_map(path)
 
     def tokenizers(self, lines: int, reasons: np.ndarray | None) -> dict[str, Tokenizer]:
         """A tokenizer for every field, from the train split."""
@@ -374,55 +380,59 @@ class _Work:
         if all(path.exists() for path in files.values()):
             return {name: Tokenizer.load(path) for name, path in files.items()}
         total = lines if reasons is None else int((reasons == Reason.NONE).sum())
-        tokenizers = self.learn(lines, total, reasons)
+        tokenizers = self.train_tokenizers(lines, total, reasons)
         for name, tokenizer in tokenizers.items():
-            write_whole(files[name], tokenizer.to_json().encode())
+            write_atomically(files[name], tokenizer.to_json().encode())
         return tokenizers
 
-    def learn(self, lines: int, total: int, reasons: np.ndarray | None) -> dict[str, Tokenizer]:
+    def train_tokenizers(self, lines: int, total: int, reasons: np.ndarray | None) -> dict[str, Tokenizer]:
         """From a sample of the rows that are kept, `total` of all lines."""
 
-        def texts(name: str, at_most: int) -> Iterator[str]:
-            step = self.stepping(f"vocabulary of {name}", lines)
-            return self.road.sample(name, Sample(total, at_most, reasons), step)
+        def texts(name: str, max_rows: int) -> Iterator[str]:
+            advance = self.add_progress_task(f"vocabulary of {name}", lines)
+            return self.executor.sample(name, Sample(total, max_rows, reasons), advance)
 
         if not self.joint:
-            return {name: learned(texts(name, VOCABULARY_LINES), config) for name, config in self.fields.items()}
+            return {
+                name: train_tokenizer(texts(name, VOCABULARY_LINES), config) for name, config in self.fields.items()
+            }
         share = VOCABULARY_LINES // len(self.fields)
-        tokenizer = learned(chain.from_iterable(texts(name, share) for name in self.fields), self.fields[TARGET])
+        tokenizer = train_tokenizer(
+            chain.from_iterable(texts(name, share) for name in self.fields), self.fields[TARGET]
+        )
         return {name: tokenizer.for_language(config.language) for name, config in self.fields.items()}
 
-    def split(self, split: str, encoder: Encoder, lines: int, reasons: np.ndarray | None) -> SplitRecord:
+    def encode_split(self, split: str, encoder: Encoder, lines: int, reasons: np.ndarray | None) -> SplitRecord:
         """Write a split's ids. Raises DataError when nothing is left."""
-        cleaned = {} if reasons is None else counted(reasons, self.dataset.kept(split))
-        left = lines - sum(skipped.count for skipped in cleaned.values())
-        step = self.stepping(f"encoding {split}", left)
-        every, made = shards_of(lines), dict[Shard, ShardRecord]()
-        for shard in every:
-            if (note := self.note(split, shard)).exists():
-                made[shard] = ShardRecord.model_validate_json(note.read_bytes())
-                step(made[shard].rows + made[shard].empty.count + made[shard].long.count)
-        missing = [shard for shard in every if shard not in made]
-        for shard, record in self.road.encode(split, encoder, missing, reasons, self.folder, step):
-            made[shard] = record
-            if self.road.resumes:
-                write_whole(self.note(split, shard), record.model_dump_json().encode())
-        for shard in every:
-            self.note(split, shard).unlink(missing_ok=True)
-        return self.together(split, [made[shard] for shard in every], lines, cleaned)
+        cleaned = {} if reasons is None else count_skipped(reasons, self.dataset.included_lines(split))
+        remaining = lines - sum(skipped.count for skipped in cleaned.values())
+        advance = self.add_progress_task(f"encoding {split}", remaining)
+        all_shards, shard_records = split_into_shards(lines), dict[Shard, ShardRecord]()
+        for shard in all_shards:
+            if (shard_marker := self.shard_marker(split, shard)).exists():
+                shard_records[shard] = ShardRecord.model_validate_json(shard_marker.read_bytes())
+                advance(shard_records[shard].rows + shard_records[shard].empty.count + shard_records[shard].long.count)
+        missing = [shard for shard in all_shards if shard not in shard_records]
+        for shard, record in self.executor.encode(split, encoder, missing, reasons, self.folder, advance):
+            shard_records[shard] = record
+            if self.executor.resumable:
+                write_atomically(self.shard_marker(split, shard), record.model_dump_json().encode())
+        for shard in all_shards:
+            self.shard_marker(split, shard).unlink(missing_ok=True)
+        return self.merge_shards(split, [shard_records[shard] for shard in all_shards], lines, cleaned)
 
-    def note(self, split: str, shard: Shard) -> Path:
+    def shard_marker(self, split: str, shard: Shard) -> Path:
         """The file that says that a shard is whole."""
         return self.folder / f".{split}-{shard.number}.json"
 
-    def together(
-        self, split: str, made: Sequence[ShardRecord], lines: int, cleaned: Mapping[str, Skipped]
+    def merge_shards(
+        self, split: str, shard_records: Sequence[ShardRecord], lines: int, cleaned: Mapping[str, Skipped]
     ) -> SplitRecord:
         """What became of the whole split, its pictures stored."""
-        rows = sum(one.rows for one in made)
+        rows = sum(one.rows for one in shard_records)
         empty, long = Skipped(), Skipped()
-        for one in made:
-            empty, long = empty.then(one.empty), long.then(one.long)
+        for one in shard_records:
+            empty, long = empty.merge(one.empty), long.merge(one.long)
         if not rows:
             by_cleaning = sum(skipped.count for skipped in cleaned.values())
             raise DataError(
@@ -431,42 +441,42 @@ class _Work:
                 + (f", {by_cleaning:,} left out by cleaning" if by_cleaning else ""),
                 "raise training.max_length, or look at the files",
             )
-        shards = shards_of(lines)
-        stored = self.store(split, lines, [shard.number for shard in shards])
-        present = {name: sum(one.present[name] for one in made) for name in list(self.fields)[:-1]}
+        shards = split_into_shards(lines)
+        stored = self.store_images(split, lines, [shard.number for shard in shards])
+        present = {name: sum(one.present[name] for one in shard_records) for name in list(self.fields)[:-1]}
         return SplitRecord(
             lines=lines,
             rows=rows,
-            tokens={name: sum(one.tokens[name] for one in made) for name in self.fields},
+            tokens={name: sum(one.tokens[name] for one in shard_records) for name in self.fields},
             empty=empty,
             long=long,
             present=present | {name: of.rows for name, of in stored.items()},
             pictures=stored,
             cleaned=dict(cleaned),
-            shards=tuple(one.rows for one in made) if len(shards) > 1 else (),
+            shards=tuple(one.rows for one in shard_records) if len(shards) > 1 else (),
         )
 
-    def store(self, split: str, lines: int, shards: Sequence[int | None]) -> dict[str, StoredRecord]:
+    def store_images(self, split: str, lines: int, shards: Sequence[int | None]) -> dict[str, StoredImagesRecord]:
         """Write the pictures of the rows that were kept."""
         stored = {}
         for name, form in self.forms.items():
-            kept = np.concatenate([mapped(self.folder / lines_file(split, shard)) for shard in shards])
+            kept = np.concatenate([memory_map(self.folder / lines_file(split, shard)) for shard in shards])
             pictures = self.pictures[split][name]
-            step = self.stepping(f"{name} of {split}", len(pictures.entries))
-            if self.dataset.kept(split) is None:  # else reading has seen to it
+            advance = self.add_progress_task(f"{name} of {split}", len(pictures.entries))
+            if self.dataset.included_lines(split) is None:  # else reading has seen to it
                 pictures.check_lines(lines)
-            stored[name] = store(pictures, form, kept, self.folder, split, partial(step, 1))
+            stored[name] = write_images(pictures, form, kept, self.folder, split, partial(advance, 1))
         return stored
 
 
-def learned(texts: Iterator[str], config: TextConfig) -> Tokenizer:
+def train_tokenizer(texts: Iterator[str], config: TextConfig) -> Tokenizer:
     """A tokenizer; the memory that its words took goes back to the system before the next work begins."""
     tokenizer = Tokenizer.train(texts, config)
     release_freed_memory()
     return tokenizer
 
 
-def counted(reasons: np.ndarray, read: frozenset[int] | None) -> dict[str, Skipped]:
+def count_skipped(reasons: np.ndarray, read: frozenset[int] | None) -> dict[str, Skipped]:
     """How many lines were left out for each reason, and the first of them. `read`: the lines that are, if not all."""
     numbers = range(len(reasons)) if read is None else sorted(read)
     found = {}

@@ -24,39 +24,39 @@ from typing import Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.bundle.checksums import OWN, checksum, content_checksum, parse_object
+from seq2seq.bundle.checksums import CHECKSUM_KEY, checksum, content_checksum, parse_checked_json
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
-from training.data.arrays import mapped
+from training.data.arrays import memory_map
 from training.data.cleaning import Cleaning
-from training.data.images.image_store import Form, StoredPictures, StoredRecord
+from training.data.images.image_store import ImageForm, StoredImages, StoredImagesRecord
 
 FORMAT = 2  # 2: there may be shards
 TARGET = "target"
 
 
-class Record(BaseModel):
+class StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Skipped(Record):
+class Skipped(StrictModel):
     """Pairs that were left out for one reason; lines are counted from 1."""
 
     count: int = 0
     first_line: int | None = None
 
-    def also(self, lines: Sequence[int]) -> "Skipped":
+    def with_lines(self, lines: Sequence[int]) -> "Skipped":
         if not lines:
             return self
         return Skipped(count=self.count + len(lines), first_line=self.first_line or lines[0])
 
-    def then(self, other: "Skipped") -> "Skipped":
+    def merge(self, other: "Skipped") -> "Skipped":
         """Together with those of later lines."""
         return Skipped(count=self.count + other.count, first_line=self.first_line or other.first_line)
 
 
-class ShardRecord(Record):
+class ShardRecord(StrictModel):
     """What became of some rows: so many were kept, with so many `tokens` a text; `present`: how many have a source."""
 
     rows: int
@@ -66,7 +66,7 @@ class ShardRecord(Record):
     present: dict[str, int]
 
 
-class SplitRecord(Record):
+class SplitRecord(StrictModel):
     """What became of a split: `lines` were read, `rows` kept, with so many `tokens` (without end symbols) a text.
 
     `present`: how many of the rows have each source. `cleaned`: the pairs left out before, by reason. `shards`: the
@@ -79,12 +79,12 @@ class SplitRecord(Record):
     empty: Skipped
     long: Skipped
     present: dict[str, int] = {}
-    pictures: dict[str, StoredRecord] = {}
+    pictures: dict[str, StoredImagesRecord] = {}
     cleaned: dict[str, Skipped] = {}
     shards: tuple[int, ...] = ()
 
 
-class PreparedRecord(Record):
+class PreparedRecord(StrictModel):
     """prepared.json: what prepared data was made of and what came of it."""
 
     format: int = FORMAT
@@ -99,22 +99,22 @@ class PreparedRecord(Record):
     splits: dict[str, SplitRecord]
     files: dict[str, int]
     checksums: dict[str, str] = {}  # SHA-256 of every file; empty in data prepared by earlier versions
-    images: dict[str, Form] = {}
+    images: dict[str, ImageForm] = {}
     cleaning: Cleaning = Cleaning()
     content_sha256: str = ""  # of the record without this key; empty as above
 
     def as_json(self) -> bytes:
         """The content of prepared.json, with its own checksum."""
         content = json.loads(self.model_dump_json())
-        return json.dumps(content | {OWN: content_checksum(content)}, indent=2).encode()
+        return json.dumps(content | {CHECKSUM_KEY: content_checksum(content)}, indent=2).encode()
 
 
 class PreparedShard:
     """The texts of some rows in the order of the corpus, mapped from their files; no `number`: of all rows."""
 
     def __init__(self, folder: Path, split: str, number: int | None, fields: Sequence[str]) -> None:
-        self._ids = {field: mapped(folder / ids_file(split, field, number)) for field in fields}
-        self._ends = {field: mapped(folder / ends_file(split, field, number)) for field in fields}
+        self._ids = {field: memory_map(folder / ids_file(split, field, number)) for field in fields}
+        self._ends = {field: memory_map(folder / ends_file(split, field, number)) for field in fields}
 
     def lengths(self, field: str) -> np.ndarray:
         """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
@@ -137,24 +137,26 @@ class PreparedSplit:
         self.starts = [0, *accumulate(sizes)]  # the first row of each shard, and where the last ends
         numbers: Sequence[int | None] = range(len(sizes)) if record.shards else [None]
         self._shards = dict[int, PreparedShard]()
-        self._widths = dict[tuple[str, int], list[np.ndarray]]()
+        self._length_histograms = dict[tuple[str, int], list[np.ndarray]]()
         self._numbers = numbers
-        lines = [mapped(folder / lines_file(name, number)) for number in numbers] if record.pictures else [np.empty(0)]
+        lines = (
+            [memory_map(folder / lines_file(name, number)) for number in numbers] if record.pictures else [np.empty(0)]
+        )
         self._lines = lines[0] if len(lines) == 1 else np.concatenate(lines)
-        self.pictures = {field: StoredPictures(folder, name, field, of) for field, of in record.pictures.items()}
+        self.images = {field: StoredImages(folder, name, field, of) for field, of in record.pictures.items()}
 
     def line(self, row: int) -> int:
         """The line of the corpus that a row is, from 0."""
         shard = bisect_right(self.starts, row) - 1
-        return int(mapped(self._folder / lines_file(self._name, self._numbers[shard]))[row - self.starts[shard]])
+        return int(memory_map(self._folder / lines_file(self._name, self._numbers[shard]))[row - self.starts[shard]])
 
-    def picture(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
+    def image(self, field: str, line: int, grid: ImageGrid) -> np.ndarray | None:
         """The picture of a line of the corpus (from 0) as a model with such a grid reads it; None where it has none, or
         where the line was left out."""
         row = int(np.searchsorted(self._lines, line))
         if row == len(self._lines) or self._lines[row] != line:
             return None
-        return self.pictures[field].as_read_by(row, grid)
+        return self.images[field].model_input(row, grid)
 
     @property
     def rows(self) -> int:
@@ -165,44 +167,44 @@ class PreparedSplit:
         """How many there are; one, where the files are not cut."""
         return len(self._numbers)
 
-    def widths(self, field: str, unit: int) -> Sequence[np.ndarray]:
+    def length_histograms(self, field: str, unit: int) -> Sequence[np.ndarray]:
         """For every shard, how many rows of a text have which length, in whole units; looked up once."""
-        if (field, unit) not in self._widths:
-            every = (self.shard(place).lengths(field) // unit for place in range(self.shards))
-            self._widths[field, unit] = [np.bincount(widths, minlength=1) for widths in every]
-        return self._widths[field, unit]
+        if (field, unit) not in self._length_histograms:
+            every = (self.shard(index).lengths(field) // unit for index in range(self.shards))
+            self._length_histograms[field, unit] = [np.bincount(lengths, minlength=1) for lengths in every]
+        return self._length_histograms[field, unit]
 
-    def shard(self, place: int) -> PreparedShard:
+    def shard(self, index: int) -> PreparedShard:
         """One of the shards, by its place among them."""
-        if place not in self._shards:
-            self._shards[place] = self._open(self._numbers[place])
-        return self._shards[place]
+        if index not in self._shards:
+            self._shards[index] = self._open(self._numbers[index])
+        return self._shards[index]
 
     def lengths(self, field: str) -> np.ndarray:
         """The length of a text's every row, int32, without the end symbol; 0 where it is absent."""
-        parts = [self.shard(place).lengths(field) for place in range(self.shards)]
+        parts = [self.shard(index).lengths(field) for index in range(self.shards)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def ids(self, field: str, row: int) -> np.ndarray:
         """One row's ids, without begin and end symbols."""
-        place = bisect_right(self.starts, row) - 1 if len(self.starts) > 2 else 0
-        return self.shard(place).ids(field, row - self.starts[place])
+        index = bisect_right(self.starts, row) - 1 if len(self.starts) > 2 else 0
+        return self.shard(index).ids(field, row - self.starts[index])
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     """A folder of prepared data."""
 
     folder: Path
     record: PreparedRecord
 
     @classmethod
-    def load(cls, folder: Path) -> "Prepared":
+    def load(cls, folder: Path) -> "PreparedData":
         """Open what `prepare` made. Raises DataError with the name of a file that is missing or not whole."""
         again = f"remove {folder} and prepare again"
         path = folder / "prepared.json"
         try:
-            content = parse_object(path.read_bytes())
+            content = parse_checked_json(path.read_bytes())
             if content.get("format", 0) > FORMAT:
                 raise DataError(str(path), f"has format {content['format']}, newer than {FORMAT}", "update interlinear")
             record = PreparedRecord.model_validate(content)
@@ -262,16 +264,16 @@ def left_out_file(split: str) -> str:
 
 
 def lines_file(split: str, shard: int | None = None) -> str:
-    return f"{_of(split, shard)}.lines.npy"
+    return f"{_file_prefix(split, shard)}.lines.npy"
 
 
 def ids_file(split: str, field: str, shard: int | None = None) -> str:
-    return f"{_of(split, shard)}.{field}.ids.npy"
+    return f"{_file_prefix(split, shard)}.{field}.ids.npy"
 
 
 def ends_file(split: str, field: str, shard: int | None = None) -> str:
-    return f"{_of(split, shard)}.{field}.ends.npy"
+    return f"{_file_prefix(split, shard)}.{field}.ends.npy"
 
 
-def _of(split: str, shard: int | None) -> str:
+def _file_prefix(split: str, shard: int | None) -> str:
     return split if shard is None else f"{split}-{shard:05}"
