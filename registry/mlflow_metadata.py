@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.models import ModelSignature
 
+    from seq2seq.bundle import ModelCard
+
 
 _EXAMPLES = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
 

@@ -72,7 +72,7 @@ def load_model_slots(settings: Settings, cache: ModelCache) -> list[ModelSlot]:
     """
     model_slots: list[ModelSlot] = []
     for config in settings.models:
-        found = cache.resolve(place.place, settings.tracking)
+        found = cache.resolve(config.place, settings.tracking)
         if found.registry_error:
             log.warning("%s", found.registry_error)
         sync = SyncStatus("unchecked", found.registry_error) if found.registry_error else SyncStatus()
@@ -151,7 +151,7 @@ class ModelManager:
             self._store = store  # it answers: what it is asked next needs no look whether it does
             if version == model_slot.served.version:
                 if model_slot.sync.status == "unchecked":
-                    self.cache.take(alias, store.find(alias), store)
+                    self.cache.download_and_record(alias, store.find(alias), store)
                 self._set_sync(model_slot, SyncStatus())
                 model_slot.failures = 0
                 return
@@ -162,7 +162,7 @@ class ModelManager:
             model_slot.sync = SyncStatus("loading", newer=version)
             stored = store.find(alias)
             version = stored.version
-            located = self.cache.take(alias, stored, store)
+            located = self.cache.download_and_record(alias, stored, store)
             served = load_model(model_slot.config, located, self.settings)
             check_replacement(served, model_slot.served)
             self.engine.add(served)

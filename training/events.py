@@ -52,7 +52,7 @@ class DevSet:
         chosen = sorted({(2 * i + 1) * len(possible) // (2 * wanted) for i in range(wanted)} if possible else ())
         return [
             {
-                name: tokenizers[name].joined(lines[row]).text if name in self.tokenised else lines[row].strip()
+                name: tokenizers[name].detokenize(lines[row]).text if name in self.tokenised else lines[row].strip()
                 for name, lines in self.sources.items()
                 if lines[row].strip()
             }

@@ -15,6 +15,7 @@ from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from seq2seq.alignment import Alignment, Symmetrization
+    from seq2seq.bundle import ModelCard
     from seq2seq.explain import Explanation
     from seq2seq.generate import SequenceGenerator
 

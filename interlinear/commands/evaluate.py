@@ -148,7 +148,7 @@ def evaluate(
     place = TestSetSource(data, split, source, reference or [], data_root, mt, image_dir, images, no_images, tokenised)
     scoring = ScoringRun.of({model: system}, place, metrics, tokenize, lowercase, by)
     test_set, answers, chosen = scoring.test_set, scoring.answers, scoring.metrics
-    wrong = test_set.shuffled(seed or 1) if shuffle_images else None
+    wrong = test_set.shuffle_images(seed or 1) if shuffle_images else None
     options = None
     if system.generation:
         options = SearchOverrides(beam_size, length_penalty, max_length=max_length).apply_to(

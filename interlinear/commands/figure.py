@@ -61,8 +61,8 @@ def attention(
     guesses: list[str] = []
     if nulls:
         name = generation.bundle.card.model.first_text
-        gone_on = generation.explain_with_nulls({name: source}, written)
-        explanation, guesses = gone_on.explanation, gone_on.guesses
+        extended = generation.explain_with_nulls({name: source}, written)
+        explanation, guesses = extended.explanation, extended.source_predictions
     languages = Languages.of(generation.bundle.card)
     print(attention_matrix(explanation, output, matrix, languages, guesses, font))
 

@@ -32,4 +32,4 @@ def prepare(
     from training.ray.data import ray_executor
 
     with ray_executor(address) as executor:
-        print(prepare_data(read, dataset, prepared, road=executor).folder)
+        print(prepare_data(read, dataset, prepared, executor=executor).folder)

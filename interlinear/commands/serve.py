@@ -164,7 +164,7 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
 
     import uvicorn
 
-    say(f"loading {', '.join(one.parse_model for one in settings.models)} ...")
+    say(f"loading {', '.join(one.place for one in settings.models)} ...")
 
     from service.app import create_app
     from service.http.server import server_config

@@ -67,7 +67,7 @@ def _deployed(deployment: "ServeDeployment", host: str, port: int, own: bool) ->
             said = serve.status().applications[APPLICATION_NAME].deployments
             why = next((one.message for one in said.values() if one.message), str(error))
             raise ServiceError(
-                APPLICATION_NAME, f"no replica came up: {last_error_line(why)}", "look at Ray's logs"
+                APPLICATION_NAME, f"no replica came up: {last_line(why)}", "look at Ray's logs"
             ) from error
         yield
     finally:
@@ -76,7 +76,7 @@ def _deployed(deployment: "ServeDeployment", host: str, port: int, own: bool) ->
             serve.shutdown()  # type: ignore[no-untyped-call]
 
 
-def last_error_line(message: str) -> str:
+def last_line(message: str) -> str:
     """The last line of what Ray Serve says of a replica that failed: the error itself, under its traceback."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[-1] if lines else message
@@ -86,7 +86,7 @@ def absolute_paths(settings: Settings) -> Settings:
     """The settings as they mean the same in every folder: relative paths made absolute."""
 
     def located(config: ServedModelConfig) -> ServedModelConfig:
-        folder = isinstance(names.parse_model_name(place.place), names.FolderName)
+        folder = isinstance(names.parse_model_name(config.place), names.FolderName)
         return config.model_copy(update={"place": str(Path(config.place).resolve())}) if folder else config
 
     tracking = tracking_uri(settings.tracking)

@@ -15,6 +15,7 @@ from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from interlinear.evaluation.scoring import System
+    from seq2seq.alignment import GoldAlignment
     from seq2seq.metrics.metric import Preprocessing, ReferenceSet, Task
     from training.data.dataset import Dataset
 

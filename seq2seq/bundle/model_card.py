@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    pass
+    from seq2seq.bundle.bundle import ModelCard
 
 PURPOSES = {
     "translation": "Translates text, a sentence at a time.",

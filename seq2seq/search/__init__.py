@@ -9,9 +9,9 @@ from seq2seq.search.slots import (
 )
 
 __all__ = [
-    "SearchResult",
     "Hypothesis",
     "SearchOptions",
-    "SlotTable",
     "SearchRequest",
+    "SearchResult",
+    "SlotTable",
 ]

@@ -16,7 +16,7 @@ class LanguageGuess:
 
     language: str
     probability: float
-    likeliest: "Guess | None" = None
+    likeliest: "LanguageGuess | None" = None
 
 
 @cache

@@ -12,7 +12,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class SystemResult:
+class TableRow:
     """A system on a test set by one score. Gains are over the group's first system; a test's p-value is of that
     difference by approximate randomisation, over sentences and seeds; low and high are a 95 % interval by bootstrap."""
 
@@ -41,7 +41,7 @@ class ResultsTable:
     test: str
     metric: str
     signature: str
-    rows: tuple[SystemResult, ...]
+    rows: tuple[TableRow, ...]
     unedited: float | None = None  # what the machine translations score that are edited
 
 
@@ -87,7 +87,7 @@ def build_results_table(
         interval, chance = drawn.get(system), chances.get(system)
         published = group.published_score(system, test, metric)
         rows.append(
-            SystemResult(
+            TableRow(
                 system=system,
                 seeds=tuple(one.place.seed for one in made),
                 ours=ours,
@@ -182,14 +182,14 @@ def image_links(
     return [line for name in pictures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
 
 
-def published_label(row: SystemResult) -> str:
+def published_label(row: TableRow) -> str:
     """What the paper reports of a system, in a picture."""
     published_score = "" if row.published is None else f"{row.published:.2f}"
     reported = ", ".join(filter(None, [published_score, format_gain(row.published_gain)]))
     return f"paper: {reported}" if reported else ""
 
 
-def markdown_row(row: SystemResult) -> str:
+def markdown_row(row: TableRow) -> str:
     """A row of the page."""
     cells = [
         row.system,

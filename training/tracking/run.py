@@ -202,7 +202,7 @@ class Tracker:
             logged = self.store.log_model(bundle, self.run_id, lineage)
             if self.register:
                 self.version = self.store.register(logged, self.register, champion=not below)
-                self.is_champion = not below or self.store.pointed_to(self.register, self.version) == self.version
+                self.is_champion = not below or self.store.alias_target(self.register, self.version) == self.version
                 self.same_as = self.store.find_version_by_weights(self.register, card.weights_sha256, self.version)
             return logged
 
