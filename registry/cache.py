@@ -17,15 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from registry.address import mask_password, sqlite_file, tracking_uri
 from registry.cache_folder import cache_folder
 from registry.lease import Lease, folder_size, remove_unused
-from registry.names import (
-    FolderName,
-    LocalBundle,
-    ModelName,
-    fetch_bundle,
-    find_bundle,
-    parse_model_name,
-    require_bundle,
-)
+from registry.local_bundle import LocalBundle, find_bundle, folder_bundle, require_bundle
+from registry.names import FolderName, ModelName, parse_model_name
 from registry.store import MlflowStore, StoredModel
 from seq2seq.errors import BundleError, RegistryError, UnknownModelError
 
@@ -81,7 +74,7 @@ class ModelCache:
         """
         reference = parse_model_name(text)
         if isinstance(reference, FolderName):
-            return ResolvedModel(fetch_bundle(text))
+            return ResolvedModel(folder_bundle(reference.path, text, tracking))
         try:
             store = MlflowStore(tracking)
             return ResolvedModel(self.download_and_record(reference, store.find(reference), store))

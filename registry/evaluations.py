@@ -12,7 +12,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, L
 
 from registry.address import user
 from registry.curves import PARENT, find_training_run
-from registry.names import fetch_bundle
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import RegistryError
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bundle", "Model", "ModelConfig", "build", "load"]
 
-_HOMES = {"Bundle": "bundle", "load": "bundle", "ModelConfig": "config", "Model": "model", "build": "model"}
+_HOMES = {"Bundle": "bundle", "load": "bundle", "ModelConfig": "config", "Model": "model.model", "build": "model.model"}
 
 
 def __getattr__(name: str) -> Any:

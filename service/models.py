@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from registry.lease import Lease
-from registry.names import AliasName, LocalBundle, parse_model_name
+from registry.local_bundle import LocalBundle
+from registry.names import AliasName, parse_model_name
 from seq2seq.bundle import Bundle, Task, load
 from seq2seq.config import ImageNetwork
 from seq2seq.errors import ServiceError, UsageError

@@ -98,7 +98,7 @@ def recipe_facts(name: str, settings: list[str], vocabulary: str | None, grid: s
 
 def model_facts(name: str, tracking: str | None) -> Facts:
     """A model by its card; its weights are not loaded."""
-    from registry.names import fetch_bundle
+    from registry.resolve import fetch_bundle
     from seq2seq.bundle import read_card
     from seq2seq.model.parameter_shapes import parameter_counts
 

@@ -18,7 +18,7 @@ def load_bundle(
 
     Raises CallError, RegistryError, BundleError.
     """
-    from registry.names import fetch_bundle
+    from registry.resolve import fetch_bundle
 
     check_device(device)
     names = [name] if Path(name).exists() else name.split(",")

@@ -118,7 +118,8 @@ def load_system(
 ) -> System:
     """What MODEL means. Raises as `load_generation` does."""
     from interlinear.decoding.model_loading import load_generation
-    from registry.names import FolderName, parse_model_name, suggest_registered_name
+    from registry.local_bundle import suggest_registered_name
+    from registry.names import FolderName, parse_model_name
 
     if is_output_file(name):
         return System(name, None)

@@ -42,11 +42,16 @@ class AdditiveAttention(KeyProjection):
         self, step: StepInputs, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None
     ) -> Tensor:
         """e_ij, (B, K, T)."""
-        inside_BKTA = step(self.query, query_BKH)[:, :, None] + per_hypothesis(keys)
+        terms = [step(self.query, query_BKH)[:, :, None], per_hypothesis(keys)]
         if self.covered is not None and coverage_BKTC is not None:
-            inside_BKTA = inside_BKTA + self.covered(coverage_BKTC.to(inside_BKTA.dtype))
-        energy_BKT: Tensor = self.energy(torch.tanh(inside_BKTA)).squeeze(-1)
-        return energy_BKT
+            terms.append(self.covered(coverage_BKTC.to(keys.dtype)))
+        return additive_energy(self.energy, *terms)
+
+
+def additive_energy(energy: nn.Linear, *terms: Tensor) -> Tensor:
+    """v . tanh(the sum of terms): terms (..., A) that broadcast -> (...)."""
+    product: Tensor = energy(torch.tanh(sum(terms[1:], terms[0]))).squeeze(-1)
+    return product
 
 
 class BilinearAttention(KeyProjection):

@@ -8,7 +8,7 @@ Axes: leading ones are free (B, K), H hidden size, I input size, G gates.
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.step_linear import StepInputs, StepLinear, at_least_fp32
+from seq2seq.layers.step_linear import StepInputs, StepLinear, at_least_fp32, words_or_bias
 
 CellState = tuple[Tensor, ...]  # hidden (..., H), and for an LSTM its memory (..., H)
 
@@ -28,7 +28,7 @@ class LSTMCell(nn.Module):
         self.bias = None if words else nn.Parameter(torch.zeros(4 * hidden))
         self.gates = StepLinear(inputs + hidden, 4 * hidden)
 
-    def precompute(self, words: Tensor | None) -> dict[StepLinear, Tensor]:
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
         """The share of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
         return {self.gates: words_or_bias(self.words, self.bias, words)}
 
@@ -68,7 +68,7 @@ class GRUCell(nn.Module):
         self.candidate_state = StepLinear(hidden, hidden)
         self.candidate_bias = nn.Parameter(torch.zeros(hidden)) if form == "cudnn" else None
 
-    def precompute(self, words: Tensor | None) -> dict[StepLinear, Tensor]:
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
         gates, candidate = words_or_bias(self.words, self.bias, words).split([2 * self.hidden, self.hidden], -1)
         bias = candidate.new_zeros(self.hidden) if self.candidate_bias is None else self.candidate_bias
         return {self.gates: gates, self.candidate_inputs: candidate, self.candidate_state: bias}
@@ -96,14 +96,6 @@ def interpolate(start: Tensor, end: Tensor, z: Tensor) -> Tensor:
     """(1 - z) at_0 + z at_1, in fp32 or better: the gate and the candidate are of the products' precision."""
     z = at_least_fp32(z)
     return (1 - z) * start + z * end
-
-
-def words_or_bias(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tensor | None) -> Tensor:
-    if layer is not None and words is not None:
-        product: Tensor = layer(words)
-        return product
-    assert bias is not None
-    return bias
 
 
 def build_cell(kind: str, form: str | None, words: int, inputs: int, hidden: int) -> Cell:

@@ -7,7 +7,7 @@ T source positions, D annotation.
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.step_linear import StepInputs, StepLinear
+from seq2seq.layers.step_linear import StepInputs, StepLinear, words_or_bias
 
 
 class ContextualGate(nn.Module):
@@ -29,12 +29,9 @@ class ContextualGate(nn.Module):
         self.annotation_context = StepLinear(annotation, (gates + 1) * hidden)
         self.word_context = StepLinear(embedding, (gates + 1) * hidden)
 
-    def precompute(self, words: Tensor | None) -> dict[StepLinear, Tensor]:
-        """The share of o that does not depend on the recurrence, (..., H), or the bias alone."""
-        if self.words is not None and words is not None:
-            return {self.state: self.words(words)}
-        assert self.bias is not None
-        return {self.state: self.bias}
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        """The term of o that does not depend on the recurrence, (..., H): of the words, or the bias alone."""
+        return {self.state: words_or_bias(self.words, self.bias, words)}
 
     def forward(
         self, step: StepInputs, inputs: Tensor, hidden: Tensor, annotation_context: Tensor, word_context: Tensor

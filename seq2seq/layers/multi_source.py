@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
-from seq2seq.layers.attention import AdditiveAttention, context, masked_softmax_where_present
+from seq2seq.layers.attention import AdditiveAttention, additive_energy, context, masked_softmax_where_present
 from seq2seq.layers.state import View
-from seq2seq.layers.step_linear import StepInputs, StepLinear
+from seq2seq.layers.step_linear import BiasedStepLinear, StepInputs, StepLinear
 
 SENTINEL = "sentinel"
 
@@ -50,21 +50,6 @@ class Sentinel(nn.Module):
         """psi, (B, K, H)."""
         opened = torch.sigmoid(step(self.gate, before_BKH))
         return opened * query_BKH.to(opened.dtype)
-
-
-class BiasedStepLinear(nn.Module):
-    """A linear map with a bias inside the recurrence."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.map = StepLinear(inputs, outputs)
-        self.bias = nn.Parameter(torch.zeros(outputs))
-
-    def precompute(self) -> dict[StepLinear, Tensor]:
-        return {self.map: self.bias}
-
-    def forward(self, step: StepInputs, x: Tensor) -> Tensor:
-        return step(self.map, x)
 
 
 class Concatenation(nn.Module):
@@ -136,10 +121,10 @@ class FlatCombination(nn.Module):
         query_BK1A = step(self.query, query)[:, :, None]
         energies, paddings = [], []
         for source, view in views.items():
-            inside = query_BK1A + view.keys_BTA[:, None]
+            terms = [query_BK1A, view.keys_BTA[:, None]]
             if self.covered is not None:
-                inside = inside + self.covered[source](covered[source].to(inside.dtype))
-            energies.append(self.energy(torch.tanh(inside)).squeeze(-1))
+                terms.append(self.covered[source](covered[source].to(view.keys_BTA.dtype)))
+            energies.append(additive_energy(self.energy, *terms))
             paddings.append(view.padding_BT)
         widths = [padding.shape[1] for padding in paddings]
         value_BKC = None
@@ -147,7 +132,7 @@ class FlatCombination(nn.Module):
             psi_BKH = self.sentinel(step, query, before)
             key_BKA = self.sentinel_key(step, psi_BKH)
             value_BKC = key_BKA if self.sentinel_value is None else self.sentinel_value(step, psi_BKH)
-            energies.append(self.energy(torch.tanh(query_BK1A.squeeze(2) + key_BKA)))
+            energies.append(additive_energy(self.energy, query_BK1A, key_BKA[:, :, None]))
             paddings.append(paddings[0].new_zeros(len(paddings[0]), 1))
             widths.append(1)
         padding_BT = torch.cat(paddings, -1)
@@ -217,8 +202,7 @@ class HierarchicalCombination(nn.Module):
             values.append(keys[-1] if self.sentinel_value is None else self.sentinel_value(step, psi_BKH))
             absent.append(torch.zeros_like(absent[0]))
             names.append(SENTINEL)
-        inside_BKNA = step(self.query, query)[:, :, None] + torch.stack(keys, 2)
-        energy_BKN = self.energy(torch.tanh(inside_BKNA)).squeeze(-1)
+        energy_BKN = additive_energy(self.energy, step(self.query, query)[:, :, None], torch.stack(keys, 2))
         absent_BN = torch.cat(absent, -1)
         nothing_B1 = absent_BN.all(-1, keepdim=True)
         beta_BKN = masked_softmax_where_present(energy_BKN, absent_BN & ~nothing_B1, nothing_B1)
@@ -230,10 +214,8 @@ class HierarchicalCombination(nn.Module):
 Combination = Concatenation | FlatCombination | HierarchicalCombination
 
 
-def build_combination(config: ModelConfig, coverage_size: int) -> Combination | None:
-    """How the recipe has sources read together; None for one that is read by plain attention."""
-    if config.combination == "none":
-        return None
+def build_combination(config: ModelConfig, coverage_size: int) -> Combination:
+    """The recipe's attention over several sources."""
     if config.combination == "concat":
         return Concatenation(config, coverage_size)
     return (FlatCombination if config.combination == "flat" else HierarchicalCombination)(config, coverage_size)

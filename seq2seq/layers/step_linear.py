@@ -45,6 +45,30 @@ class StepInputs:
         return product + self.precomputed[part].to(product.dtype) if part in self.precomputed else product
 
 
+class BiasedStepLinear(nn.Module):
+    """A linear map with a bias inside the recurrence."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.map = StepLinear(inputs, outputs)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def precompute(self) -> dict[StepLinear, Tensor]:
+        return {self.map: self.bias}
+
+    def forward(self, step: StepInputs, x: Tensor) -> Tensor:
+        return step(self.map, x)
+
+
+def words_or_bias(layer: nn.Linear | None, bias: nn.Parameter | None, words: Tensor) -> Tensor:
+    """The precomputed term of a map: the layer's product with words where it has one, else the bias alone."""
+    if layer is not None:
+        product: Tensor = layer(words)
+        return product
+    assert bias is not None
+    return bias
+
+
 class UnrolledInputs:
     """All recurrent maps over L steps; `unrolled[t]` has the inputs of step t.
 

@@ -1,16 +1,17 @@
-"""The decoder's one loop, with three orders of a step.
+"""The decoder: stacked cells over target words that attend to the sources, step by step.
 
-    bahdanau      look with the state before, then the cells take what was seen
-    conditional   a cell takes the word, look with its state, then the cells take what was seen
-    luong         the cells take the word and the mixture before, look with their state, mix
+There is one loop, `unroll`; its body, `advance`, is also what search calls. The order of a step is a class
+(`seq2seq/model/step_orders.py`); how the sources are read, and how contexts enter the cells, is composed when a decoder
+is built (`attend.py`, and `ContextInputs` here).
 
 Axes: B sentences, K hypotheses of each, L target positions, T source positions, E embedding, H hidden,
 D annotation, C all contexts side by side, R readout.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,14 +19,7 @@ from torch.nn import functional as F
 
 from seq2seq.config import Architecture, ModelConfig
 from seq2seq.explain import AttentionWeights
-from seq2seq.layers.attention import (
-    AdditiveAttention,
-    Attention,
-    BilinearAttention,
-    context,
-    masked_softmax,
-    masked_softmax_where_present,
-)
+from seq2seq.layers.attention import AdditiveAttention, Attention, BilinearAttention
 from seq2seq.layers.cells import Cell, build_cell
 from seq2seq.layers.coverage import Coverage, LinguisticCoverage, NeuralCoverage
 from seq2seq.layers.encoders import EncoderOutput
@@ -34,13 +28,27 @@ from seq2seq.layers.memory_update import MemoryUpdate
 from seq2seq.layers.multi_source import build_combination
 from seq2seq.layers.state import Memory, State, View
 from seq2seq.layers.step_linear import StepInputs, StepLinear, UnrolledInputs, at_least_fp32, product_dtype
-
-STATES, WORDS = "attention", "word_attention"  # kinds of views, by what a look at them is called
+from seq2seq.model.attend import (
+    STATES,
+    WORDS,
+    Attend,
+    AttentionResult,
+    FixedAnnotations,
+    NoCoverage,
+    OptionalCoverage,
+    OptionalMemoryUpdate,
+    SeveralSources,
+    SingleSource,
+    SourceCoverage,
+    UpdatedAnnotations,
+    WithWords,
+    view_name,
+)
 
 
 @dataclass(frozen=True)
 class StepOutput:
-    """What one step hands to the output layer, which is computed for all steps at once; and what it looked at."""
+    """What one step hands to the output layer, which is computed for all steps at once, and where it attended."""
 
     hidden: Tensor
     contexts: Tensor
@@ -48,15 +56,12 @@ class StepOutput:
 
 
 @dataclass(frozen=True)
-class AttentionResult:
-    """One look at all views: the contexts by kind, and side by side (B, K, C), the weights, what each source weighs in
-    all, and the leaves that looking changes."""
+class CellInput:
+    """What enters a layer's cell: its inputs (B, K, I), and what gated contexts add to the cell's gates."""
 
-    contexts: dict[str, Tensor]
-    context: Tensor
-    weights: dict[tuple[str, str], Tensor]
-    source_weights: dict[str, Tensor]
-    leaves: dict[str, Tensor]
+    inputs: Tensor
+    added: tuple[Tensor, ...] = ()
+    gates: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,108 +73,156 @@ class CellOutput:
     gates: tuple[Tensor, ...]
 
 
-class Decoder(nn.Module):
-    """Stacked cells over target words, attention, and whatever the config adds to looking.
+class HasPrecomputed(Protocol):
+    """A part of the decoder with maps inside the recurrence."""
 
-    Contexts enter every layer (Wu et al. 2018, equations 1-4), weighed in each by its own contextual gate (11, 12).
-    Readout: t_i = W_y y_{i-1} + W s_i + W^a c_i + W^b c_i^b, equation 10; in the order of Luong et al. the mixture
-    z_i = tanh(W [c_i; s_i]) (Kiyono et al. 2018, equation 9).
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        """By map, the term that is known before the recurrence: of words (..., E), or a bias."""
+        ...
+
+
+class ContextsBesideInputs:
+    """Contexts enter every layer beside its own input (Wu et al. 2018, equations 1-4)."""
+
+    def first(self, step: StepInputs, hidden: Tensor, attended: AttentionResult) -> CellInput:
+        """The first layer's input, whose words are known before the recurrence."""
+        return CellInput(attended.context)
+
+    def above(self, layer: int, step: StepInputs, own: Tensor, hidden: Tensor, attended: AttentionResult) -> CellInput:
+        """A higher layer's input: the layer below and the contexts."""
+        return CellInput(torch.cat([own, attended.context], -1))
+
+
+class GatedContexts:
+    """Contexts enter every layer's gates, weighed by a contextual gate of its own (Wu et al. 2018, equations 11, 12)."""
+
+    def __init__(self, gates: nn.ModuleList) -> None:
+        self.gates = cast(list[ContextualGate], list(gates))
+
+    def first(self, step: StepInputs, hidden: Tensor, attended: AttentionResult) -> CellInput:
+        return self.above(0, step, hidden[..., :0], hidden, attended)
+
+    def above(self, layer: int, step: StepInputs, own: Tensor, hidden: Tensor, attended: AttentionResult) -> CellInput:
+        added, gate = self.gates[layer](step, own, hidden, attended.contexts[STATES], attended.contexts[WORDS])
+        return CellInput(own, (added,), (gate,))
+
+
+class Decoder(nn.Module, ABC):
+    """Stacked cells, attention, and what the config adds to reading; a subclass is an order of a step.
+
+    A subclass says what enters the cells beside words of the recurrence (`first_inputs`, `contexts_enter_cells`,
+    `words_enter_cells`), adds its own maps, and writes `advance`.
     """
+
+    words_enter_cells = True  # whether the first layer takes the word; it is known before the recurrence
+    contexts_enter_cells = True
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.source, *_ = config.sources
         hidden, embedding, annotation = config.hidden, config.embedding, config.annotation
-        self.order = config.decoder
-        coverages = {source: coverage(config) for source in config.sources} if config.coverage != "none" else {}
-        self.coverages = nn.ModuleDict(coverages)
-        covered = next(iter(coverages.values())).size if coverages else 0
-        self.combination = build_combination(config, covered)
-        size = config.energy_size
-        self.attention = attention(config, annotation, size, covered) if self.combination is None else None
-        self.word_attention = attention(config, embedding, config.word_energy_size) if config.word_attention else None
-        self.writing = MemoryUpdate(hidden, annotation) if config.writing != "none" else None
-        self.writing_attention = attention(config, annotation, size) if config.writing == "separate" else None
+        source, *_ = config.sources
 
-        read = annotation if self.combination is None else self.combination.size
-        contexts = read + (embedding if config.word_attention else 0)
-        if self.order == "luong":
-            entering = 0
+        # Modules are registered in this order, in which their first weights are drawn.
+        modules = {name: build_coverage(config) for name in config.sources} if config.coverage != "none" else {}
+        self.coverages = nn.ModuleDict(modules)
+        coverage_size = next(iter(modules.values())).size if modules else 0
+        coverages: dict[str, OptionalCoverage] = {
+            name: SourceCoverage(name, modules[name]) if modules else NoCoverage(name) for name in config.sources
+        }
+
+        size = config.energy_size
+        self.reader: SingleSource | SeveralSources
+        if config.combination != "none":
+            self.combination = build_combination(config, coverage_size)
+            self.reader = SeveralSources(self.combination, coverages)
+            read = self.combination.size
         else:
-            entering = 0 if config.contextual_gates else contexts  # gated contexts enter by the gate
-        self.opening = (
-            build_cell(config.cell, config.gru, embedding, 0, hidden) if self.order == "conditional" else None
-        )
-        words = [0 if i or self.order == "conditional" else embedding for i in range(config.decoder_depth)]
-        own = [hidden if i or self.order == "luong" else 0 for i in range(config.decoder_depth)]
+            self.attention = build_attention(config, annotation, size, coverage_size)
+            read = annotation
+        if config.word_attention:
+            self.word_attention = build_attention(config, embedding, config.word_energy_size)
+        self.annotations: OptionalMemoryUpdate = FixedAnnotations(source)
+        if config.writing != "none":
+            self.writing = MemoryUpdate(hidden, annotation)
+            if config.writing == "separate":
+                self.writing_attention = build_attention(config, annotation, size)
+            addressing = self.writing_attention if config.writing == "separate" else None
+            self.annotations = UpdatedAnnotations(source, self.writing, addressing)
+        if config.combination == "none":
+            self.reader = SingleSource(source, self.attention, self.annotations, coverages[source])
+        self.attend: Attend = self.reader
+        if config.word_attention:
+            self.attend = WithWords(
+                self.attend, config.first_text, self.word_attention, may_be_absent=config.combination != "none"
+            )
+
+        contexts = read + (embedding if config.word_attention else 0)
+        self.add_opening()
+        words = [embedding if self.words_enter_cells and not i else 0 for i in range(config.decoder_depth)]
+        own = [hidden if i else self.first_inputs for i in range(config.decoder_depth)]
+        beside = contexts if self.contexts_enter_cells and not config.contextual_gates else 0
         self.cells = nn.ModuleList(
-            build_cell(config.cell, config.gru, words=w, inputs=x + entering, hidden=hidden)
+            build_cell(config.cell, config.gru, words=w, inputs=x + beside, hidden=hidden)
             for w, x in zip(words, own, strict=True)
         )
-        self.gates = (
-            nn.ModuleList(
+        self.context_inputs: ContextsBesideInputs | GatedContexts = ContextsBesideInputs()
+        if config.contextual_gates:
+            self.gates = nn.ModuleList(
                 ContextualGate(w, x, hidden, read, embedding, layer.gates_count)
                 for w, x, layer in zip(words, own, self.layers, strict=True)
             )
-            if config.contextual_gates
-            else None
-        )
-        self.first = (
-            nn.ModuleList(nn.Linear(config.summaries_size, hidden) for _ in range(config.decoder_depth))
-            if config.first_state not in ("zero", "sum")
-            else None
-        )
-        self.mixing = StepLinear(contexts + hidden, hidden) if self.order == "luong" else None
-        doubled = config.readout_size * (2 if config.readout == "maxout" else 1)
-        self.readout = nn.Linear(embedding + hidden + contexts, doubled) if self.order != "luong" else None
+            self.context_inputs = GatedContexts(self.gates)
+        if config.first_state not in ("zero", "sum"):
+            self.first = nn.ModuleList(nn.Linear(config.summaries_size, hidden) for _ in range(config.decoder_depth))
+        self.add_readout(contexts)
 
-    def views(self, source: str, read: EncoderOutput) -> dict[str, View]:
-        """What this decoder attends to in a source, with all that can be computed once a sentence."""
-        states_BTD = read.states_BTD
-        nothing = states_BTD[..., :0]
-        covered = self.coverage_of(source).annotations(states_BTD) if self.coverages else nothing
-        if self.combination is not None:
-            keys, values = self.combination.prepare(source, states_BTD)
-        else:
-            assert self.attention is not None
-            keys, values = nothing if self.writing else self.attention.keys(states_BTD), states_BTD
-        if self.writing is None:  # else they are the first state of what is written to
-            values = values.to(self.product_dtype)
-        views = {f"{source}.{STATES}": View(source, keys, values, covered, read.padding_BT)}
-        if self.word_attention is not None and read.words_BTE is not None:
-            keys, values = self.word_attention.keys(read.words_BTE), read.words_BTE.to(self.product_dtype)
-            views[f"{source}.{WORDS}"] = View(source, keys, values, nothing, read.padding_BT)
-        return views
+    @property
+    def first_inputs(self) -> int:
+        """The size of what enters the first layer at every step, beside contexts."""
+        return 0
+
+    def add_opening(self) -> None:
+        """Add a cell before attention; by default there is none."""
+
+    def add_readout(self, contexts: int) -> None:
+        """Add the readout's map of words, states and contexts of a size."""
+        config = self.config
+        doubled = config.readout_size * (2 if config.readout == "maxout" else 1)
+        self.readout = nn.Linear(config.embedding + config.hidden + contexts, doubled)
+
+    @property
+    def layers(self) -> list[Cell]:
+        return cast(list[Cell], list(self.cells))
 
     @property
     def product_dtype(self) -> torch.dtype:
         """The precision of the products in the loop: what enters them again and again is cast to it once."""
         return product_dtype(self.layers[0].gates.weight)
 
-    def coverage_of(self, source: str) -> Coverage:
-        return cast(Coverage, self.coverages[source])
+    def views(self, source: str, read: EncoderOutput) -> dict[str, View]:
+        """What this decoder attends to in a source, with all that can be computed once a sentence."""
+        states_BTD = read.states_BTD
+        keys, values = self.reader.prepare(source, states_BTD)
+        values = self.annotations.values(values, self.product_dtype)
+        covered = self.reader.coverages[source].share(states_BTD)
+        views = {view_name(source, STATES): View(source, keys, values, covered, read.padding_BT)}
+        if self.config.word_attention and read.words_BTE is not None:
+            keys, values = self.word_attention.keys(read.words_BTE), read.words_BTE.to(self.product_dtype)
+            views[view_name(source, WORDS)] = View(source, keys, values, states_BTD[..., :0], read.padding_BT)
+        return views
 
     def start(self, memory: Memory) -> State:
         """The state before the first word, one hypothesis a sentence."""
         leaves: dict[str, Tensor] = {}
-        positions: dict[str, str] = {}
         for i, layer in enumerate(self.layers):
             for leaf, value in zip(layer.leaves, self.first_leaves(memory, i), strict=False):
                 leaves[f"{leaf}.{i}"] = value
-        if self.order == "luong":  # z_0 = 0
-            shape = (memory.rows, 1, self.config.hidden)  # made anew by every step, of a product: nothing is summed up
-            leaves["mixture"] = memory.summary_BS.new_zeros(shape, dtype=self.product_dtype)
-        if self.writing is not None:
-            written = memory.views[f"{self.source}.{STATES}"].values_BTD
-            leaves["written"], positions["written"] = at_least_fp32(written)[:, None], self.source
-        for source in self.coverages:
-            padding_BT = memory.views[f"{source}.{STATES}"].padding_BT
-            size = self.coverage_of(source).size
-            leaves[f"coverage.{source}"] = at_least_fp32(
-                memory.summary_BS.new_zeros(memory.rows, 1, padding_BT.shape[1], size)
-            )
-            positions[f"coverage.{source}"] = source
+        positions: dict[str, str] = {}
+        for part in (self.annotations, *self.reader.coverages.values()):
+            if of_positions := part.start(memory):
+                leaves |= of_positions
+                positions |= dict.fromkeys(of_positions, part.source)
         return State(leaves, positions)
 
     def first_leaves(self, memory: Memory, layer: int) -> tuple[Tensor, Tensor]:
@@ -180,218 +233,113 @@ class Decoder(nn.Module):
             parts = summary_B1S.split(self.config.hidden, -1)
             leaves = len(self.layers[0].leaves)
             return at_least_fp32(parts[layer * leaves]), at_least_fp32(parts[layer * leaves + leaves - 1])
-        if self.first is None:
+        if self.config.first_state == "zero":
             hidden = summary_B1S.new_zeros(memory.rows, 1, self.config.hidden)
         else:
             hidden = self.first[layer](summary_B1S)
             hidden = torch.tanh(hidden) if len(self.config.sources) == 1 else hidden
         return at_least_fp32(hidden), at_least_fp32(torch.zeros_like(hidden))
 
-    @property
-    def layers(self) -> list[Cell]:
-        return cast(list[Cell], list(self.cells))
-
     def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
-        """Every share of the recurrence's maps that can be known before it starts, from words (..., E)."""
-        shares: dict[StepLinear, Tensor] = {} if self.opening is None else self.opening.precompute(words)
-        taking = [*self.layers, *(cast(list[ContextualGate], list(self.gates)) if self.gates is not None else [])]
-        for part in taking:
-            shares |= part.precompute(None if part.words is None else words)
-        if self.combination is not None:
-            shares |= self.combination.precompute(words)
-        return shares
+        """Every term of the recurrence's maps that is known before it starts, from words (..., E)."""
+        terms: dict[StepLinear, Tensor] = {}
+        for part in self.recurrent_parts():
+            terms |= part.precompute(words)
+        return terms
 
+    def recurrent_parts(self) -> list[HasPrecomputed]:
+        """The parts whose recurrent maps have a term that is known before the recurrence: of words, or a bias."""
+        parts: list[HasPrecomputed] = [*self.layers]
+        if self.config.contextual_gates:
+            parts += cast(list[ContextualGate], list(self.gates))
+        if self.config.combination != "none":
+            parts.append(self.combination)
+        return parts
+
+    @abstractmethod
     def advance(self, memory: Memory, state: State, step: StepInputs) -> tuple[State, StepOutput]:
         """One step of the recurrence, and only it: the same in training and in search."""
-        before = state.leaves[f"hidden.{len(self.cells) - 1}"]
-        if self.order == "luong":
-            cells = self.run_cells(step, state, state.leaves["mixture"], None)
-            attended = self.attend(step, memory, state, cells.hidden, before)
-            mixture = torch.tanh(self.mix(step, attended.context, cells.hidden))
-            output = StepOutput(
-                mixture, attended.context, AttentionWeights(attended.weights, source_weights=attended.source_weights)
-            )
-            leaves = cells.leaves | attended.leaves | {"mixture": mixture}
-        else:
-            query = before
-            if self.opening is not None:
-                state, query = self.open(step, state)
-            attended = self.attend(step, memory, state, query, before)
-            cells = self.run_cells(step, state, None, attended)
-            output = StepOutput(
-                cells.hidden,
-                attended.context,
-                AttentionWeights(attended.weights, cells.gates, source_weights=attended.source_weights),
-            )
-            leaves = cells.leaves | attended.leaves
-        if self.writing is not None:
-            leaves["written"] = self.write(step, memory, state, cells.hidden, attended)
-        return State(leaves, state.positions), output
 
-    def open(self, step: StepInputs, state: State) -> tuple[State, Tensor]:
-        """The first cell of `conditional` takes the word: s~ = f(s, y) (Meng et al. 2016, equation 7)."""
-        assert self.opening is not None
-        names = [f"{leaf}.0" for leaf in self.opening.leaves]
-        hidden = state.leaves[names[0]]
-        after = self.opening(step, hidden[..., :0], tuple(state.leaves[name] for name in names))
-        return replace(state, leaves=state.leaves | dict(zip(names, after, strict=True))), after[0]
-
-    def attend(self, step: StepInputs, memory: Memory, state: State, query: Tensor, before: Tensor) -> AttentionResult:
-        """Read every view with a query (B, K, H); `before` is the top layer's state before this step."""
-        if self.combination is None:
-            attended = self.attend_to_one(step, memory, state, query, before)
-        else:
-            attended = self.attend_to_all(step, memory, state, query, before)
-        if self.word_attention is None:
-            return attended
-        (words,) = (view for name, view in memory.views.items() if name.endswith(f".{WORDS}"))
-        energy_BKT = self.word_attention.energies(step, query, words.keys_BTA)
-        if self.combination is None:
-            weights_BKT = masked_softmax(energy_BKT, words.padding_BT)
-        else:
-            weights_BKT = masked_softmax_where_present(energy_BKT, words.masked_BT, words.absent_B1)
-        of_words = context(weights_BKT, words.values_BTD)
-        return replace(
-            attended,
-            contexts=attended.contexts | {WORDS: of_words},
-            context=torch.cat([attended.context, of_words], -1),
-            weights=attended.weights | {(words.source, WORDS): weights_BKT},
-        )
-
-    def attend_to_one(
-        self, step: StepInputs, memory: Memory, state: State, query: Tensor, before: Tensor
-    ) -> AttentionResult:
-        """Plain attention over the only source, which hypotheses may have written to."""
-        assert self.attention is not None
-        states = memory.views[f"{self.source}.{STATES}"]
-        values, keys, share = states.values_BTD, states.keys_BTA, states.covered_BTC[:, None]
-        if self.writing is not None:  # the annotations are each hypothesis's own
-            values = state.leaves["written"].to(self.product_dtype)
-            keys = self.attention.keys(values)
-            if self.coverages:
-                share = self.coverage_of(self.source).annotations(values)
-        coverage_BKTC = state.leaves.get(f"coverage.{self.source}")
-        energy_BKT = self.attention.energies(step, query, keys, coverage_BKTC)
-        weights_BKT = masked_softmax(energy_BKT, states.padding_BT)
-        of_states = context(weights_BKT, values)
-        leaves = self.update_coverage(self.source, coverage_BKTC, weights_BKT, share, before)
-        return AttentionResult({STATES: of_states}, of_states, {(self.source, STATES): weights_BKT}, {}, leaves)
-
-    def attend_to_all(
-        self, step: StepInputs, memory: Memory, state: State, query: Tensor, before: Tensor
-    ) -> AttentionResult:
-        """Every source, as the combination has them read together."""
-        assert self.combination is not None
-        views = {source: memory.views[f"{source}.{STATES}"] for source in self.config.sources}
-        covered = {source: state.leaves[f"coverage.{source}"] for source in self.coverages}
-        found = self.combination(step, query, before, views, covered)
-        leaves: dict[str, Tensor] = {}
-        for source, coverage_BKTC in covered.items():
-            share = views[source].covered_BTC[:, None]
-            leaves |= self.update_coverage(source, coverage_BKTC, found.weights[source], share, before)
-        weights = {(source, STATES): weights_BKT for source, weights_BKT in found.weights.items()}
-        return AttentionResult({STATES: found.context}, found.context, weights, found.source_weights, leaves)
-
-    def update_coverage(
-        self, source: str, coverage_BKTC: Tensor | None, weights_BKT: Tensor, share: Tensor, before: Tensor
-    ) -> dict[str, Tensor]:
-        """A source's coverage after a look at it; nothing without coverage."""
-        if coverage_BKTC is None:
-            return {}
-        return {f"coverage.{source}": self.coverage_of(source)(coverage_BKTC, weights_BKT, share, before)}
+    def top_hidden(self, state: State) -> Tensor:
+        """The top layer's hidden state, (B, K, H)."""
+        return state.leaves[f"hidden.{len(self.cells) - 1}"]
 
     def run_cells(
-        self, step: StepInputs, state: State, fed: Tensor | None, attended: AttentionResult | None
+        self, step: StepInputs, state: State, first: CellInput, above: Callable[[int, Tensor, Tensor], CellInput]
     ) -> CellOutput:
-        """All layers' cells in turn. `fed` enters the first one; of a look the contexts enter all."""
+        """All layers' cells in turn: `first` enters the lowest, `above(layer, output of the layer below, hidden)` what
+        is above it."""
         leaves: dict[str, Tensor] = {}
         gates: list[Tensor] = []
-        own = fed
+        entering, hidden = first, first.inputs
         for i, layer in enumerate(self.layers):
+            if i:
+                below = F.dropout(hidden, self.config.dropout, self.training)
+                entering = above(i, below, state.leaves[f"hidden.{i}"])
+            gates += entering.gates
             before = tuple(state.leaves[f"{leaf}.{i}"] for leaf in layer.leaves)
-            mixed = None
-            if attended is None:
-                assert own is not None
-                inputs = own
-            elif self.gates is not None:
-                inputs = before[0][..., :0] if own is None else own
-                mixed, gate = self.gates[i](
-                    step, inputs, before[0], attended.contexts[STATES], attended.contexts[WORDS]
-                )
-                gates.append(gate)
-            else:
-                inputs = attended.context if own is None else torch.cat([own, attended.context], -1)
-            after = layer(step, inputs, before, mixed)
+            after = layer(step, entering.inputs, before, *entering.added)
             leaves |= {f"{leaf}.{i}": value for leaf, value in zip(layer.leaves, after, strict=True)}
-            hidden = after[0].to(inputs.dtype)
-            if i + 1 < len(self.layers):
-                own = self.dropout_between_layers(hidden)
+            hidden = after[0].to(entering.inputs.dtype)
         return CellOutput(hidden, leaves, tuple(gates))
 
-    def mix(self, step: StepInputs, contexts: Tensor, hidden: Tensor) -> Tensor:
-        """W_s [c; z~] (Kiyono et al. 2018, equation 9)."""
-        assert self.mixing is not None
-        return step(self.mixing, torch.cat([contexts, hidden.to(contexts.dtype)], -1))
-
-    def write(
-        self, step: StepInputs, memory: Memory, state: State, hidden: Tensor, attended: AttentionResult
-    ) -> Tensor:
-        """The annotations after this step, written by its new state."""
-        assert self.writing is not None
-        written = state.leaves["written"]
-        weights_BKT = attended.weights[self.source, STATES]
-        if self.writing_attention is not None:
-            keys = self.writing_attention.keys(written)
-            energy_BKT = self.writing_attention.energies(step, hidden, keys)
-            weights_BKT = masked_softmax(energy_BKT, memory.views[f"{self.source}.{STATES}"].padding_BT)
-        after: Tensor = self.writing(step, hidden, weights_BKT, written)
-        return after
-
-    def dropout_between_layers(self, hidden: Tensor) -> Tensor:
-        """Dropout between layers."""
-        return F.dropout(hidden, self.config.dropout, self.training)
+    def attend_then_run(
+        self, memory: Memory, state: State, step: StepInputs, query_BKH: Tensor, before_BKH: Tensor
+    ) -> tuple[State, StepOutput]:
+        """Attention with a query, then all cells over the contexts; then annotations are updated."""
+        attended = self.attend(step, memory, state, query_BKH, before_BKH)
+        contexts = self.context_inputs
+        first = contexts.first(step, state.leaves["hidden.0"], attended)
+        cells = self.run_cells(step, state, first, lambda i, below, own: contexts.above(i, step, below, own, attended))
+        leaves = cells.leaves | attended.leaves
+        leaves |= self.annotations.update(step, memory, state, cells.hidden, attended)
+        weights = AttentionWeights(attended.weights, cells.gates, source_weights=attended.source_weights)
+        return State(leaves, state.positions), StepOutput(cells.hidden, attended.context, weights)
 
     def unroll(self, memory: Memory, words_BKLE: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
-        """Readouts (B, K, L, R) of every step over known words, and the looks of each."""
+        """Readouts (B, K, L, R) of every step over known words, and the attention weights of each."""
         hypotheses, steps = words_BKLE.shape[1], words_BKLE.shape[2]
         state = repeat(self.start(memory), hypotheses)
         words_LBKE = words_BKLE.movedim(2, 0).contiguous()  # else torch may copy the weights for every word of it
         unrolled = UnrolledInputs(self.at_every_step(self.precompute(words_LBKE), words_LBKE.shape[:-1]))
-        output = []
+        outputs = []
         for t in range(steps):
-            state, output_t = self.advance(memory, state, unrolled[t])
-            output.append(output_t)
-        hidden_BKLH = torch.stack([output_t.hidden for output_t in output], 2)
-        contexts_BKLC = None if self.readout is None else torch.stack([output_t.contexts for output_t in output], 2)
-        return self.read(words_BKLE, hidden_BKLH, contexts_BKLC), [output_t.attention_weights for output_t in output]
+            state, output = self.advance(memory, state, unrolled[t])
+            outputs.append(output)
+        readouts_BKLR = self.read_steps(words_BKLE, outputs)
+        return readouts_BKLR, [output.attention_weights for output in outputs]
 
-    def at_every_step(self, precomputed: Mapping[StepLinear, Tensor], axes: torch.Size) -> dict[StepLinear, Tensor]:
-        """For every recurrent map what is given at every step: biases repeated, zeros where nothing is."""
-        parts = [part for part in self.modules() if isinstance(part, StepLinear)]
-        nothing = {part: part.weight.new_zeros(part.weight.shape[0]) for part in parts if part not in precomputed}
+    def at_every_step(self, terms: Mapping[StepLinear, Tensor], axes: torch.Size) -> dict[StepLinear, Tensor]:
+        """The precomputed term of every recurrent map at every step: biases repeated, zeros where there is none."""
+        maps = [part for part in self.modules() if isinstance(part, StepLinear)]
+        zeros = {part: part.weight.new_zeros(part.weight.shape[0]) for part in maps if part not in terms}
         return {
-            part: share.to(self.product_dtype).expand(*axes, share.shape[-1])
-            for part, share in {**precomputed, **nothing}.items()
+            part: term.to(self.product_dtype).expand(*axes, term.shape[-1]) for part, term in {**terms, **zeros}.items()
         }
 
-    def read(self, words: Tensor, hidden: Tensor, contexts: Tensor | None) -> Tensor:
-        """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C), which a mixture has in it."""
-        if self.readout is None or contexts is None:
-            return hidden
+    def read_steps(self, words_BKLE: Tensor, outputs: list[StepOutput]) -> Tensor:
+        """The readouts (B, K, L, R) of all steps, in one product."""
+        hidden_BKLH = torch.stack([output.hidden for output in outputs], 2)
+        contexts_BKLC = torch.stack([output.contexts for output in outputs], 2)
+        return self.read(words_BKLE, hidden_BKLH, contexts_BKLC)
+
+    def read(self, words: Tensor, hidden: Tensor, contexts: Tensor) -> Tensor:
+        """The readout (..., R) of words (..., E), states (..., H) and contexts (..., C):
+        t_i = W_y y_{i-1} + W s_i + W^a c_i + W^b c_i^b (Wu et al. 2018, equation 10), with `readout`'s activation."""
         readout: Tensor = self.readout(torch.cat([words, hidden.to(words.dtype), contexts.to(words.dtype)], -1))
         if self.config.readout == "maxout":
             return torch.amax(readout.unflatten(-1, (-1, 2)), -1)
         return readout if self.config.readout == "linear" else torch.tanh(readout)
 
 
-def attention(config: Architecture, value: int, size: int, coverage_size: int = 0) -> Attention:
+def build_attention(config: Architecture, value: int, size: int, coverage_size: int = 0) -> Attention:
     """An attention of the recipe's kind over values of some size; `size` is that of an additive energy."""
     if config.attention == "bilinear":
         return BilinearAttention(config.hidden, value)
     return AdditiveAttention(config.hidden, value, size, coverage_size)
 
 
-def coverage(config: Architecture) -> Coverage:
+def build_coverage(config: Architecture) -> Coverage:
     """The recipe's coverage."""
     if config.coverage == "linguistic":
         return LinguisticCoverage(config.annotation, config.fertility or 2.0)

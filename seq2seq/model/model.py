@@ -21,7 +21,8 @@ from seq2seq.layers.gates import SelectiveGate
 from seq2seq.layers.state import Memory, State, View, pad_or_trim
 from seq2seq.layers.step_linear import StepInputs
 from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
-from seq2seq.model.decoder import STATES, Decoder
+from seq2seq.model.attend import STATES
+from seq2seq.model.step_orders import build_decoder
 from seq2seq.text import BEGIN, END, PAD
 
 
@@ -42,7 +43,7 @@ class Model(nn.Module):
         # The alignment module's <null>, which a target is filled up with, is PAD: then a word that is learned.
         null = None if config.alignment_module else PAD
         self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
-        self.decoder = Decoder(config)
+        self.decoder = build_decoder(config)
         self.output = nn.Linear(config.readout_size, config.target.vocabulary)
         self.alignment = None
         if config.alignment_module:

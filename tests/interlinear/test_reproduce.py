@@ -92,7 +92,7 @@ def test_runs_are_in_mlflow_with_their_place_and_scores(folder: Path):
 
 
 def test_a_registered_model_s_version_and_card_have_its_test_scores(folder: Path):
-    from registry.names import fetch_bundle
+    from registry.resolve import fetch_bundle
     from registry.store import MlflowStore
 
     client = MlflowStore(f"sqlite:///{folder}/mlflow.db").client

@@ -233,7 +233,7 @@ def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, Any]) -> N
         for key, weights in attention_weights.weights.items():
             torch.testing.assert_close(seen.weights[key], weights[:, :, t], rtol=0, atol=1e-12)
         for name, weight in attention_weights.source_weights.items():
-            torch.testing.assert_close(seen.between[name], weight[:, :, t], rtol=0, atol=1e-12)
+            torch.testing.assert_close(seen.source_weights[name], weight[:, :, t], rtol=0, atol=1e-12)
         token = batch.target_BL[:, t : t + 1]
 
 

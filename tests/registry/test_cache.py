@@ -14,7 +14,8 @@ import pytest
 from werkzeug.serving import make_server
 
 from registry.cache import ModelCache
-from registry.names import AliasName, LocalBundle, VersionName, parse_model_name
+from registry.local_bundle import LocalBundle
+from registry.names import AliasName, VersionName, parse_model_name
 from registry.store import MlflowStore
 from seq2seq.bundle import load
 from seq2seq.errors import RegistryError, UnknownModelError

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import seq2seq
-from registry.names import AliasName, FolderName, RunName, VersionName, fetch_bundle, parse_model_name
+from registry.names import AliasName, FolderName, RunName, VersionName, parse_model_name
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import BundleError, RegistryError, UsageError
 

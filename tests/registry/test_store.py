@@ -18,7 +18,8 @@ from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from registry.names import fetch_bundle, parse_model_name
+from registry.names import parse_model_name
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import RegistryError, UsageError
 from seq2seq.generate import Request, SequenceGenerator

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 import seq2seq
 from registry.cache import ModelCache
-from registry.names import fetch_bundle
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError, UnknownModelError

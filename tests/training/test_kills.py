@@ -20,7 +20,7 @@ from mlflow.entities import LoggedModelStatus
 
 import seq2seq
 from registry.curves import DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS, Curves, read_curves
-from registry.names import fetch_bundle
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from tests.training.toy import SETTINGS, write_corpus
 from training.loop.checkpoint import CheckpointManager

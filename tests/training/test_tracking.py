@@ -10,7 +10,7 @@ import pytest
 from mlflow.entities import Run
 
 import seq2seq
-from registry.names import fetch_bundle
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import DataError, InterlinearError, RegistryError, TrainingError, UsageError
 from tests.training.toy import SETTINGS, toy_job, write_corpus

@@ -10,7 +10,7 @@ from mlflow.server import get_app_client
 
 import seq2seq
 from interlinear import cli
-from registry.names import fetch_bundle
+from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import RegistryError
 from tests.registry.servers import MlflowServer, postgres

@@ -197,7 +197,7 @@ def create_run_folder(folder: Path) -> Iterator[None]:
 def fetch_initial_model(recipe: Recipe, prepared: PreparedData, tracking: str | None) -> Path:
     """The bundle that `training.init_from` names, if its vocabularies are those of the data. Raises TrainingError, and
     DataError where the data's image features were made by another network than those that it read."""
-    from registry.names import fetch_bundle
+    from registry.resolve import fetch_bundle
 
     name = recipe.training.init_from
     assert name is not None

@@ -1,0 +1,14 @@
+"""Names of `seq2seq.generate` that registered models of earlier versions import: MLflow keeps a copy of
+`registry/pyfunc.py` beside every model. They go with the next release."""
+
+from seq2seq.generate import GenerationResult as Answer
+from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import read_image as picture
+
+__all__ = ["Answer", "Generation", "Request", "picture"]
+
+
+class Generation(SequenceGenerator):
+    """`SequenceGenerator`, whose `generate` was called `answers`."""
+
+    answers = SequenceGenerator.generate
