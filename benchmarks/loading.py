@@ -83,7 +83,7 @@ def main() -> None:
     asked = parser.parse_args()
     keep_freed_memory()  # as the command does
     torch.set_num_threads(1)
-    training.loop.BatchLoader = Timed  # type: ignore[misc]
+    training.loop.trainer.BatchLoader = Timed  # type: ignore[misc]
     ran: dict[str, list[Waited]] = {what: [] for what in READ}
     others = 0.0
     with tempfile.TemporaryDirectory() as prepared:

@@ -1,6 +1,6 @@
 """The service as replicas on a Ray cluster: the same app and engine, behind Ray Serve's proxies.
 
-`interlinear serve --ray` deploys it; a KubeRay RayService names it, `import_path: service.on_ray:build`, with the
+`interlinear serve --ray` deploys it; a KubeRay RayService names it, `import_path: service.ray_serve:build`, with the
 fields of `ServeDeployment` as arguments.
 """
 

@@ -238,7 +238,7 @@ def seen_as(settings: Settings, address: str, forwarded: str) -> str:
     seen: list[str] = []
     headers = [(b"x-forwarded-for", forwarded.encode())]
     scope = {"type": "http", "scheme": "http", "client": (address, 1), "headers": headers}
-    proxies: Any = ProxyHeadersMiddleware(app, list(settings.trusted_proxies))  # as uvicorn and service.on_ray do
+    proxies: Any = ProxyHeadersMiddleware(app, list(settings.trusted_proxies))  # as uvicorn and service.ray_serve do
     asyncio.run(proxies(scope, None, None))
     return seen[0]
 

@@ -116,7 +116,7 @@ UPDATE = """
 import torch
 from seq2seq.batch import collate
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model import build
+from seq2seq.model.model import build
 
 words = TextVocabulary(vocabulary=9)
 model = build(ModelConfig(layers=2, embedding=4, hidden=4, sources={"source": words}, target=words))

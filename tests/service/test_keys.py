@@ -250,11 +250,11 @@ def test_keys_stay_as_they_were_while_the_store_is_away(tmp_path, caplog):
 
 COUNTING = """
     import asyncio, sys
-    from service.key_store import KeyStore
-    from service.keys import KeyRing
+    from service.auth.key_store import KeyStore
+    from service.auth.key_cache import KeyCache
 
     place, key, cost = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    ring = KeyRing(KeyStore(place))
+    ring = KeyCache(KeyStore(place))
     ring.start()
     print("ready", flush=True)
     sys.stdin.readline()

@@ -19,8 +19,8 @@ import pytest
 ROWS, SHARD_ROWS = 6000, 200
 SCRIPT = """
 import sys
-import training.roads
-training.roads.SHARD_ROWS = int(sys.argv[1])
+import training.data.prepare.executors as executors
+executors.SHARD_ROWS = int(sys.argv[1])
 from interlinear.cli import run
 if __name__ == "__main__":
     sys.exit(run(sys.argv[2:]))

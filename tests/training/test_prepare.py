@@ -140,8 +140,8 @@ def test_large_vocabularies_have_wider_ids(tmp_path):
 def test_it_does_not_matter_how_many_threads_there_are_and_how_large_the_chunks(tmp_path, monkeypatch):
     dataset = corpus(tmp_path, [*PAIRS * 150, ("", "x"), *PAIRS * 150, ("y", " ")])
     one = prepared(dataset, tmp_path / "one")
-    monkeypatch.setattr(training.threads, "THREADS", 3)
-    monkeypatch.setattr(training.encoding, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(training.data.thread_pool, "THREADS", 3)
+    monkeypatch.setattr(training.data.prepare.encoding, "CHUNK_ROWS", 100)
     two = prepared(dataset, tmp_path / "two")
     assert one.folder.name == two.folder.name
     assert one.record.splits["train"].empty.first_line == 601
@@ -152,7 +152,7 @@ def test_it_does_not_matter_how_many_threads_there_are_and_how_large_the_chunks(
 def test_a_vocabulary_of_a_large_corpus_is_learned_from_lines_spread_over_it(tmp_path, monkeypatch):
     words = TextConfig(units="words", vocabulary=1000)
     pairs = [(f"w{i}", "x") for i in range(100)]
-    monkeypatch.setattr(training.prepare, "VOCABULARY_LINES", 10)
+    monkeypatch.setattr(training.data.prepare.prepare, "VOCABULARY_LINES", 10)
     ready = prepared(corpus(tmp_path, pairs), tmp_path / "p", sources={"source": words}, target=words)
     known = [i for i in range(100) if ready.tokenizers["source"].encode(f"w{i}").ids != [1]]
     assert [i // 10 for i in known] == list(range(10))  # one of each ten
@@ -166,7 +166,7 @@ def test_a_large_corpus_is_cut_into_shards_that_are_one_corpus(tmp_path, monkeyp
     pairs[70:150] = [("", "x")] * 80  # a shard of which nothing is left
     dataset = corpus(tmp_path, pairs)
     whole = prepared(dataset, tmp_path / "whole")
-    monkeypatch.setattr(training.roads, "SHARD_ROWS", 64)
+    monkeypatch.setattr(training.data.prepare.executors, "SHARD_ROWS", 64)
     cut = prepared(dataset, tmp_path / "cut")
     one, several = whole.record.splits["train"], cut.record.splits["train"]
     assert several.shards == (64, 6, 42, 48) and one.shards == ()
@@ -235,8 +235,8 @@ def test_two_at_once_make_one(tmp_path):
     dataset = corpus(tmp_path, PAIRS * 10)
     expected = prepared(dataset, tmp_path / "expected")
     script = (
-        "import sys\nfrom pathlib import Path\nfrom training.prepare import TextConfig, prepare\n"
-        "from training.dataset import open_dataset\nconfig = TextConfig(units='bpe', vocabulary=400)\n"
+        "import sys\nfrom pathlib import Path\nfrom training.data.prepare.prepare import TextConfig, prepare\n"
+        "from training.data.dataset import open_dataset\nconfig = TextConfig(units='bpe', vocabulary=400)\n"
         "here = Path(sys.argv[1])\ndataset = open_dataset(str(here / 'small.yaml'), here)\n"
         "prepare(dataset, {'source': config}, config, False, 50, here / 'prepared')"
     )
@@ -248,7 +248,7 @@ def test_two_at_once_make_one(tmp_path):
 
 def test_whoever_looks_for_what_was_left_takes_nobody_s_folder(tmp_path):
     def begin(number):
-        with training.prepare._unfinished(tmp_path / "final", resumes=False) as folder:
+        with training.data.prepare.prepare._working_folder(tmp_path / "final", resumable=False) as folder:
             (folder / "mine").write_text(str(number))
             time.sleep(0.001)
             return (folder / "mine").read_text() == str(number)
@@ -371,10 +371,10 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 def test_an_interruption_leaves_nothing_behind(tmp_path):
     corpus(tmp_path, PAIRS * 1000)
     script = f"""
-import sys, training.encoding, training.prepare as p
+import sys, training.data.prepare.encoding as encoding, training.data.prepare.prepare as p
 from pathlib import Path
-from training.dataset import open_dataset
-training.encoding.CHUNK_ROWS = 1  # it takes a while
+from training.data.dataset import open_dataset
+encoding.CHUNK_ROWS = 1  # it takes a while
 here = Path({str(tmp_path)!r})
 config = p.TextConfig(units="bpe", vocabulary=400)
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def test_what_is_here_already_is_not_fetched_again(tmp_path: Path) -> None:
 def test_a_folder_whose_putting_was_killed_is_not_there(tmp_path: Path) -> None:
     tree = {f"{number:04d}": os.urandom(200) for number in range(2000)}
     write(tmp_path / "given", tree)
-    code = "import sys; from training.storage import *; Storage(sys.argv[1]).put('one', Path(sys.argv[2]))"
+    code = "import sys; from training.storage.storage import *; Storage(sys.argv[1]).put('one', Path(sys.argv[2]))"
     command = [sys.executable, "-c", code, str(tmp_path / "storage"), str(tmp_path / "given")]
     (tmp_path / "storage").mkdir()
     enough, deadline = random.randint(1, 300), time.monotonic() + 60
