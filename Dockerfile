@@ -1,24 +1,24 @@
-# Images of Interlinear. Three targets, each without root and without anything that it must write:
+# Images of Interlinear. Three targets, each without root and with a read-only root file system:
 #
-#   train       Ray, MLflow's client and every verb of the command: head, workers, jobs
-#   serve       the service alone
+#   train       Ray, MLflow's client and every command: head, workers, jobs
+#   serve       the service only
 #   tracking    MLflow's server with PostgreSQL's driver and basic authentication; no torch
 #
 #   docker build --target serve --tag interlinear-serve:0.1.0 .
 #   docker build --target train --build-arg TORCH_INDEX= --tag interlinear-train:0.1.0 .       with CUDA
 #
-# TORCH_INDEX is where torch's wheel comes from: the index of CPU builds unless told otherwise; empty means the index
-# that pip uses anyway, whose Linux wheel brings CUDA. BASE may carry a digest: python:VERSION@sha256:...
+# TORCH_INDEX is the package index of torch's wheel: by default that of CPU builds; empty means pip's default index,
+# whose Linux wheel includes CUDA. BASE may have a digest: python:VERSION@sha256:...
 ARG BASE=python:3.11.13-slim-bookworm
 
-# ---- torch, in an environment of its own: the largest layer, and the one that changes least
+# ---- torch, in a separate environment: the largest layer, which changes least
 FROM ${BASE} AS torch
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/interlinear/bin:$PATH
 WORKDIR /src
 RUN python -m venv /opt/interlinear
 COPY constraints.txt ./
-# Without its dependencies: those come from pip's own index, with everything else.
+# Without its dependencies, which are installed from pip's default index with everything else.
 RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} --no-deps --constraint constraints.txt torch
 
 # ---- our own code as a wheel
@@ -28,7 +28,7 @@ WORKDIR /src
 COPY . .
 RUN pip wheel --no-deps --wheel-dir /wheels .
 
-# ---- what the code needs, from pyproject.toml alone, so that a changed line of code does not install it again
+# ---- dependencies, from pyproject.toml only, so that a change of code does not reinstall them
 FROM torch AS serve-packages
 COPY pyproject.toml docker/requirements.py ./
 RUN python requirements.py serve postgres > requirements.txt \
@@ -51,7 +51,7 @@ COPY constraints.txt pyproject.toml docker/requirements.py ./
 RUN python requirements.py --only tracking > requirements.txt \
     && pip install --constraint constraints.txt --requirement requirements.txt
 
-# ---- what all three run in: a user with a number (Kubernetes asks for one), and the folders that volumes take the place of
+# ---- runtime of all three: a numeric user id (required by Kubernetes), and the folders on which volumes are mounted
 FROM ${BASE} AS runtime
 RUN groupadd --gid 10001 interlinear \
     && useradd --uid 10001 --gid 10001 --create-home --home-dir /home/interlinear --shell /usr/sbin/nologin interlinear \
@@ -73,7 +73,7 @@ CMD ["mlflow", "server", "--help"]
 
 FROM runtime AS train
 USER 0:0
-# KubeRay's probes call wget. Its version is the base image's distribution's, of which there is one.
+# KubeRay's probes call wget. The base image's distribution has only one version of it.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends wget && rm -rf /var/lib/apt/lists/*
 USER 10001:10001

@@ -1,4 +1,4 @@
-# Two commands on a fresh machine with Python 3.11 - 3.13 and make: `make demo` and `make test`. Each sets itself up.
+# On a new machine with Python 3.11 - 3.13 and make: `make demo` and `make test`. Each installs what it needs into .venv.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,15 +11,15 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-# Tests of one file run one after another, and two files at a time: more would need more memory than processors.
+# Two processes; the tests of one file run in one process. More processes would run out of memory before processors.
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 .PHONY: help demo test check test-ci test-slow cluster-test stack-up stack-test stack-down clean
 
-help:  ## say what can be made
+help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: .venv/.demo  ## from nothing to a served translation: corpus, training, registry, service, picture (8 minutes at most)
+demo: .venv/.demo  ## end to end: corpus, training, registry, service, figure (8 minutes at most)
 	@$(BIN)/interlinear demo
 
 test: check  ## check, then every test that is not slow
@@ -31,7 +31,7 @@ check: .venv/.dev  ## ruff, mypy, import-linter
 		$(BIN)/ruff format --check . >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt >&2; exit 1; }
-	@echo "ruff, ruff format, mypy, import-linter: nothing to say"
+	@echo "ruff, ruff format, mypy, import-linter: no findings"
 
 test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the service, Ray Serve, the wheel (10 minutes)
 	@$(PYTEST) -m ci
@@ -39,23 +39,23 @@ test-ci: .venv/.dev  ## the slow tests that CI runs after these: faults of the s
 test-slow: .venv/.dev  ## the tests that take minutes: full trainings, soak, kills, the wheel in an empty environment
 	@$(PYTEST) -m "slow and not gpu" --timeout 3600
 
-cluster-test: .venv/.dev  ## several hosts in network namespaces: workers, nodes, heads and networks that fail (as root)
+cluster-test: .venv/.dev  ## failures of workers, nodes, heads and networks, on hosts in network namespaces (as root)
 	@$(BIN)/python -m pytest -m cluster --timeout 3600
 
-stack-up: .venv/.dev  ## the stack of docker-compose.yml as processes, without Docker (root; docs/deploy-compose.md)
+stack-up: .venv/.dev  ## start the stack of docker-compose.yml as processes, without Docker (root; docs/deploy-compose.md)
 	@$(BIN)/python -m deploy.local up
 
-stack-test: .venv/.dev  ## submit trainings, promote and translate through the stack that is up
+stack-test: .venv/.dev  ## submit trainings, promote and translate through the running stack
 	@$(BIN)/python -m deploy.local test
 
-stack-down: .venv/.dev  ## end the stack, and remove what it kept
+stack-down: .venv/.dev  ## stop the stack, and remove its data
 	@$(BIN)/python -m deploy.local down --volumes
 
-clean:  ## remove what these commands made; data, runs and the registry stay
+clean:  ## remove files made by these commands; data, runs and the registry stay
 	rm -rf .venv demo build dist .mypy_cache .ruff_cache .hypothesis
 
-# Set-up: a stamp says that it is done for this pyproject.toml and these constraints. Torch comes first, so that a wheel
-# which is already there for this machine (CPU or CUDA) is what everything else is resolved against.
+# Set-up: stamp files, made again when pyproject.toml or constraints.txt change. Torch is installed first, so that the
+# other packages are resolved against the build (CPU or CUDA) that is available for this machine.
 .venv/.demo: pyproject.toml constraints.txt
 	@if [ -z "$(PYTHON)" ]; then echo "make: no Python 3.11, 3.12 or 3.13 found. Install one, or say make PYTHON=..." >&2; exit 2; fi
 	@echo "Setting up .venv with $$($(PYTHON) --version): a few minutes, the first time only" >&2

@@ -1,4 +1,4 @@
-"""The trainers that are compared, each run as a process of its own: ours, JoeyNMT and OpenNMT-py.
+"""The trainers that are compared, each in its own process: ours, JoeyNMT and OpenNMT-py.
 
 All train the reference model - 8,000 words a side, embedding 256, a bidirectional LSTM encoder of two layers, an LSTM
 decoder of two layers of 256, additive attention, Adam, 32 sentences a batch, no dropout - on the same text files.
@@ -17,13 +17,13 @@ from typing import Literal, Protocol
 from benchmarks.reporting import ROOT, alone
 
 PEERS = Path(__file__).parent / "peers"
-LEARNED = 300  # updates of the models that are searched with; their outputs have 20 words whatever they have learned
+LEARNED = 300  # updates of the models for the search benchmark; their outputs have 20 words whatever they have learned
 NEVER = 1_000_000  # updates
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run: seconds a step or a batch of 32 sentences, several times over."""
+    """One run: seconds a step or a batch of 32 sentences, several measurements."""
 
     seconds: list[float]
     parameters: int
@@ -34,13 +34,13 @@ class Result:
 class Contestant(Protocol):
     @property
     def name(self) -> str:
-        """As the tables call it."""
+        """The name in tables."""
 
     def train(self, updates: int) -> Result:
         """Seconds a step in the first updates of a training."""
 
     def learn(self) -> None:
-        """Have a model to search with, where there is none yet."""
+        """Train a model for the search benchmark, if there is none yet."""
 
     def search(self) -> Result:
         """Seconds a batch of 32 of the 640 test sentences, beam 5, 20 words each."""
@@ -48,7 +48,7 @@ class Contestant(Protocol):
 
 @dataclass(frozen=True)
 class Arena:
-    """The folder that peers/set_up.sh has filled, and how many threads each contestant gets."""
+    """The folder created by peers/set_up.sh, and the number of threads of each contestant."""
 
     folder: Path
     threads: int
@@ -58,7 +58,7 @@ class Arena:
             sys.exit(f"{self.folder}: the peers are not there. Run benchmarks/peers/set_up.sh {self.folder}")
 
     def run(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> Result:
-        """Run one contestant to its end, alone. It writes its record where the command says OUTPUT."""
+        """Run one contestant to its end, alone. It writes its result to the path in place of OUTPUT in the command."""
         log = self.folder / f"{name}.log"
         with tempfile.TemporaryDirectory() as scratch:
             output = Path(scratch) / "record.json"
@@ -78,16 +78,16 @@ class Arena:
         return Result(**record, others=disturbance.share)
 
     def run_peer(self, name: str, what: str, arguments: Sequence[str | Path]) -> Result:
-        """A peer's own command, under the clock."""
+        """A peer's own command, with timing."""
         python = self.folder / "venv" / "bin" / "python"
-        # OpenNMT-py's checkpoints hold an argparse.Namespace, which torch does not unpickle unasked.
+        # OpenNMT-py's checkpoints contain an argparse.Namespace, which torch does not unpickle by default.
         environment = {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
         return self.run(
             f"{name}-{what.rpartition('-')[2]}", [python, PEERS / "timed.py", "OUTPUT", what, *arguments], environment
         )
 
     def configuration(self, name: str, values: Mapping[str, int]) -> Path:
-        """A peer's configuration with the words in capitals filled in."""
+        """A peer's configuration with the placeholders in capitals replaced."""
         text = (PEERS / name).read_text()
         for word, value in {**values, "FOLDER": self.folder}.items():
             text = text.replace(word, str(value))
@@ -148,7 +148,7 @@ class Interlinear:
     arena: Arena
     precision: Literal["fp32", "bf16"]
     settings: tuple[str, ...] = ()
-    called: str = ""  # what the settings make it
+    called: str = ""  # after the settings are applied
 
     @property
     def name(self) -> str:
@@ -172,6 +172,6 @@ class Interlinear:
 
 
 def interleaved(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]:
-    """Every contestant once a round, and in every round another one first."""
+    """Every contestant once a round; each round starts with another one."""
     turns = [i % len(contestants) for i in range(rounds)]
     return [one for turn in turns for one in [*contestants[turn:], *contestants[:turn]]]

@@ -1,10 +1,10 @@
-"""Our side of a comparison: one process that trains or searches under the clock, and writes what the clock saw as JSON.
+"""Our side of a comparison: one process that trains or searches with timing, and writes the timings as JSON.
 
     python -m benchmarks.ours FOLDER OUTPUT train [--updates N] [--set KEY=VALUE ...]
     python -m benchmarks.ours FOLDER OUTPUT learn [--updates N] [--set KEY=VALUE ...]     train, and keep the bundle
     python -m benchmarks.ours FOLDER OUTPUT search [--precision bf16]                     search with that bundle
 
-Training is the program's own loop on the comparison's text files, stopped as SIGTERM stops it; search is `Generation`,
+Training is the program's own loop on the comparison's text files, stopped as by SIGTERM; search is `SequenceGenerator`,
 from text to text.
 """
 
@@ -23,43 +23,43 @@ import torch
 import seq2seq
 from benchmarks.peers.stopwatch import Stopwatch
 from seq2seq.bundle import write_bundle
-from seq2seq.generation import Answer, Generation, Request
-from seq2seq.heap import keep_freed_memory
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search import SearchOptions
-from training.loop import Training
-from training.reports import TrainingJob
-from training.running import job_for
-from training.workers import Alone
+from training.events import TrainingJob
+from training.loop.process_group import SingleProcess
+from training.loop.trainer import Trainer
+from training.runs.job import create_job
 
 HERE = Path(__file__).parent
-WORDS = 20  # of every output
+WORDS = 20  # words of every output
 SLOTS = 32  # sentences that are searched together
-PASSES = 4  # over the test set
+PASSES = 4  # passes over the test set
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the clock saw: seconds a step or a batch."""
+    """Timings: seconds a step or a batch."""
 
     seconds: list[float]
     parameters: int
     threads: int
 
 
-class SomeUpdates(Alone):
-    """One process that is asked to stop when the stopwatch has seen so many updates."""
+class SomeUpdates(SingleProcess):
+    """A process group of one that requests a stop after the stopwatch has counted so many updates."""
 
     def __init__(self, updates: int) -> None:
         super().__init__()
         self.stopwatch, self.updates = Stopwatch(), updates
 
-    def asked_to_stop(self) -> int:
+    def stop_requested(self) -> int:
         return signal.SIGTERM if len(self.stopwatch.times) >= self.updates else 0
 
 
 def reference_job(folder: Path, runs: Path, settings: Sequence[str]) -> TrainingJob:
-    """A training of the reference model on the files in `folder`/data, prepared where they are not yet."""
-    return job_for(
+    """A training job of the reference model on the files in `folder`/data, which are prepared if they are not yet."""
+    return create_job(
         str(HERE / "reference.yaml"),
         str(HERE / "reference-data.yaml"),
         settings,
@@ -73,16 +73,17 @@ def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Re
     """The first updates of a training."""
     with tempfile.TemporaryDirectory() as runs:
         workers = SomeUpdates(updates)
-        training = Training(reference_job(folder, Path(runs), settings), workers, [], torch.device("cpu"))
+        training = Trainer(reference_job(folder, Path(runs), settings), workers, [], torch.device("cpu"))
         training.run()
         if keep:
             bundle = folder / "interlinear" / "bundle"
-            write_bundle(bundle, training.model, training.prepared.tokenizers, training.card())
-    return Record(workers.stopwatch.windows(), training.count(), torch.get_num_threads())
+            write_bundle(bundle, training.model, training.prepared.tokenizers, training.evaluator.card)
+    return Record(workers.stopwatch.windows(), training.parameter_count(), torch.get_num_threads())
 
 
 def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:
-    """Seconds for 32 sentences, of each of some passes over the test set: text in, text out. The first warms up."""
+    """Seconds for 32 sentences, for each of several passes over the test set, from text to text. The first pass is a
+    warm-up."""
     bundle = seq2seq.load(folder / "interlinear" / "bundle", precision=precision)
     options = SearchOptions(beam=5, length_penalty="average", min_length=WORDS, max_length=WORDS)
     lines = (folder / "data" / "test.source").read_text().splitlines()
@@ -90,8 +91,8 @@ def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:
     for _ in range(PASSES + 1):
         begun = time.perf_counter()
         requests = (Request({"source": line}, options, tokenised=frozenset({"source", "target"})) for line in lines)
-        for answer in Generation(bundle, slots=SLOTS, width=options.beam).answers(requests):
-            assert isinstance(answer, Answer)
+        for answer in SequenceGenerator(bundle, slots=SLOTS, width=options.beam).generate(requests):
+            assert isinstance(answer, GenerationResult)
             assert len(answer.candidates[0].ids) == WORDS
         seconds.append((time.perf_counter() - begun) / len(lines) * SLOTS)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())

@@ -1,4 +1,4 @@
-"""What every benchmark says of itself: machine, date, commit; medians; a table; and where that is kept."""
+"""Reports of benchmarks: machine, date, commit; medians; a table; and the result file."""
 
 import json
 import os
@@ -18,18 +18,19 @@ import torch
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-CALM = 0.05  # share of the processor that others may use while something is measured
-PATIENCE = 120.0  # seconds to wait for that
-UNITS = ("avx512f", "avx512_bf16", "amx_bf16", "neon", "bf16")  # of a processor, that decide how fast products are
+CALM = 0.05  # maximum share of the processor that others may use during a measurement
+PATIENCE = 120.0  # seconds to wait for an idle machine
+# Processor features that determine the speed of matrix products.
+UNITS = ("avx512f", "avx512_bf16", "amx_bf16", "neon", "bf16")
 
 
 def read(path: str) -> str:
-    """A file of the system's, or nothing where there is no such file."""
+    """The contents of a system file, or an empty string if it does not exist."""
     return Path(path).read_text() if Path(path).is_file() else ""
 
 
 def commit() -> str:
-    """The commit that was measured, and whether its files have been changed since."""
+    """The measured commit, and whether its files have uncommitted changes."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True).stdout.strip()
@@ -39,18 +40,19 @@ def commit() -> str:
 
 
 def command() -> str:
-    """The command that was typed, without this machine's folders."""
+    """The command line, without this machine's folders."""
     words = ["FOLDER" if Path(word).is_absolute() else word for word in sys.argv[1:]]
-    return " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *words])
+    module = ".".join(Path(sys.argv[0]).resolve().relative_to(ROOT.resolve()).with_suffix("").parts)
+    return " ".join(["python -m", module, *words])
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the figures were measured on; AMX decides much of what bf16 gains."""
+    """The machine of a measurement; AMX determines much of the gain of bf16."""
 
     processor: str
     cores: int
-    units: tuple[str, ...]  # of UNITS, those that it has
+    units: tuple[str, ...]  # those of UNITS that the processor has
     memory_gib: int
     system: str
     python: str
@@ -85,13 +87,13 @@ class Machine:
 
 @dataclass(frozen=True)
 class Report:
-    """One benchmark's result. `measured` is every figure that the table's were made from."""
+    """The result of a benchmark. `measured` contains every number that the table's were computed from."""
 
     name: str
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    notes: Sequence[str]  # what was done, a sentence or two each
+    notes: Sequence[str]  # what was measured, in a sentence or two each
     measured: Mapping[str, Any]
     machine: Machine = field(default_factory=Machine.here)
     date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
@@ -105,7 +107,7 @@ class Report:
         return "\n\n".join([f"# {self.title}", about, table, *self.notes]) + "\n"
 
     def publish(self, save: bool) -> None:
-        """Print the table; keep it in benchmarks/results/ where that was asked."""
+        """Print the table; save it in benchmarks/results/ if requested."""
         print(self.markdown())
         if save:
             RESULTS.mkdir(exist_ok=True)
@@ -115,7 +117,7 @@ class Report:
 
 
 def say(message: str) -> None:
-    """Progress, to stderr."""
+    """Print progress to stderr."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -124,23 +126,23 @@ def median(values: Sequence[float]) -> float:
 
 
 def table_number(value: float) -> str:
-    """A figure as a table shows it: 2,684 or 12.3 or 0.95."""
+    """A number as shown in tables: 2,684 or 12.3 or 0.95."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 @dataclass
 class Disturbance:
-    """The share of the processor that other programs used while something was measured."""
+    """The share of the processor that other programs used during a measurement."""
 
     share: float = 0.0
 
 
 @contextmanager
 def alone(children: bool = True) -> Iterator[Disturbance]:
-    """Wait until the machine is calm, for two minutes at most, then see whether it stays so.
+    """Wait until the machine is idle, for two minutes at most, then measure whether it stays so.
 
-    OpenMP's threads wait for one another by spinning, so that one busy neighbour can slow two threads down many times
-    over: a figure is worth something only beside the disturbance that it was measured under.
+    OpenMP's threads wait for one another by spinning, so that one busy process can slow two threads down many times
+    over: a result is meaningful only together with the load of other programs.
     """
     wait_until_calm()
     disturbance = Disturbance()
@@ -151,7 +153,7 @@ def alone(children: bool = True) -> Iterator[Disturbance]:
 
 
 def wait_until_calm() -> None:
-    """Until three seconds passed in which hardly anything ran; says so where patience ends first."""
+    """Wait for three seconds in which hardly anything ran; prints a message after the timeout."""
     end, calm = time.monotonic() + PATIENCE, 0
     while calm < 3:
         if time.monotonic() > end:
@@ -169,6 +171,6 @@ def busy_seconds() -> float:
 
 
 def own_seconds(children: bool) -> float:
-    """Processor time that this process, and its children that have ended, have used."""
+    """Processor time that this process, and its ended children, have used."""
     times = os.times()
     return times.user + times.system + (times.children_user + times.children_system if children else 0.0)

@@ -1,7 +1,7 @@
-"""What images install before our own code: the requirements of extras in pyproject.toml, a line each.
+"""Prints the requirements that images install before our own code: those of extras in pyproject.toml, one per line.
 
 python requirements.py train serve       the project's own requirements, and those of two extras
-python requirements.py --only tracking   those of an extra alone
+python requirements.py --only tracking   those of an extra only
 """
 
 import sys

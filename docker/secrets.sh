@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the stack's secrets, once: docker/secrets.sh [FOLDER], by default ./secrets. What is there stays as it is.
-# Only the folder's owner gets into the folder (0700); the files in it can be read by all (0444), because containers
-# read them as users of their own. Needs nothing but a POSIX shell, od and tr.
+# Generates the stack's secrets, once: docker/secrets.sh [FOLDER], by default ./secrets. Existing files are kept.
+# Only the folder's owner can enter it (0700); the files in it are readable by all (0444), because containers
+# read them as different users. Needs only a POSIX shell, od and tr.
 set -eu
 folder=${1:-secrets}
 umask 077

@@ -1,9 +1,9 @@
-"""The size of the packages that an image installs for extras of pyproject.toml, counted in the running environment.
+"""The size of the packages that an image installs for extras of pyproject.toml, measured in the running environment.
 
-python docker/size.py serve postgres           each package with its megabytes, the largest first, and all of them
+python docker/size.py serve postgres           megabytes of each package, the largest first, and the sum
 python docker/size.py serve postgres mlflow    the same, with a package that no extra names
 
-A package's files are those of its RECORD, bytecode included, as pip leaves them in an image.
+A package's files are those of its RECORD, including bytecode, as pip installs them in an image.
 """
 
 import sys
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def closure(lines: Sequence[str]) -> set[str]:
-    """The packages that these requirements bring, with what each of them needs on this system."""
+    """The packages of these requirements, with their dependencies on this system."""
     waiting = [(Requirement(line), "") for line in lines]
     found: set[str] = set()
     done: set[tuple[str, str]] = set()

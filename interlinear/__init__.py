@@ -1,1 +1,1 @@
-"""The front door: the console command, one thin module per verb."""
+"""The command-line program `interlinear`, with one module for each command."""

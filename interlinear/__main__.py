@@ -1,4 +1,4 @@
-"""`python -m interlinear` is the console command."""
+"""Runs the command-line program: `python -m interlinear`."""
 
 from interlinear.cli import main
 

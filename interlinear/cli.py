@@ -1,6 +1,6 @@
-"""The console command `interlinear`: its verbs, in the order in which one meets them.
+"""The console command `interlinear` and its subcommands.
 
-A verb's module imports what is heavy inside its function, so that `interlinear --help` answers at once.
+Command modules import heavy packages inside their functions, so that `interlinear --help` answers at once.
 """
 
 import sys
@@ -10,28 +10,29 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from interlinear import data, figure, jobs, keys, terminal
-from interlinear.align import align
-from interlinear.bench import bench
-from interlinear.compare import compare
-from interlinear.demo import demo
-from interlinear.evaluate import evaluate
-from interlinear.features import features
-from interlinear.info import info
-from interlinear.models import models, promote
-from interlinear.prepare import prepare
-from interlinear.reproduce import reproduce
-from interlinear.serve import serve
-from interlinear.submit import submit
-from interlinear.train import train
-from interlinear.translate import translate
-from seq2seq.heap import keep_freed_memory
+from interlinear import console
+from interlinear.commands import data, figure, jobs, keys
+from interlinear.commands.align import align
+from interlinear.commands.bench import bench
+from interlinear.commands.compare import compare
+from interlinear.commands.demo import demo
+from interlinear.commands.evaluate import evaluate
+from interlinear.commands.features import features
+from interlinear.commands.info import info
+from interlinear.commands.models import models, promote
+from interlinear.commands.prepare import prepare
+from interlinear.commands.reproduce import reproduce
+from interlinear.commands.serve import serve
+from interlinear.commands.submit import submit
+from interlinear.commands.train import train
+from interlinear.commands.translate import translate
+from seq2seq.memory_allocator import keep_freed_memory
 
-MAKE, JUDGE, KEEP, USE = "Make a model", "See what it is worth", "Keep it", "Use it"
+MAKE, JUDGE, KEEP, USE = "Train a model", "Evaluate it", "Register it", "Use it"
 
 app = typer.Typer(
     name="interlinear",
-    help="Train attention-based sequence-to-sequence models, keep them, serve them - and see what they looked at.",
+    help="Train attention-based sequence-to-sequence models, store and serve them, and visualise their attention.",
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -40,9 +41,9 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def front(
+def main_options(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         from importlib.metadata import version as installed
@@ -75,7 +76,7 @@ app.add_typer(keys.app, name="keys", rich_help_panel=USE)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command in this process; returns its exit code."""
+    """Run a command in this process; returns its exit code."""
     command = get_command(app)
 
     def work() -> int | None:
@@ -83,11 +84,11 @@ def run(arguments: Sequence[str]) -> int:
             code: int | None = command.invoke(context)
             return code
 
-    return terminal.exit_code_of(work)
+    return console.exit_code_of(work)
 
 
 def main() -> None:
-    """The console script."""
-    terminal.end_on_sigterm()
+    """Entry point of the console script."""
+    console.end_on_sigterm()
     keep_freed_memory()
     sys.exit(run(sys.argv[1:]))

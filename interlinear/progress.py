@@ -1,17 +1,17 @@
-"""The line on stderr that shows how something long goes; for a training, its news."""
+"""Progress line on stderr for long operations, and its version for training events."""
 
 import sys
 import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from training.reports import EpochReport, Outcome, Started, StepReport, TrainingJob
+    from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 
 
 class LiveLine:
-    """A line on stderr that lives on a terminal, and is printed now and then elsewhere."""
+    """A line on stderr: updated in place on a terminal, printed at intervals otherwise."""
 
-    EVERY = 15.0  # seconds between lines where there is no terminal
+    EVERY = 15.0  # seconds between lines without a terminal
 
     def __init__(self) -> None:
         self.live = sys.stderr.isatty()
@@ -19,7 +19,7 @@ class LiveLine:
         self.width = 0
 
     def show(self, text: str) -> None:
-        """How it stands; the next one takes its place."""
+        """Show the current status, replacing the previous one."""
         if self.live:
             print(f"\r{text.ljust(self.width)}", end="", file=sys.stderr, flush=True)
             self.width = len(text)
@@ -27,7 +27,7 @@ class LiveLine:
             self.line(text)
 
     def line(self, text: str) -> None:
-        """What stays."""
+        """Print a permanent line."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
         self.printed = time.monotonic()
@@ -39,34 +39,34 @@ class LiveLine:
 
 
 class ProgressLine(LiveLine):
-    """The training's news."""
+    """Training observer that prints progress and results."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loss = "loss"
 
-    def started(self, job: "TrainingJob", start: "Started") -> None:
+    def started(self, job: "TrainingJob", start: "StartReport") -> None:
         self.loss = "risk" if job.recipe.training.objective == "risk" else "loss"
-        done = f", going on after update {start.done:,}" if start.done else ""
+        done = f", going on after update {start.updates_done:,}" if start.updates_done else ""
         self.line(
             f"{job.name}: {start.parameters / 1e6:.1f}M parameters, {start.pairs:,} pairs, "
-            f"{start.updates_an_epoch:,} updates an epoch{done}"
+            f"{start.updates_per_epoch:,} updates an epoch{done}"
         )
 
     def step(self, report: "StepReport") -> None:
         self.show(
             f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  {self.loss} {report.loss:.3f}  "
             f"perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
-            f"ETA {clock(report.eta_seconds)}"
+            f"ETA {format_duration(report.eta_seconds)}"
         )
 
     def epoch(self, report: "EpochReport") -> None:
-        star = "  *" if report.better else ""
+        star = "  *" if report.improved else ""
         bleu = f"dev BLEU {report.dev_bleu.score:.2f}"
         scores = f"{bleu}  dev ROUGE-L {report.dev_rouge.score:.2f}" if report.dev_rouge else bleu
         self.line(
             f"epoch {report.epoch}  {self.loss} {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
-            f"{scores}  rate {report.learning_rate:.2g}  {clock(report.seconds)}{star}"
+            f"{scores}  rate {report.learning_rate:.2g}  {format_duration(report.seconds)}{star}"
         )
 
     def warned(self, message: str) -> None:
@@ -78,8 +78,8 @@ class ProgressLine(LiveLine):
         self.line(f"weights of epoch {epochs}: dev BLEU {outcome.dev_bleu.score:.2f}; bundle {outcome.bundle}")
 
 
-def clock(seconds: float) -> str:
-    """m:ss, or h:mm:ss."""
+def format_duration(seconds: float) -> str:
+    """Seconds as m:ss or h:mm:ss."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

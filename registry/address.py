@@ -1,4 +1,4 @@
-"""Where a store is: its address, whether it answers, and who asks it."""
+"""Address and reachability of a tracking store, and the name of its user."""
 
 import fcntl
 import getpass
@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import requests
 
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import RegistryError, UsageError
 
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
-_REACH = 5.0  # seconds until a store that does not answer counts as unreachable
+_TIMEOUT = 5.0  # seconds until a store that does not answer counts as unreachable
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
-def address(tracking: str | None) -> str:
+def tracking_uri(tracking: str | None) -> str:
     """A store's address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
 
     The path of a SQLite file is made absolute: MLflow keeps one engine for each address in a process, and the cache one
@@ -34,44 +34,48 @@ def address(tracking: str | None) -> str:
 
 
 def user() -> str:
-    """Who does this: the name that MLflow knows him by, else the machine's."""
+    """The name of the current user: MLflow's user name, else the operating system's."""
     with suppress(OSError, KeyError):  # a container's user need not have a name
         return os.environ.get("MLFLOW_TRACKING_USERNAME") or getpass.getuser()
     return f"user {os.getuid()}"
 
 
-def without_password(uri: str) -> str:
+def mask_password(uri: str) -> str:
     return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:***@", uri)
 
 
-def database_of(uri: str) -> Path:
+def sqlite_file(uri: str) -> Path:
     """The file of a SQLite address."""
     return Path(re.sub(r"^sqlite(\+\w+)?:///", "", uri).partition("?")[0])
 
 
-def reach(uri: str, create: bool) -> Path | None:
-    """See, within seconds, that a store answers; returns the folder for artifacts where the store is a database."""
-    address = urlsplit(uri)
-    scheme = address.scheme.partition("+")[0]
+def check_reachable(uri: str, create: bool) -> Path | None:
+    """Check, within seconds, that a store answers; returns the folder for artifacts where the store is a database.
+
+    `create`: create a SQLite file that does not exist. Raises UsageError for an address of no known kind, RegistryError
+    where the store does not answer.
+    """
+    parts = urlsplit(uri)
+    scheme = parts.scheme.partition("+")[0]
     if scheme == "sqlite":
-        database = database_of(uri)
+        database = sqlite_file(uri)
         _check_sqlite(database, uri, create)
         return database.resolve().parent / "mlartifacts"
-    if scheme not in ("http", "https", *_PORTS) or not address.hostname:
-        raise CallError(
+    if scheme not in ("http", "https", *_PORTS) or not parts.hostname:
+        raise UsageError(
             uri, "is not a tracking store's address", "sqlite:///mlflow.db, http://host:5000, postgresql://..."
         )
     try:
         if scheme in _PORTS:
-            socket.create_connection((address.hostname, address.port or _PORTS[scheme]), timeout=_REACH).close()
+            socket.create_connection((parts.hostname, parts.port or _PORTS[scheme]), timeout=_TIMEOUT).close()
             _check_database(uri)
             return Path("mlartifacts").resolve()
-        with requests.get(f"{uri.rstrip('/')}/health", timeout=_REACH, stream=True):
-            pass  # any answer will do: what it means is MLflow's to say
+        with requests.get(f"{uri.rstrip('/')}/health", timeout=_TIMEOUT, stream=True):
+            pass  # any answer will do; MLflow interprets it
     except (OSError, requests.RequestException) as error:
         if isinstance(error, requests.exceptions.SSLError):
-            return None  # it answers; whether its certificate is trusted, MLflow's own settings say
-        where = f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
+            return None  # it answers; MLflow's own settings decide about certificates
+        where = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
         raise RegistryError(
             where, "the tracking store does not answer", "start it or name another: --tracking"
         ) from error
@@ -79,7 +83,7 @@ def reach(uri: str, create: bool) -> Path | None:
 
 
 def _check_database(uri: str) -> None:
-    # MLflow tries a database that refuses it again and again, for minutes.
+    # MLflow would retry for minutes where a database refuses the connection.
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -87,17 +91,17 @@ def _check_database(uri: str) -> None:
         create_engine(uri).connect().close()
     except ModuleNotFoundError as error:
         raise RegistryError(
-            without_password(uri),
-            f"the Python package {error.name} is not installed, by which it is spoken to",
-            "install it; for PostgreSQL psycopg[binary], and say postgresql+psycopg://",
+            mask_password(uri),
+            f"the Python package {error.name}, which the connection needs, is not installed",
+            "install it; for PostgreSQL psycopg[binary], with an address that begins with postgresql+psycopg://",
         ) from None
     except SQLAlchemyError as error:
         problem = " ".join(str(getattr(error, "orig", None) or error).split())
-        raise RegistryError(without_password(uri), problem[:300], "look at its user, password and database") from None
+        raise RegistryError(mask_password(uri), problem[:300], "check its user, password and database") from None
 
 
 def _check_sqlite(database: Path, uri: str, create: bool) -> None:
-    # MLflow tries a file that it cannot open again and again, for minutes.
+    # MLflow would retry for minutes where it cannot open the file.
     if not database.exists():
         if not create:
             raise RegistryError(uri, "there is no such store", "name the store by --tracking, or train first")
@@ -109,25 +113,26 @@ def _check_sqlite(database: Path, uri: str, create: bool) -> None:
         ) as file:
             file.execute("select count(*) from sqlite_master")
         if not database.stat().st_size:
-            _make_sqlite(database)
+            _create_sqlite(database)
     except (sqlite3.Error, OSError) as error:
         raise RegistryError(uri, f"cannot be opened: {error}", "name an MLflow store by --tracking") from error
 
 
-def _make_sqlite(database: Path) -> None:
-    """Have MLflow make its tables in a file that gets its name when they are all there: it makes them one by one, for
-    seconds, and can neither use nor mend what a kill has left of them."""
+def _create_sqlite(database: Path) -> None:
+    """Have MLflow create its tables in a temporary file, renamed when they are complete. It creates them one by one,
+    for seconds, and can neither use nor repair a partial set left by a killed process."""
     from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    folder = database.with_name(f".{database.name}.draft")  # with SQLite's own files, of which a kill leaves some too
+    # a folder, since SQLite has files of its own that a kill may leave behind
+    folder = database.with_name(f".{database.name}.draft")
     with database.open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the system opens it when this process ends, however it does
-        if database.stat().st_size:  # made by another process, which was waited for
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when this process ends, also after a crash
+        if database.stat().st_size:  # made by another process in the meantime
             return
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        draft = f"sqlite:///{folder / database.name}"
-        SqlAlchemyStore(draft, DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()  # type: ignore[no-untyped-call]
+        temporary = f"sqlite:///{folder / database.name}"
+        SqlAlchemyStore(temporary, DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH).engine.dispose()  # type: ignore[no-untyped-call]
         (folder / database.name).replace(database)
         folder.rmdir()

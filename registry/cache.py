@@ -1,5 +1,5 @@
-"""Bundles that were fetched, and what names meant when the registry was last asked: all that a service needs to start
-while the registry is away."""
+"""Cache of downloaded bundles and resolved aliases: all that a service needs to start while the registry is
+unavailable."""
 
 import hashlib
 import os
@@ -14,20 +14,21 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from registry.address import address, database_of, without_password
+from registry.address import mask_password, sqlite_file, tracking_uri
+from registry.bundle_folder import LocalBundle, find_bundle, open_folder, require_bundle
 from registry.cache_folder import cache_folder
-from registry.lease import Lease, remove_unused, size_of
-from registry.names import FolderName, Located, ModelName, bundle_in, bundle_of, fetch, parse
-from registry.store import Kept, Store
+from registry.lease import Lease, folder_size, remove_unused
+from registry.names import FolderName, ModelName, parse_model_name
+from registry.store import MlflowStore, StoredModel
 from seq2seq.errors import BundleError, RegistryError, UnknownModelError
 
-NAMES = "names"  # the folder of what names meant
-DOWNLOAD, REMOVED = ".download-", ".removed-"  # folders on their way in, and out
-ABANDONED = 60.0  # seconds after which such a folder that nobody uses is taken for what a kill has left
+RESOLUTIONS = "names"  # the folder of resolved aliases
+DOWNLOAD, REMOVED = ".download-", ".removed-"  # prefixes of folders that are being downloaded or removed
+STALE_SECONDS = 60.0  # seconds after which such an unused folder counts as left by a killed process
 
 
-class Meaning(BaseModel):
-    """What a name meant; a file of its own in the cache."""
+class ResolvedAlias(BaseModel):
+    """The model that a name resolved to; a file of its own in the cache."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,204 +41,206 @@ class Meaning(BaseModel):
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """A bundle on this machine; where the registry could not be asked, why, and what is taken in its stead."""
+class ResolvedModel:
+    """A bundle on this machine; `registry_error` says why the registry could not be asked and what is used instead."""
 
-    located: Located
-    away: str | None = None
+    bundle: LocalBundle
+    registry_error: str | None = None
 
 
-class Cache:
-    """A folder of fetched bundles, which several processes may share. What is deleted in it is fetched anew.
+class ModelCache:
+    """A folder of downloaded bundles, which several processes may share. Deleted entries are downloaded again.
 
-    By default `models` in this machine's cache (registry/cache_folder.py). With a `limit` it makes room before it
-    fetches: those that were used longest ago go first, and never one that a process uses (registry/lease.py).
+    By default `models` in this machine's cache (registry/cache_folder.py). With a `limit`, the least recently used
+    models are evicted before a download, but never one that a process uses (registry/lease.py).
     """
 
     def __init__(
         self,
         folder: Path | None = None,
         limit: int | None = None,
-        evicted: Callable[[str, int], object] = lambda name, size: None,
+        on_evict: Callable[[str, int], object] = lambda name, size: None,
     ) -> None:
-        """`limit`: in bytes; files that are links into a store on this machine take none. `evicted` is told the name
-        and the bytes of every model that is removed."""
+        """`limit`: in bytes; files that are hard links into a store on this machine do not count. `on_evict` is called
+        with the name and size in bytes of every evicted model."""
         self.folder = (folder or cache_folder("models")).absolute()
         self.limit = limit
-        self.evicted = evicted
+        self.on_evict = on_evict
 
-    def locate(self, text: str, tracking: str | None) -> Remembered:
-        """The bundle that a name points to, which is then kept here and remembered; a folder's is used where it lies.
+    def resolve(self, text: str, tracking: str | None) -> ResolvedModel:
+        """The bundle that a name refers to, downloaded and recorded here; a folder's bundle is used in place.
 
-        Where the registry does not answer, what the name meant when it last did. Raises CallError, RegistryError.
+        Where the registry does not answer, uses the last recorded resolution. Raises UsageError, RegistryError.
         """
-        reference = parse(text)
+        reference = parse_model_name(text)
         if isinstance(reference, FolderName):
-            return Remembered(fetch(text))
+            return ResolvedModel(open_folder(reference.path, text))
         try:
-            store = Store(tracking)
-            return Remembered(self.take(reference, store.find(reference), store))
+            store = MlflowStore(tracking)
+            return ResolvedModel(self.download_and_record(reference, store.find(reference), store))
         except UnknownModelError:
             raise
         except RegistryError as error:
-            meaning = self._recall(reference, address(tracking))
-            if meaning is None:
+            resolved = self._last_resolution(reference, tracking_uri(tracking))
+            if resolved is None:
                 raise
-            if not (lease := self._whole(self.folder / meaning.folder)):
+            if not (lease := self._lease_if_intact(self.folder / resolved.folder)):
                 raise
-            found = bundle_of(lease.folder, text)
-            what = f"version {meaning.version}" if meaning.version else "the model"
-            said = f"{error} Served is {what}, which {reference} meant at {meaning.asked:%Y-%m-%d %H:%M} UTC."
-            return Remembered(Located(found, meaning.name, meaning.version, lease), said)
+            bundle = require_bundle(lease.folder, text)
+            used = f"version {resolved.version}" if resolved.version else "the model"
+            message = f"{error} Served is {used}, which {reference} meant at {resolved.asked:%Y-%m-%d %H:%M} UTC."
+            return ResolvedModel(LocalBundle(bundle, resolved.name, resolved.version, lease), message)
 
-    def take(self, reference: ModelName, kept: Kept, store: Store) -> Located:
-        """Keep what a name points to, and remember it. Raises RegistryError, also where there is no room."""
+    def download_and_record(self, reference: ModelName, stored: StoredModel, store: MlflowStore) -> LocalBundle:
+        """Download the model of a name, and record the resolution. Raises RegistryError, also where there is no
+        space."""
         try:
-            lease = self.keep(kept, store)
-            found = bundle_of(lease.folder, str(reference))
-            self._remember(reference, kept, lease.folder, store.uri)
+            lease = self.download(stored, store)
+            bundle = require_bundle(lease.folder, str(reference))
+            self._record_resolution(reference, stored, lease.folder, store.uri)
         except OSError as error:
             raise RegistryError(
                 str(reference), f"it cannot be kept in {self.folder} ({error.strerror or error})", "see --cache"
             ) from error
-        return Located(found, kept.name, kept.version, lease)
+        return LocalBundle(bundle, stored.name, stored.version, lease)
 
-    def keep(self, kept: Kept, store: Store) -> Lease:
-        """The kept model, complete: renamed into its place only after its files' checksums were right.
+    def download(self, stored: StoredModel, store: MlflowStore) -> Lease:
+        """Download a model; it gets its final name only after its files' checksums have been verified.
 
-        Files that this machine sees are linked where that is possible, so that they take no room. Raises RegistryError,
-        also where the limit leaves no room beside what is used.
+        Files that this machine sees are hard-linked where possible, so that they take no space. Raises RegistryError,
+        also where the limit leaves no space beside the models in use.
         """
-        place = self.folder / hashlib.sha256(f"{store.uri} {kept.location}".encode()).hexdigest()[:32]
-        if lease := self._whole(place):
+        target = self.folder / hashlib.sha256(f"{store.uri} {stored.location}".encode()).hexdigest()[:32]
+        if lease := self._lease_if_intact(target):
             return lease
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         if self.limit is not None:
-            self._make_room(kept, store, self.limit)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=DOWNLOAD) as temporary:
-            downloading = Lease(Path(temporary))  # until the with ends; what a kill has left has none
-            if kept.folder:
-                got = Path(shutil.copytree(kept.folder, Path(temporary, "copy"), copy_function=_link))
+            self._evict_until_fits(stored, store, self.limit)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=DOWNLOAD) as temporary:
+            # for the length of the block; a download left by a killed process has no lease
+            downloading = Lease(Path(temporary))
+            if stored.folder:
+                downloaded = Path(shutil.copytree(stored.folder, Path(temporary, "copy"), copy_function=_link_or_copy))
             else:
-                got = store.download(kept, Path(temporary))
-            if (found := bundle_in(got)) and not _is_whole(found):
+                downloaded = store.download(stored, Path(temporary))
+            if (bundle := find_bundle(downloaded)) and not _is_intact(bundle):
                 raise RegistryError(
-                    str(kept),
+                    str(stored),
                     "the bundle is damaged: its files are not those of its card",
-                    "register it anew",
+                    "register it again",
                 )
-            shutil.rmtree(place, ignore_errors=True)  # a damaged one: a whole one was returned above
-            lease = Lease(got)
+            shutil.rmtree(target, ignore_errors=True)  # a damaged one: an intact one was returned above
+            lease = Lease(downloaded)
             try:
-                got.rename(place)
-                lease.moved(place)
+                downloaded.rename(target)
+                lease.rename(target)
             except OSError:
-                if not (faster := self._whole(place)):  # another process's copy serves as well
+                if not (other := self._lease_if_intact(target)):  # another process's copy serves as well
                     raise
-                lease = faster
-            downloading.end()
+                lease = other
+            downloading.release()
         return lease
 
     def size(self) -> int:
-        """Bytes that the cache takes."""
-        return sum(map(size_of, self._folders()))
+        """Size of the cache in bytes."""
+        return sum(map(folder_size, self._folders()))
 
-    def _whole(self, place: Path) -> Lease | None:
-        """A lease of the bundle that is kept there, if there is one and it is whole."""
+    def _lease_if_intact(self, folder: Path) -> Lease | None:
+        """A lease of the bundle in a folder, if there is one and it is intact."""
         try:
-            lease = Lease(place)
+            lease = Lease(folder)
         except OSError:
             return None
-        if (found := bundle_in(place)) and _is_whole(found):
+        if (bundle := find_bundle(folder)) and _is_intact(bundle):
             return lease
-        lease.end()
+        lease.release()
         return None
 
     def _folders(self) -> list[Path]:
-        """The folders of models, and of downloads; those used longest ago first."""
-        found = []
+        """The folders of models and downloads, least recently used first."""
+        folders = []
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
-            if path.name != NAMES and path.is_dir():
+            if path.name != RESOLUTIONS and path.is_dir():
                 with suppress(OSError):
-                    found.append((path.stat().st_mtime, path))
-        return [path for _, path in sorted(found)]
+                    folders.append((path.stat().st_mtime, path))
+        return [path for _, path in sorted(folders)]
 
-    def _make_room(self, kept: Kept, store: Store, limit: int) -> None:
-        """Remove what was used longest ago until the kept model fits as well. Raises RegistryError where it cannot."""
+    def _evict_until_fits(self, stored: StoredModel, store: MlflowStore, limit: int) -> None:
+        """Evict the least recently used models until the model fits. Raises RegistryError where it cannot fit."""
         for path in self._folders():
-            if path.name.startswith((DOWNLOAD, REMOVED)) and time.time() - path.stat().st_mtime > ABANDONED:
+            if path.name.startswith((DOWNLOAD, REMOVED)) and time.time() - path.stat().st_mtime > STALE_SECONDS:
                 remove_unused(path)
-        sizes = {path: size_of(path) for path in self._folders()}
-        needed = self._size_of(kept, store)
-        names = self._names()
+        sizes = {path: folder_size(path) for path in self._folders()}
+        needed = self._bytes_needed(stored, store)
+        names = self._folder_names()
         for path, size in list(sizes.items()):
             if sum(sizes.values()) + needed <= limit:
                 break
             if size and not path.name.startswith(".") and remove_unused(path):
                 del sizes[path]
-                self.evicted(names.get(path.name, path.name), size)
+                self.on_evict(names.get(path.name, path.name), size)
         if sum(sizes.values()) + needed > limit:
             raise RegistryError(
-                str(kept),
+                str(stored),
                 f"it has {needed:,} bytes, and {sum(sizes.values()):,} of the {limit:,} that {self.folder} may hold are"
                 " in use",
                 "let the cache hold more (INTERLINEAR_SERVE_CACHE_BYTES), or serve fewer models",
             )
 
-    def _size_of(self, kept: Kept, store: Store) -> int:
-        """Bytes that a model will take here: none for what will be linked."""
-        if kept.folder is None:
-            return store.size(kept)
-        linked = kept.folder.stat().st_dev == self.folder.stat().st_dev
-        return 0 if linked else sum(path.stat().st_size for path in kept.folder.rglob("*") if path.is_file())
+    def _bytes_needed(self, stored: StoredModel, store: MlflowStore) -> int:
+        """Bytes that a model will take here: none for files that will be linked."""
+        if stored.folder is None:
+            return store.size(stored)
+        linked = stored.folder.stat().st_dev == self.folder.stat().st_dev
+        return 0 if linked else sum(path.stat().st_size for path in stored.folder.rglob("*") if path.is_file())
 
-    def _names(self) -> dict[str, str]:
-        """The folders' models by name and version, as far as they are remembered."""
+    def _folder_names(self) -> dict[str, str]:
+        """Model name and version by folder name, from the recorded resolutions."""
         names = {}
-        for path in (self.folder / NAMES).glob("*.json"):
+        for path in (self.folder / RESOLUTIONS).glob("*.json"):
             with suppress(OSError, ValidationError):
-                meaning = Meaning.model_validate_json(path.read_text(encoding="utf-8"))
-                names[meaning.folder] = (
-                    f"models:/{meaning.name}/{meaning.version}" if meaning.name else meaning.reference
+                resolved = ResolvedAlias.model_validate_json(path.read_text(encoding="utf-8"))
+                names[resolved.folder] = (
+                    f"models:/{resolved.name}/{resolved.version}" if resolved.name else resolved.reference
                 )
         return names
 
-    def _remember(self, reference: ModelName, kept: Kept, place: Path, uri: str) -> None:
-        meaning = Meaning(
+    def _record_resolution(self, reference: ModelName, stored: StoredModel, folder: Path, uri: str) -> None:
+        resolved = ResolvedAlias(
             reference=str(reference),
-            tracking=without_password(uri),
-            name=kept.name,
-            version=kept.version,
-            folder=place.name,
+            tracking=mask_password(uri),
+            name=stored.name,
+            version=stored.version,
+            folder=folder.name,
             asked=datetime.now(UTC),
         )
-        path = self._meaning(reference, uri)
+        path = self._resolution_file(reference, uri)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as draft:
-            draft.write(meaning.model_dump_json(indent=2))
-        Path(draft.name).replace(path)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as temporary:
+            temporary.write(resolved.model_dump_json(indent=2))
+        Path(temporary.name).replace(path)
 
-    def _recall(self, reference: ModelName, uri: str) -> Meaning | None:
+    def _last_resolution(self, reference: ModelName, uri: str) -> ResolvedAlias | None:
         with suppress(OSError, ValidationError):
-            return Meaning.model_validate_json(self._meaning(reference, uri).read_text(encoding="utf-8"))
+            return ResolvedAlias.model_validate_json(self._resolution_file(reference, uri).read_text(encoding="utf-8"))
         return None
 
-    def _meaning(self, reference: ModelName, uri: str) -> Path:
-        """The file for a name. A SQLite file is told from one of the same name in another folder."""
-        where = f"sqlite {database_of(uri).absolute()}" if uri.startswith("sqlite") else uri
-        return self.folder / NAMES / f"{hashlib.sha256(f'{where} {reference}'.encode()).hexdigest()[:32]}.json"
+    def _resolution_file(self, reference: ModelName, uri: str) -> Path:
+        """The file of a name's resolution. SQLite stores are identified by their absolute path."""
+        where = f"sqlite {sqlite_file(uri).absolute()}" if uri.startswith("sqlite") else uri
+        return self.folder / RESOLUTIONS / f"{hashlib.sha256(f'{where} {reference}'.encode()).hexdigest()[:32]}.json"
 
 
-def _link(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without links
         shutil.copy2(source, target)
 
 
-def _is_whole(bundle: Path) -> bool:
-    """Whether every file is the one that the bundle's card names; reads them once, about 0.1 s for 100 MB."""
-    from seq2seq.bundle import check_files  # with torch behind it, which a look into the registry does not need
+def _is_intact(bundle: Path) -> bool:
+    """Whether every file matches the bundle's card; reads each file once, about 0.1 s for 100 MB."""
+    from seq2seq.bundle import check_files  # imports torch, which other registry functions do not need
 
     try:
         check_files(bundle)

@@ -1,18 +1,18 @@
-"""What no message may say: passwords, tokens and keys, whoever wrote the message."""
+"""Masks passwords, tokens and keys in messages."""
 
 import os
 import re
 from urllib.parse import unquote, urlsplit
 
 MASK = "***"
-# Variables whose values are secret, by which MLflow, S3 and PostgreSQL are let in.
+# Variables with secret values for access to MLflow, S3 and PostgreSQL.
 VARIABLES = (
     "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PGPASSWORD",
 )  # fmt: skip
-_SHORTEST = 4  # characters of a secret that is looked for as it is: a shorter one stands in other words
+_SHORTEST = 4  # characters; shorter secrets are not masked literally, since they occur in other words
 
 _PATTERNS = (
-    (re.compile(r"(?<=://)[^\s/?#'\"<>]*@"), f"{MASK}@"),  # of an address: user and password, or a token
+    (re.compile(r"(?<=://)[^\s/?#'\"<>]*@"), f"{MASK}@"),  # user and password, or a token, of an address
     (
         re.compile(
             r"(?i)\b(password|passwd|pwd|(?:[a-z]+[_-])?token|secret|(?:secret|access|api|account)[_-]?key"
@@ -22,17 +22,21 @@ _PATTERNS = (
     ),
     (re.compile(r"(?i)(['\"](?:password|passwd|token|secret|api_key)['\"]\s*:\s*['\"])[^'\"]+"), rf"\1{MASK}"),
     (re.compile(r"(?i)\b(authorization['\"]?\s*[:=,]\s*b?['\"]?(?:bearer|basic))\s+[^\s'\",]+"), rf"\1 {MASK}"),
-    (re.compile(r"\bil_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"), f"il_{MASK}"),  # a key of the service (service/key_store.py)
+    # a key of the service (service/auth/key_store.py)
+    (
+        re.compile(r"\bil_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"),
+        f"il_{MASK}",
+    ),
 )
 
 
-def without_credentials(text: str, address: str = "") -> str:
-    """The text with every credential masked: in addresses, parameters and headers, and the values that the environment
-    and this `address` hold, wherever they stand."""
+def mask_credentials(text: str, address: str = "") -> str:
+    """The text with every credential masked: in addresses, parameters and headers, and wherever the secret values of
+    the environment or of `address` occur."""
     for secret in _secrets(address):
         text = text.replace(secret, MASK)
-    for pattern, instead in _PATTERNS:
-        text = pattern.sub(instead, text)
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 

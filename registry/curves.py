@@ -1,4 +1,4 @@
-"""What MLflow keeps of how a training went: its curves, and the record by which a run's folder finds them."""
+"""Learning curves of trainings in MLflow, and the record that links a run's folder to its MLflow run."""
 
 import re
 from collections.abc import Mapping
@@ -8,25 +8,25 @@ from pathlib import Path
 from mlflow.exceptions import MlflowException
 from pydantic import BaseModel, ValidationError
 
-from registry.names import FolderName, RunName, parse
-from registry.store import Store
-from seq2seq.errors import CallError, RegistryError
+from registry.names import FolderName, RunName, parse_model_name
+from registry.store import MlflowStore
+from seq2seq.errors import RegistryError, UsageError
 
-RECORD = "mlflow.json"
+RUN_RECORD = "mlflow.json"
 DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS = "dev/bleu", "dev/perplexity", "epoch/train_loss"
 DEV_ROUGE = "dev/rouge-l"
 EPOCH_SECONDS = "epoch/seconds"
-TRAINING_SECONDS = "epoch/training_seconds"  # of training in all; runs of before this curve have that as EPOCH_SECONDS
-BY_EPOCH = ("dev/", "epoch/")  # curves of these kinds have a point after every epoch
+TRAINING_SECONDS = "epoch/training_seconds"  # in total; older runs without this curve have it as EPOCH_SECONDS
+BY_EPOCH = ("dev/", "epoch/")  # prefixes of curves with a point after every epoch
 SEED = "training.seed"
 PARENT = "mlflow.parentRunId"  # the tag by which MLflow nests a run in another
-FAMILY = "family"  # the tag of a run that stands for others, such as the seeds of a system: its name
+GROUP_TAG = "family"  # the tag with the group's name on a run that groups others, such as the seeds of a system
 
 Curves = dict[str, dict[int, float]]  # by name, the value at each update
 
 
 class RunRecord(BaseModel):
-    """mlflow.json in a run's folder: the run in MLflow, so that a training that is resumed goes on in it."""
+    """mlflow.json in a run's folder: the MLflow run in which a resumed training continues."""
 
     tracking: str
     run_id: str
@@ -34,7 +34,7 @@ class RunRecord(BaseModel):
 
 @dataclass(frozen=True)
 class RunCurves:
-    """A training's curves, what was trained on what, and its settings but for the seed."""
+    """A training's curves, recipe and data set, and its settings without the seed."""
 
     run_id: str
     recipe: str
@@ -42,27 +42,27 @@ class RunCurves:
     settings: dict[str, str]
     curves: Curves
 
-    def by_epoch(self, name: str) -> tuple[float, ...]:
+    def per_epoch(self, name: str) -> tuple[float, ...]:
         """A curve's value after every epoch. Raises RegistryError where the run has no such curve."""
         if not (points := self.curves.get(name)):
             raise RegistryError(
                 f"run {self.run_id}", f"it has no curve {name}", f"it has {', '.join(sorted(self.curves)) or 'none'}"
             )
-        return in_order(points)
+        return ordered_values(points)
 
 
-def title_of(name: str) -> str:
-    """A curve's name for people: `dev/bleu` is dev BLEU."""
+def curve_title(name: str) -> str:
+    """A curve's name for display: `dev/bleu` is dev BLEU."""
     return name.replace("/", " ").replace("_", " ").replace("bleu", "BLEU").replace("rouge", "ROUGE")
 
 
-def in_order(points: Mapping[int, float]) -> tuple[float, ...]:
-    """A curve's values, update by update."""
+def ordered_values(points: Mapping[int, float]) -> tuple[float, ...]:
+    """A curve's values in the order of updates."""
     return tuple(value for _, value in sorted(points.items()))
 
 
-def read_curves(store: Store, run_id: str) -> Curves:
-    """A run's curves with a point after every epoch. An epoch that was run twice counts once."""
+def read_curves(store: MlflowStore, run_id: str) -> Curves:
+    """A run's curves with a point after every epoch. Of an epoch that was run twice, the later point counts."""
     with store.errors():
         names = [name for name in store.client.get_run(run_id).data.metrics if name.startswith(BY_EPOCH)]
         histories = {name: store.client.get_metric_history(run_id, name) for name in names}
@@ -72,78 +72,82 @@ def read_curves(store: Store, run_id: str) -> Curves:
     }
 
 
-def read_run(name: str, tracking: str | None = None) -> RunCurves:
-    """The curves of a training: `runs:/ID`, or a run's folder, whose record says where MLflow has it.
+def read_run_curves(name: str, tracking: str | None = None) -> RunCurves:
+    """The curves of a training, named by `runs:/ID` or by a run's folder with its record.
 
-    Raises CallError for a name of neither form, RegistryError where the store or the run cannot be found.
+    Raises UsageError for a name of neither form, RegistryError where the store or the run cannot be found.
     """
-    store, run_id = _located(name, tracking)
+    store, run_id = _find_run(name, tracking)
     with store.errors():
         try:
             data = store.client.get_run(run_id).data
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
-            raise RegistryError(store.shown, f"there is no run '{run_id}'", "name its store by --tracking") from None
+            raise RegistryError(
+                store.display_uri, f"there is no run '{run_id}'", "name its store by --tracking"
+            ) from None
     curves = read_curves(store, run_id)
     settings = {key: value for key, value in data.params.items() if key != SEED}
     return RunCurves(run_id, data.tags.get("recipe", run_id), data.tags.get("dataset", ""), settings, curves)
 
 
-def run_of(store: Store, model: str, folder: Path) -> str | None:
-    """The run that logged a model, by the model's name, or by the record of its training beside its bundle's `folder`.
+def find_training_run(store: MlflowStore, model: str, folder: Path) -> str | None:
+    """The run that logged a model, by the model's name, or by the training record beside its bundle's `folder`.
 
     None where this store has no such run. Raises RegistryError where it does not answer.
     """
-    match parse(model):
+    match parse_model_name(model):
         case RunName(run_id):
             return run_id
         case FolderName():
             try:
-                record = RunRecord.model_validate_json((folder.parent / RECORD).read_bytes())
+                record = RunRecord.model_validate_json((folder.parent / RUN_RECORD).read_bytes())
             except (OSError, ValidationError):
                 return None
-            if record.tracking != store.shown:
+            if record.tracking != store.display_uri:
                 return None
             with store.errors():
                 return str(store.client.get_run(record.run_id).info.run_id)
         case registered:
-            found = store.find(registered)
-            assert found.name and found.version
+            stored = store.find(registered)
+            assert stored.name and stored.version
             with store.errors():
-                return store.client.get_model_version(found.name, found.version).run_id or None
+                return store.client.get_model_version(stored.name, stored.version).run_id or None
 
 
-def family(tracking: str | None, experiment: str, name: str, tags: Mapping[str, str]) -> str:
-    """The run of that experiment that stands for others, by its name; it is made where there is none."""
-    store = Store(tracking, create=True)
-    place = store.experiment(experiment)
+def find_or_create_group(tracking: str | None, experiment: str, name: str, tags: Mapping[str, str]) -> str:
+    """The id of the experiment's group run with that name; created where it does not exist."""
+    store = MlflowStore(tracking, create=True)
+    experiment_id = store.experiment(experiment)
     with store.errors():
-        found = store.client.search_runs([place], f"tags.{FAMILY} = '{name}'", max_results=1)
-        if found:
-            return str(found[0].info.run_id)
-        run_id = str(store.client.create_run(place, tags={**tags, FAMILY: name}, run_name=name).info.run_id)
+        groups = store.client.search_runs([experiment_id], f"tags.{GROUP_TAG} = '{name}'", max_results=1)
+        if groups:
+            return str(groups[0].info.run_id)
+        run_id = str(store.client.create_run(experiment_id, tags={**tags, GROUP_TAG: name}, run_name=name).info.run_id)
         store.client.set_terminated(run_id, "FINISHED")
         return run_id
 
 
-def keep_files(tracking: str | None, run_id: str, folder: Path) -> None:
-    """Let a run have a folder's files, in place of those that it has by these names. Raises RegistryError."""
-    store = Store(tracking)
+def log_files(tracking: str | None, run_id: str, folder: Path) -> None:
+    """Upload a folder's files to a run, replacing files of the same names. Raises RegistryError."""
+    store = MlflowStore(tracking)
     with store.errors():
         store.client.log_artifacts(run_id, str(folder))
 
 
-def _located(name: str, tracking: str | None) -> tuple[Store, str]:
+def _find_run(name: str, tracking: str | None) -> tuple[MlflowStore, str]:
     if match := re.fullmatch(r"runs:/(\w[\w-]*)(?:/.*)?", name):
-        return Store(tracking), match[1]
+        return MlflowStore(tracking), match[1]
     folder = Path(name)
     if not folder.is_dir():
-        raise CallError(name, "there is no such run", "a run is runs:/ID or the folder of a training")
+        raise UsageError(name, "there is no such run", "a run is runs:/ID or the folder of a training")
     try:
-        record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+        record = RunRecord.model_validate_json((folder / RUN_RECORD).read_bytes())
     except (OSError, ValidationError):
-        raise CallError(
-            name, f"it has no {RECORD}, which says where its curves are", "a run's folder has one, if MLflow logged it"
+        raise UsageError(
+            name,
+            f"it has no {RUN_RECORD}, which says where its curves are",
+            "a run's folder has one, if MLflow logged it",
         ) from None
-    return Store(tracking or record.tracking), record.run_id
+    return MlflowStore(tracking or record.tracking), record.run_id

@@ -1,4 +1,4 @@
-"""What a model scored, as MLflow keeps it: in the run that trained the model, or in one of its own below it."""
+"""Evaluation scores in MLflow: in the run that trained the model, or in a run nested below it."""
 
 import json
 import re
@@ -11,18 +11,18 @@ from pathlib import Path
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, LoggedModelStatus, Metric, Param, RunTag
 
 from registry.address import user
-from registry.curves import PARENT, run_of
-from registry.names import fetch
-from registry.store import Store
+from registry.curves import PARENT, find_training_run
+from registry.resolve import fetch_bundle
+from registry.store import MlflowStore
 from seq2seq.errors import RegistryError
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The run that trained a model, and what MLflow has logged there as that model, if it still has it."""
+class TrainingRun:
+    """The run that trained a model, and the model that it logged, if MLflow still has it."""
 
-    model: str  # as it was asked for
-    store: Store
+    model: str  # the name in the request
+    store: MlflowStore
     run_id: str
     experiment_id: str
     model_id: str | None
@@ -30,7 +30,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by name on the split of a data set, or on files; how each was reckoned, and what was searched for how."""
+    """Scores by name on a split of a data set or on files, with their signatures and the settings of the search."""
 
     test_set: str
     split: str
@@ -41,102 +41,106 @@ class Evaluation:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def trained(model: str, tracking: str | None = None) -> Trained:
-    """Where a store has the training of a model: a bundle's folder, `models:/...` or `runs:/...`.
+def find_training(model: str, tracking: str | None = None) -> TrainingRun:
+    """The training run of a model, named by a bundle's folder, `models:/...` or `runs:/...`.
 
-    Raises as `fetch` does, and RegistryError where the store has no such run.
+    Raises the errors of `fetch_bundle`, and RegistryError where the store has no such run.
     """
     from seq2seq.bundle import read_card
 
-    store = Store(tracking)
-    folder = fetch(model, store.uri).folder
+    store = MlflowStore(tracking)
+    folder = fetch_bundle(model, store.uri).folder
     weights = read_card(folder).weights_sha256
-    run_id = run_of(store, model, folder)
+    run_id = find_training_run(store, model, folder)
     with store.errors():
         run = store.client.get_run(run_id) if run_id else None
         if run is None or run.info.lifecycle_stage != "active":
             raise RegistryError(
-                model, f"{store.shown} has no run that trained it", "name the store by --tracking, or leave --log out"
+                model,
+                f"{store.display_uri} has no run that trained it",
+                "name the store by --tracking, or leave --log out",
             )
-        own = [one for one in store.logged(run) if one.status == LoggedModelStatus.READY]
-    model_ids = [one.model_id for one in own if one.tags.get("weights_sha256") == weights]
-    return Trained(model, store, run.info.run_id, run.info.experiment_id, model_ids[-1] if model_ids else None)
+        logged = [logged_model for logged_model in store.logged(run) if logged_model.status == LoggedModelStatus.READY]
+    model_ids = [logged_model.model_id for logged_model in logged if logged_model.tags.get("weights_sha256") == weights]
+    return TrainingRun(model, store, run.info.run_id, run.info.experiment_id, model_ids[-1] if model_ids else None)
 
 
-def log_evaluation(of: Trained, evaluation: Evaluation) -> str:
-    """Keep scores as a run below the training's, and with the model; returns where a person finds it.
+def log_evaluation(training: TrainingRun, evaluation: Evaluation) -> str:
+    """Log scores as a run nested below the training's and attach them to the model; returns that run's address.
 
     Raises RegistryError.
     """
     tags = {f"{name}_signature": signature for name, signature in evaluation.signatures.items()}
-    tags |= {PARENT: of.run_id, "model": of.model, "test_set": evaluation.test_set, "mlflow.user": user()}
+    tags |= {PARENT: training.run_id, "model": training.model, "test_set": evaluation.test_set, "mlflow.user": user()}
     tags |= {"mlflow.source.name": "interlinear evaluate", "mlflow.source.type": "LOCAL"}
-    store = of.store
+    store = training.store
     with store.errors():
-        run = store.client.create_run(of.experiment_id, tags=tags, run_name=f"evaluate {evaluation.test_set}")
+        run = store.client.create_run(training.experiment_id, tags=tags, run_name=f"evaluate {evaluation.test_set}")
         run_id = str(run.info.run_id)
         status = "FAILED"
         try:
             store.client.log_inputs(
                 run_id,
                 datasets=[dataset_of(evaluation)],
-                models=[LoggedModelInput(of.model_id)] if of.model_id else [],
+                models=[LoggedModelInput(training.model_id)] if training.model_id else [],
             )
             store.client.log_batch(
                 run_id,
-                metrics=metrics_of(evaluation, of.model_id),
+                metrics=metrics_of(evaluation, training.model_id),
                 params=[Param(key, value) for key, value in evaluation.settings.items()],
             )
             status = "FINISHED"
         finally:
             store.client.set_terminated(run_id, status)
-    return store.page(of.experiment_id, run_id)
+    return store.run_url(training.experiment_id, run_id)
 
 
-def add_to_training(of: Trained, evaluations: Sequence[Evaluation], tags: Mapping[str, str], readme: str) -> None:
-    """Keep scores with the training's own run, so that MLflow's page compares runs by them and by `tags`; and with the
-    model and the versions that are registered of it, each with its signature. `readme`, the model's card with these
-    scores, is theirs from then on.
+def add_to_training(
+    training: TrainingRun, evaluations: Sequence[Evaluation], tags: Mapping[str, str], readme: str
+) -> None:
+    """Log scores in the training's own run, where MLflow's page compares runs by them and by `tags`, and as tags of the
+    model and of its registered versions, each with its signature. `readme`, the model card with these scores, replaces
+    their description.
 
     Raises RegistryError.
     """
     from seq2seq.bundle import README
-    from seq2seq.modelcard import of_version
+    from seq2seq.bundle.readme import readme_of_version
 
     scored: dict[str, str] = {}
-    for one in evaluations:
-        for name, signature in one.signatures.items():
-            key = f"{as_key(one.split)}_{name}"
-            scored |= {key: f"{one.scores[name]:.2f}", f"{key}_signature": signature}
-    client = of.store.client
-    with of.store.errors():
-        client.log_inputs(of.run_id, datasets=[dataset_of(one) for one in evaluations])
+    for evaluation in evaluations:
+        for name, signature in evaluation.signatures.items():
+            key = f"{metric_key(evaluation.split)}_{name}"
+            scored |= {key: f"{evaluation.scores[name]:.2f}", f"{key}_signature": signature}
+    client = training.store.client
+    with training.store.errors():
+        client.log_inputs(training.run_id, datasets=[dataset_of(evaluation) for evaluation in evaluations])
         client.log_batch(
-            of.run_id,
-            metrics=[metric for one in evaluations for metric in metrics_of(one, of.model_id)],
+            training.run_id,
+            metrics=[metric for evaluation in evaluations for metric in metrics_of(evaluation, training.model_id)],
             tags=[RunTag(key, value) for key, value in {**tags, **scored}.items()],
         )
-        if of.model_id is None:
+        if training.model_id is None:
             return
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "artifacts", "bundle", README)
             file.parent.mkdir(parents=True)
             file.write_text(readme, encoding="utf-8")
-            client.log_model_artifacts(of.model_id, folder)
-        client.set_logged_model_tags(of.model_id, scored)
-        for version in client.search_model_versions(f"run_id = '{of.run_id}'"):
-            if version.source == f"models:/{of.model_id}":
+            client.log_model_artifacts(training.model_id, folder)
+        client.set_logged_model_tags(training.model_id, scored)
+        for version in client.search_model_versions(f"run_id = '{training.run_id}'"):
+            if version.source == f"models:/{training.model_id}":
                 for key, value in scored.items():
                     client.set_model_version_tag(version.name, version.version, key, value)
-                card = of_version(readme, version.name, str(version.version))
+                card = readme_of_version(readme, version.name, str(version.version))
                 client.update_model_version(version.name, version.version, card)
 
 
 def dataset_of(evaluation: Evaluation) -> DatasetInput:
-    """The test set, by its text's fingerprint."""
+    """The test set as an MLflow data set, identified by its text's fingerprint."""
     dataset = Dataset(
         name=evaluation.test_set,
-        digest=evaluation.sha256[:32],  # MLflow takes no more than 36 characters
+        digest=evaluation.sha256[:32],  # MLflow accepts at most 36 characters
         source_type="local",
         source=json.dumps({"split": evaluation.split}),
         profile=json.dumps({"sha256": evaluation.sha256, "rows": evaluation.rows}),
@@ -145,14 +149,14 @@ def dataset_of(evaluation: Evaluation) -> DatasetInput:
 
 
 def metrics_of(evaluation: Evaluation, model_id: str | None) -> list[Metric]:
-    """The scores, of that model on that test set."""
+    """The scores as metrics of that model on that test set."""
     now, dataset = int(time.time() * 1000), dataset_of(evaluation).dataset
     return [
-        Metric(f"{as_key(evaluation.split)}/{name}", score, now, 0, model_id, dataset.name, dataset.digest)
+        Metric(f"{metric_key(evaluation.split)}/{name}", score, now, 0, model_id, dataset.name, dataset.digest)
         for name, score in evaluation.scores.items()
     ]
 
 
-def as_key(split: str) -> str:
-    """A split's name, in letters that MLflow's keys have."""
+def metric_key(split: str) -> str:
+    """A split's name, restricted to characters that MLflow allows in keys."""
     return re.sub(r"[^\w. -]", "_", split)

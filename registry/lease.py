@@ -1,4 +1,4 @@
-"""Who uses a folder, and who may remove it: locks on the folder itself, which end with their processes."""
+"""Leases on folders: file locks that keep a folder from being removed and end with their processes."""
 
 import fcntl
 import os
@@ -9,13 +9,13 @@ from uuid import uuid4
 
 
 class Lease:
-    """Keeps a folder from being removed by `remove_unused` of any process, for as long as this object lives.
+    """Keeps a folder from being removed by `remove_unused` in any process, as long as this object lives.
 
-    When it is taken and when it ends, the folder is marked as used at that moment: its time of modification.
+    Taking and releasing a lease sets the folder's modification time, which records its last use.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError where there is no such folder, or no longer."""
+        """Raises OSError where the folder does not exist or has been removed."""
         self.folder = folder
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -25,15 +25,15 @@ class Lease:
                 raise FileNotFoundError(folder)
             self._mark()
         except OSError:
-            self.end()
+            self.release()
             raise
 
-    def moved(self, folder: Path) -> "Lease":
-        """The folder has another name now."""
+    def rename(self, folder: Path) -> "Lease":
+        """Record the folder's new name."""
         self.folder = folder
         return self
 
-    def end(self) -> None:
+    def release(self) -> None:
         if self._descriptor >= 0:
             self._mark()
             os.close(self._descriptor)
@@ -41,7 +41,7 @@ class Lease:
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
-            self.end()
+            self.release()
 
     def _mark(self) -> None:
         with suppress(OSError):
@@ -49,28 +49,28 @@ class Lease:
 
 
 def remove_unused(folder: Path) -> bool:
-    """Remove a folder, all at once for whoever looks for it, unless somebody has a lease of it; whether it is gone."""
+    """Remove a folder, unless a lease of it exists; it disappears at once. Returns whether it is gone."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        going = folder.with_name(f".removed-{uuid4().hex}")
-        folder.rename(going)
-    except OSError:  # it is used, or gone already
+        removed = folder.with_name(f".removed-{uuid4().hex}")
+        folder.rename(removed)
+    except OSError:  # in use, or gone already
         return False
     finally:
         os.close(descriptor)
-    shutil.rmtree(going, ignore_errors=True)
+    shutil.rmtree(removed, ignore_errors=True)
     return True
 
 
-def size_of(folder: Path) -> int:
-    """Bytes that a folder takes: files that have another name elsewhere take none."""
+def folder_size(folder: Path) -> int:
+    """Bytes that a folder takes; hard-linked files do not count."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
-            found = path.lstat()
-            total += found.st_size if path.is_file() and found.st_nlink == 1 else 0
+            status = path.lstat()
+            total += status.st_size if path.is_file() and status.st_nlink == 1 else 0
     return total

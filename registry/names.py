@@ -1,14 +1,13 @@
-"""From a model's name to its bundle: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`.
+"""Parses model names: a folder, `models:/NAME/3`, `models:/NAME@ALIAS` or `runs:/ID/model`.
 
-`models:/NAME` is `models:/NAME@champion`.
+`models:/NAME` means `models:/NAME@champion`.
 """
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.lease import Lease
-from seq2seq.errors import CallError, RegistryError
+from seq2seq.errors import UsageError
 
 CHAMPION = "champion"  # the alias of the version to use
 FORMS = "a model is a bundle folder, models:/NAME/3, models:/NAME@champion or runs:/ID/model"
@@ -57,20 +56,7 @@ class RunName:
 ModelName = FolderName | VersionName | AliasName | RunName
 
 
-@dataclass(frozen=True)
-class Located:
-    """A bundle's folder on this machine, and for a registered model its name and version.
-
-    `lease`: while somebody has it, the cache keeps the folder.
-    """
-
-    folder: Path
-    name: str | None = None
-    version: str | None = None
-    lease: Lease | None = None
-
-
-# A registered name becomes part of addresses and of paths in an artifact store: nothing that could leave its place.
+# Registered names become part of addresses and of paths in an artifact store, so path separators are excluded.
 _WORD = r"[^\s/\\:@.\-\x00-\x1f\x7f][^/\\:@\x00-\x1f\x7f]*"
 _VERSION = re.compile(rf"models:/(?P<name>{_WORD})/(?P<version>[1-9]\d*)")
 _ALIAS = re.compile(rf"models:/(?P<name>{_WORD})@(?P<alias>[A-Za-z_][\w.-]*)")
@@ -78,10 +64,10 @@ _CHAMPION = re.compile(rf"models:/(?P<name>{_WORD})")
 _RUN = re.compile(rf"runs:/(?P<run>\w[\w-]*)/(?P<model>{_WORD}(?:/{_WORD})*)")
 
 
-def parse(text: str) -> ModelName:
-    """What a model's name says, without looking whether it exists.
+def parse_model_name(text: str) -> ModelName:
+    """Parse a model's name, without checking that the model exists.
 
-    Raises CallError for a name of none of the four forms.
+    Raises UsageError for a name of none of the four forms.
     """
     if match := _VERSION.fullmatch(text):
         return VersionName(match["name"], match["version"])
@@ -92,70 +78,18 @@ def parse(text: str) -> ModelName:
     if match := _RUN.fullmatch(text):
         return RunName(match["run"], match["model"])
     if re.match(r"(models|runs):", text):
-        raise CallError(repr(text), "is not a model's name", FORMS)
+        raise UsageError(repr(text), "is not a model's name", FORMS)
     if not text.strip() or "\0" in text or re.match(r"\w[\w+.-]*://", text):
-        raise CallError(repr(text), "is neither a folder nor a model's name", FORMS)
+        raise UsageError(repr(text), "is neither a folder nor a model's name", FORMS)
     return FolderName(Path(text))
 
 
+def is_registrable(name: str) -> bool:
+    """Whether models can be registered under this name."""
+    return bool(re.fullmatch(_WORD, name))
+
+
 def check_name(name: str) -> None:
-    """Raises CallError unless models can be registered under this name."""
-    if not re.fullmatch(_WORD, name):
-        raise CallError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")
-
-
-def fetch(name: str, tracking: str | None = None) -> Located:
-    """The bundle that a name points to, on this machine.
-
-    A bundle kept in files that this machine sees is used where it lies; any other is downloaded once into the cache
-    (registry/cache_folder.py) and checked before it gets its name there.
-
-    Raises CallError (malformed name, no such folder) and RegistryError (store unreachable; unknown name, version,
-    alias or run; nothing in it that is a bundle).
-    """
-    match parse(name):
-        case FolderName(path):
-            if path.exists() and not path.is_dir():
-                raise CallError(str(path), "is not a folder", FORMS)
-            if not path.exists():
-                raise CallError(str(path), "there is no such folder", meant(name, tracking) or FORMS)
-            return Located(bundle_of(path, name))
-        case parsed:
-            from registry.cache import Cache
-            from registry.store import Store  # a folder's bundle needs no MLflow
-
-            store = Store(tracking)
-            kept = store.find(parsed)
-            lease = None if kept.folder else Cache().keep(kept, store)
-            folder = lease.folder if lease else kept.folder
-            assert folder
-            return Located(bundle_of(folder, name), kept.name, kept.version, lease)
-
-
-def meant(name: str, tracking: str | None) -> str | None:
-    """What to say instead of a name that is no folder's, where the registry has a model of that name."""
-    from registry.address import address, database_of
-
-    uri = address(tracking)
-    if not re.fullmatch(_WORD, name) or (uri.startswith("sqlite") and not database_of(uri).exists()):
-        return None
-    try:
-        from registry.store import Store
-
-        Store(tracking).find(registered := AliasName(name, CHAMPION))
-        return f"did you mean {registered}?"
-    except (RegistryError, ModuleNotFoundError):  # a bare install has no MLflow
-        return None
-
-
-def bundle_in(folder: Path) -> Path | None:
-    """The bundle in a folder: the folder itself, a run's `bundle/`, or what MLflow's model carries as its artifact."""
-    places = (folder, folder / "bundle", folder / "artifacts" / "bundle")
-    return next((place for place in places if (place / "model.json").is_file()), None)
-
-
-def bundle_of(folder: Path, name: str) -> Path:
-    """The bundle in a folder that a name led to. Raises RegistryError where there is none."""
-    if found := bundle_in(folder):
-        return found
-    raise RegistryError(name, f"no model bundle in {folder}", "a bundle holds model.json and model.safetensors")
+    """Raises UsageError unless models can be registered under this name."""
+    if not is_registrable(name):
+        raise UsageError(repr(name), "cannot be a registered model's name", "letters, digits, '-' and '_' can")

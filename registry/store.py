@@ -1,4 +1,4 @@
-"""The MLflow store: bundles logged as models, registered under names, and named by aliases."""
+"""The MLflow store: logs bundles as models, registers them under names and resolves aliases."""
 
 import difflib
 import logging
@@ -24,36 +24,46 @@ from mlflow.models import Model
 from mlflow.store.entities import PagedList
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from registry.address import address, database_of, reach, user, without_password
-from registry.credentials import without_credentials
-from registry.describing import example, requirements, signature, tags_of
-from registry.names import CHAMPION, AliasName, FolderName, ModelName, RunName, VersionName, check_name, parse
-from seq2seq.errors import CallError, RegistryAwayError, RegistryError, UnknownModelError
-from seq2seq.modelcard import of_version
+from registry.address import check_reachable, mask_password, sqlite_file, tracking_uri, user
+from registry.credentials import mask_credentials
+from registry.mlflow_metadata import input_example, model_signature, model_tags, pip_requirements
+from registry.names import (
+    CHAMPION,
+    AliasName,
+    FolderName,
+    ModelName,
+    RunName,
+    VersionName,
+    check_name,
+    parse_model_name,
+)
+from seq2seq.bundle.readme import readme_of_version
+from seq2seq.errors import RegistryError, RegistryUnavailableError, UnknownModelError, UsageError
 
 if TYPE_CHECKING:
     pass
 
 _T = TypeVar("_T")
 
-TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # so that MLflow's page shows runs and curves at once
-LOGGED_AS = "model"  # a run's bundle is `runs:/ID/model`
+# so that MLflow's page shows runs and curves at once
+EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+LOGGED_MODEL_NAME = "model"  # a run's bundle is `runs:/ID/model`
 
-_MOST_DIGITS = 9  # of a version's number; a database's integers end
+_MAX_DIGITS = 9  # of a version's number, within a database's integer type
 
-# What an artifact's address may be besides a folder and the tracking server's own store.
+# URI schemes of artifact stores that are read, besides a folder and the tracking server's own store.
 _OBJECT_STORES = ("s3", "gs", "abfss", "wasbs", "hdfs")
 
-# How MLflow says that it does not know, or not let, whoever asks.
+# MLflow's error codes for an unknown user and for missing permissions.
 _UNKNOWN_USER = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
-# How it says that there is nothing of that name.
+# MLflow's error codes for an unknown name.
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND")
 _CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this"
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Where the store keeps a model: MLflow's folder around a bundle."""
+class StoredModel:
+    """The location of a model in the store: MLflow's folder around a bundle."""
 
     name: str | None
     version: str | None
@@ -65,7 +75,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedBundle:
     """A bundle that was logged as a run's model."""
 
     model_id: str
@@ -75,7 +85,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """One registered version, as `interlinear models` lists it."""
+    """One registered version, as listed by `interlinear models`."""
 
     name: str
     version: str
@@ -87,194 +97,203 @@ class ModelRecord:
     recipe: str | None
     dataset: str | None
     dev_bleu: float | None
-    dev_bleu_of: str | None  # how many sentences, searched how
+    dev_bleu_of: str | None  # the number of sentences and the search settings
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """Why an alias shall point to another version. `figures`: by how much that one is better, and on what."""
+    """The reason for moving an alias to another version. `figures`: by how much it is better, and on what."""
 
     instead_of: str | None
     why: str | None = None
     figures: str | None = None
 
     def tags(self, version: str) -> dict[str, str]:
-        """What the version keeps of it. What an earlier promotion has said is written over."""
-        said = {"why": self.why or "-", "figures": self.figures or "-"}
+        """The promotion as tags of the version; they replace those of an earlier promotion."""
+        details = {"why": self.why or "-", "figures": self.figures or "-"}
         before = "-" if self.instead_of in (None, version) else str(self.instead_of)
-        return {"by": user(), "at": datetime.now(UTC).isoformat(timespec="seconds"), "instead_of": before, **said}
+        return {"by": user(), "at": datetime.now(UTC).isoformat(timespec="seconds"), "instead_of": before, **details}
 
 
-class Store:
+class MlflowStore:
     """One MLflow store, by its address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
 
-    Artifacts of a database on this machine lie in `mlartifacts` beside it; those of a server where the server says.
-    Every method raises RegistryError, within seconds, when the store cannot be reached.
+    Artifacts of a local database are in `mlartifacts` beside it; those of a server where the server says. Every method
+    raises RegistryError, within seconds, when the store cannot be reached.
     """
 
     def __init__(self, tracking: str | None = None, create: bool = False) -> None:
-        """Open the store; a SQLite file that does not exist is made only with `create`.
+        """Open the store; a SQLite file that does not exist is created only with `create`.
 
-        Raises CallError for an address of no known kind, RegistryError when nothing answers there.
+        Raises UsageError for an address of no known kind, RegistryError where the store does not answer.
         """
-        self.uri = address(tracking)
+        self.uri = tracking_uri(tracking)
         for name in ("mlflow", "alembic"):
-            logging.getLogger(name).setLevel(logging.WARNING)  # tables made, models validated: nothing to act upon
+            logging.getLogger(name).setLevel(logging.WARNING)  # created tables, validated models: nothing to act upon
         with self.errors():
-            self.artifacts = reach(self.uri, create)
-        # MLflow's own patience is four minutes; the user's settings stay.
+            self.artifacts = check_reachable(self.uri, create)
+        # MLflow's default is to retry for four minutes; the user's own settings take precedence.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         with self.errors():
             self.client = mlflow.MlflowClient(self.uri, self.uri)
 
     @property
-    def shown(self) -> str:
+    def display_uri(self) -> str:
         """The address without its password."""
-        return without_password(self.uri)
+        return mask_password(self.uri)
 
-    def page(self, experiment_id: str, run_id: str) -> str:
-        """Where a person finds a run: its page at a server, else its id and its store."""
+    def run_url(self, experiment_id: str, run_id: str) -> str:
+        """The address of a run: its page on a server, else its id and its store."""
         if self.uri.startswith(("http://", "https://")):
-            return f"{self.shown.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+            return f"{self.display_uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
         if self.uri.startswith("sqlite"):
-            return f"sqlite:///{database_of(self.uri).resolve()}, run {run_id}"
-        return f"{self.shown}, run {run_id}"
+            return f"sqlite:///{sqlite_file(self.uri).resolve()}, run {run_id}"
+        return f"{self.display_uri}, run {run_id}"
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """What MLflow raises inside becomes a RegistryError that names the store."""
+        """Turns errors of MLflow into a RegistryError that names the store."""
         try:
             yield
         except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
-            problem = without_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
+            problem = mask_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
             if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
-                raise RegistryError(self.shown, f"it does not let us in ({problem})", _CREDENTIALS) from error
-            kind = RegistryAwayError if _away(error) else RegistryError
-            raise kind(self.shown, problem, "look whether it may be written") from error
+                raise RegistryError(self.display_uri, f"it does not let us in ({problem})", _CREDENTIALS) from error
+            kind = RegistryUnavailableError if _is_temporary(error) else RegistryError
+            raise kind(self.display_uri, problem, "look whether it may be written") from error
 
     def experiment(self, name: str) -> str:
-        """The id of an experiment, which is made where it does not exist."""
+        """The id of an experiment, which is created where it does not exist."""
         with self.errors():
-            if found := self.client.get_experiment_by_name(name):
-                if found.lifecycle_stage != "active":
+            if existing := self.client.get_experiment_by_name(name):
+                if existing.lifecycle_stage != "active":
                     raise RegistryError(
-                        self.shown,
+                        self.display_uri,
                         f"experiment {name!r} was deleted",
                         "restore it in MLflow or name another",
                     )
-                return str(found.experiment_id)
-            place = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
-            return str(self.client.create_experiment(name, artifact_location=place, tags=TRAINING))
+                return str(existing.experiment_id)
+            location = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
+            return str(self.client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS))
 
-    def log_model(self, bundle: Path, run_id: str, tags: Mapping[str, str] | None = None) -> Logged:
+    def log_model(self, bundle: Path, run_id: str, tags: Mapping[str, str] | None = None) -> LoggedBundle:
         """Log a bundle as the model of a run: code and the bundle, with signature, example and tags; no pickle.
 
-        `tags`: more of them than the bundle's card has; a version that is registered of it has them too.
-        What an interrupted try has left is made whole, and a bundle that the run has already is not logged again.
+        `tags`: in addition to those from the bundle's card; a version that is registered of the model gets them too. An
+        interrupted attempt is completed, and a bundle that the run has already is not logged again.
         """
-        from seq2seq.bundle import read_card, read_readme  # with torch behind it, which a list of models does not need
+        from seq2seq.bundle import read_card, read_readme  # imports torch, which a list of models does not need
 
         card = read_card(bundle)
         with self.errors(), tempfile.TemporaryDirectory() as temporary:
-            # MLflow keeps an artifact under its folder's own name: `bundle`, whatever the folder is called here.
+            # MLflow stores an artifact under its folder's own name, which has to be `bundle`.
             named = bundle.resolve()
             if named.name != "bundle":
                 named = shutil.copytree(named, Path(temporary, "bundle"))
-            run, made = self.client.get_run(run_id), None
+            run, logged_model = self.client.get_run(run_id), None
             for earlier in self.logged(run):
                 if earlier.tags.get("weights_sha256") == card.weights_sha256:
                     if earlier.status == LoggedModelStatus.READY:
-                        return Logged(earlier.model_id, run_id, read_readme(bundle))
-                    made = earlier
+                        return LoggedBundle(earlier.model_id, run_id, read_readme(bundle))
+                    logged_model = earlier
                 elif earlier.status != LoggedModelStatus.READY:
                     self.client.delete_logged_model(earlier.model_id)
-            made = made or self.client.create_logged_model(
+            logged_model = logged_model or self.client.create_logged_model(
                 run.info.experiment_id,
-                LOGGED_AS,
+                LOGGED_MODEL_NAME,
                 source_run_id=run_id,
-                tags=tags_of(card) | dict(tags or {}),
+                tags=model_tags(card) | dict(tags or {}),
                 params=run.data.params,
             )
             files = Path(temporary, "model")
-            with _current(self.uri):
+            with _as_current_store(self.uri):
                 mlflow.pyfunc.save_model(
                     files,
                     mlflow_model=Model(
-                        made.artifact_location, run_id, model_uuid=made.model_id, model_id=made.model_id
+                        logged_model.artifact_location,
+                        run_id,
+                        model_uuid=logged_model.model_id,
+                        model_id=logged_model.model_id,
                     ),
                     python_model=str(Path(__file__).with_name("pyfunc.py")),
                     artifacts={"bundle": str(named)},
-                    signature=signature(card),
-                    input_example=example(card),
-                    pip_requirements=requirements(),
+                    signature=model_signature(card),
+                    input_example=input_example(card),
+                    pip_requirements=pip_requirements(),
                 )
             for compiled in list(files.rglob("__pycache__")):
                 shutil.rmtree(compiled)
-            # What MLflow's `Model.log` does, in an order in which it can be cut off: there a run has a model among its
-            # outputs before the model has its files.
-            self.client.log_model_artifacts(made.model_id, str(files))
-            if made.model_id not in {output.model_id for output in (run.outputs and run.outputs.model_outputs) or []}:
-                self.client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
-            self.client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
-        return Logged(made.model_id, run_id, read_readme(bundle))
+            # The steps of MLflow's `Model.log` in an order that tolerates interruption: `log` adds the model to the
+            # run's outputs before the model has its files.
+            self.client.log_model_artifacts(logged_model.model_id, str(files))
+            if logged_model.model_id not in {
+                output.model_id for output in (run.outputs and run.outputs.model_outputs) or []
+            }:
+                self.client.log_outputs(run_id, [LoggedModelOutput(logged_model.model_id, step=0)])
+            self.client.finalize_logged_model(logged_model.model_id, LoggedModelStatus.READY)
+        return LoggedBundle(logged_model.model_id, run_id, read_readme(bundle))
 
-    def register(self, logged: Logged, name: str, champion: bool = True) -> str:
+    def register(self, logged: LoggedBundle, name: str, champion: bool = True) -> str:
         """Register a logged model as the next version of `name`; returns the version.
 
-        Where a name has no champion yet, the version becomes it, unless `champion` is False; others are promoted.
-        Raises CallError for a name that cannot be one.
+        Where a name has no champion yet, the version becomes it, unless `champion` is False; later ones have to be
+        promoted. Raises UsageError for an invalid name.
         """
         check_name(name)
-        with self.errors(), _current(self.uri):
-            if all(known.name != name for known in self._registered()):
+        with self.errors(), _as_current_store(self.uri):
+            if all(known.name != name for known in self._list_models()):
                 self.client.create_registered_model(name)
             source = f"models:/{logged.model_id}"
-            made = next((v for v in self._versions(name) if v.source == source), None)  # of a try that was cut off
-            if made is None:
+            # of an interrupted attempt
+            version = next((v for v in self._list_versions(name) if v.source == source), None)
+            if version is None:
                 model = self.client.get_logged_model(logged.model_id)
-                made = self.client.create_model_version(
+                version = self.client.create_model_version(
                     name,
                     source,
                     run_id=logged.run_id,
                     model_id=logged.model_id,
                     tags={key: value for key, value in model.tags.items() if not key.startswith("mlflow.")},
                 )
-                card = of_version(logged.description, name, str(made.version))
-                self.client.update_model_version(name, made.version, card)
+                card = readme_of_version(logged.description, name, str(version.version))
+                self.client.update_model_version(name, version.version, card)
             if champion and CHAMPION not in self.client.get_registered_model(name).aliases:
-                self.client.set_registered_model_alias(name, CHAMPION, made.version)
-            return str(made.version)
+                self.client.set_registered_model_alias(name, CHAMPION, version.version)
+            return str(version.version)
 
-    def version_of_weights(self, name: str, weights_sha256: str, besides: str) -> str | None:
-        """The first version of a registered model, `besides` one, that has these weights."""
+    def find_version_by_weights(self, name: str, weights_sha256: str, besides: str) -> str | None:
+        """The first version of a registered model that has these weights, other than version `besides`."""
         with self.errors():
-            found = [v for v in self._versions(name) if v.tags.get("weights_sha256") == weights_sha256]
-            return min((str(v.version) for v in found if str(v.version) != besides), key=int, default=None)
+            versions = [v for v in self._list_versions(name) if v.tags.get("weights_sha256") == weights_sha256]
+            return min((str(v.version) for v in versions if str(v.version) != besides), key=int, default=None)
 
-    def pointed_to(self, name: str, version: str, alias: str = CHAMPION) -> str | None:
-        """The version that an alias points to, where another may take its place; None where the alias is new.
+    def alias_target(self, name: str, version: str, alias: str = CHAMPION) -> str | None:
+        """The version that an alias points to and that a promotion would replace; None where the alias is new.
 
-        Raises RegistryError for a name or version that is not registered, CallError for what cannot be one.
+        Raises RegistryError for a name or version that is not registered, UsageError for an invalid one.
         """
-        parsed = parse(f"models:/{name}/{version}")
-        if not isinstance(parsed, VersionName) or not isinstance(parse(f"models:/{name}@{alias}"), AliasName):
-            raise CallError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
-        self._version(parsed)
-        present = self._model(name).aliases.get(alias)
-        return None if present is None else str(present)
+        parsed = parse_model_name(f"models:/{name}/{version}")
+        if not isinstance(parsed, VersionName) or not isinstance(
+            parse_model_name(f"models:/{name}@{alias}"), AliasName
+        ):
+            raise UsageError(f"{name} {version} {alias}", "no name, version and alias", "see interlinear models")
+        self._get_version(parsed)
+        current = self._get_model(name).aliases.get(alias)
+        return None if current is None else str(current)
 
     def promote(self, name: str, version: str, alias: str = CHAMPION, promotion: "Promotion | None" = None) -> None:
-        """Let an alias point to a version, which then says in its tags who did it, when and why.
+        """Let an alias point to a version, whose tags record who did it, when and why.
 
-        Raises as `pointed_to`, and RegistryError where the alias points no more to what was to be replaced.
+        Raises the errors of `alias_target`, and RegistryError where the alias no longer points to the version to be
+        replaced.
         """
-        present = self.pointed_to(name, version, alias)
-        promotion = promotion or Promotion(present)
-        if promotion.instead_of != present:
+        current = self.alias_target(name, version, alias)
+        promotion = promotion or Promotion(current)
+        if promotion.instead_of != current:
             raise RegistryError(
                 f"models:/{name}@{alias}",
-                f"somebody has let it point to version {present} in the meantime",
+                f"somebody has let it point to version {current} in the meantime",
                 "look at that one, and promote again",
             )
         with self.errors():
@@ -287,102 +306,105 @@ class Store:
         with self.errors():
             aliases = {
                 (model.name, str(version)): tuple(sorted(a for a, v in model.aliases.items() if str(v) == str(version)))
-                for model in self._registered()
+                for model in self._list_models()
                 for version in model.aliases.values()
             }
-            versions = list(_pages(self.client.search_model_versions))
-        records = [_record(made, aliases.get((made.name, str(made.version)), ())) for made in versions]
+            versions = list(_paginate(self.client.search_model_versions))
+        records = [_to_model_record(one, aliases.get((one.name, str(one.version)), ())) for one in versions]
         return sorted(records, key=lambda record: (record.name, -int(record.version)))
 
-    def version_of(self, name: AliasName) -> str:
-        """The version that an alias points to, by one request. Raises as `find`."""
+    def alias_version(self, name: AliasName) -> str:
+        """The version that an alias points to, by one request. Raises the errors of `find`."""
         if self.uri.startswith("sqlite"):
             with self.errors():
-                reach(self.uri, create=False)  # SQLite would make a file that has been taken away, and find it empty
-        return str(self._aliased(name).version)
+                # SQLite would create a missing file, and find it empty
+                check_reachable(self.uri, create=False)
+        return str(self._get_by_alias(name).version)
 
-    def find(self, name: ModelName) -> Kept:
-        """Where the store keeps what a name points to, without fetching it.
+    def find(self, name: ModelName) -> StoredModel:
+        """The location of the model that a name refers to, without downloading it.
 
-        Raises RegistryError for an unknown name (with those that are like it), version, alias or run.
+        Raises RegistryError for an unknown name (with similar ones), version, alias or run.
         """
         match name:
             case FolderName(path):
-                return Kept(None, None, str(path), path)
+                return StoredModel(None, None, str(path), path)
             case RunName():
-                return self._of_run(name)
+                return self._model_of_run(name)
             case VersionName():
-                made = self._version(name)
+                version = self._get_version(name)
             case AliasName():
-                made = self._aliased(name)
+                version = self._get_by_alias(name)
         with self.errors():
-            model_id = re.fullmatch(r"models:/(m-\w+)", made.source or "")
+            model_id = re.fullmatch(r"models:/(m-\w+)", version.source or "")
             location = (
                 self.client.get_logged_model(model_id[1]).artifact_location
                 if model_id
-                else self.client.get_model_version_download_uri(made.name, made.version)
+                else self.client.get_model_version_download_uri(version.name, version.version)
             )
-        return self._kept(made.name, str(made.version), location)
+        return self._stored_model(version.name, str(version.version), location)
 
-    def download(self, kept: Kept, folder: Path) -> Path:
-        """Copy a kept model's files into `folder`; returns where they lie in it."""
+    def download(self, stored: StoredModel, folder: Path) -> Path:
+        """Download a model's files into `folder`; returns their folder in it."""
         with self.errors():
             return Path(
                 mlflow.artifacts.download_artifacts(
-                    artifact_uri=kept.location, dst_path=str(folder), tracking_uri=self.uri, registry_uri=self.uri
+                    artifact_uri=stored.location, dst_path=str(folder), tracking_uri=self.uri, registry_uri=self.uri
                 )
             )
 
-    def size(self, kept: Kept) -> int:
-        """Bytes of a kept model's files."""
+    def size(self, stored: StoredModel) -> int:
+        """Size of a model's files in bytes."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         total, folders = 0, [""]
         with self.errors():
-            files = get_artifact_repository(kept.location, tracking_uri=self.uri, registry_uri=self.uri)
+            files = get_artifact_repository(stored.location, tracking_uri=self.uri, registry_uri=self.uri)
             while folders:
                 for info in files.list_artifacts(folders.pop()):
                     total += 0 if info.is_dir else int(info.file_size or 0)
                     folders += [info.path] if info.is_dir else []
         return total
 
-    def _registered(self) -> Iterator[RegisteredModel]:
-        return _pages(self.client.search_registered_models)
+    def _list_models(self) -> Iterator[RegisteredModel]:
+        return _paginate(self.client.search_registered_models)
 
-    def _model(self, name: str) -> RegisteredModel:
+    def _get_model(self, name: str) -> RegisteredModel:
         with self.errors():
-            models = {model.name: model for model in self._registered()}
+            models = {model.name: model for model in self._list_models()}
         if name not in models:
-            near = difflib.get_close_matches(name, models, n=5, cutoff=0.5) or sorted(models)[:5]
-            raise UnknownModelError(self.shown, f"no model is registered as {name!r}", _choices("there are", near))
+            similar = difflib.get_close_matches(name, models, n=5, cutoff=0.5) or sorted(models)[:5]
+            raise UnknownModelError(
+                self.display_uri, f"no model is registered as {name!r}", _choices("there are", similar)
+            )
         return models[name]
 
-    def _aliased(self, name: AliasName) -> ModelVersion:
-        """Asked for by its name; everything is listed only to say what there is instead. `latest` is an alias of
-        MLflow's own, which nobody has let point to anything."""
-        made = None
+    def _get_by_alias(self, name: AliasName) -> ModelVersion:
+        """The version by its alias; everything is listed only for the error message. `latest` is an alias that MLflow
+        defines itself and that nobody has set, so it counts as unknown."""
+        version = None
         if name.alias.lower() != "latest":
-            made = self._found(lambda: self.client.get_model_version_by_alias(name.name, name.alias))
-        if made is not None:
-            return made
-        aliases = sorted(self._model(name.name).aliases)
+            version = self._get_or_none(lambda: self.client.get_model_version_by_alias(name.name, name.alias))
+        if version is not None:
+            return version
+        aliases = sorted(self._get_model(name.name).aliases)
         known = _choices("its aliases are", aliases)
-        way_out = known if aliases else f"let it point to a version: interlinear promote {name.name} VERSION"
-        raise UnknownModelError(str(name), f"{name.name!r} has no alias {name.alias!r}", way_out)
+        remedy = known if aliases else f"let it point to a version: interlinear promote {name.name} VERSION"
+        raise UnknownModelError(str(name), f"{name.name!r} has no alias {name.alias!r}", remedy)
 
-    def _version(self, name: VersionName) -> ModelVersion:
-        made = None
-        if len(name.version) <= _MOST_DIGITS:
-            made = self._found(lambda: self.client.get_model_version(name.name, name.version))
-        if made is not None:
-            return made
-        self._model(name.name)
+    def _get_version(self, name: VersionName) -> ModelVersion:
+        registered = None
+        if len(name.version) <= _MAX_DIGITS:
+            registered = self._get_or_none(lambda: self.client.get_model_version(name.name, name.version))
+        if registered is not None:
+            return registered
+        self._get_model(name.name)
         with self.errors():
-            known = sorted((str(version.version) for version in self._versions(name.name)), key=int)
+            known = sorted((str(version.version) for version in self._list_versions(name.name)), key=int)
         raise UnknownModelError(str(name), f"{name.name!r} has no version {name.version}", _choices("it has", known))
 
-    def _found(self, ask: Callable[[], ModelVersion]) -> ModelVersion | None:
-        """What MLflow answers; None where it knows nothing of that name. Raises RegistryError."""
+    def _get_or_none(self, ask: Callable[[], ModelVersion]) -> ModelVersion | None:
+        """The result of a request; None where MLflow does not know the name. Raises RegistryError."""
         with self.errors():
             try:
                 return ask()
@@ -391,49 +413,51 @@ class Store:
                     raise
                 return None
 
-    def _versions(self, name: str) -> Iterator[ModelVersion]:
-        return (version for version in _pages(self.client.search_model_versions) if version.name == name)
+    def _list_versions(self, name: str) -> Iterator[ModelVersion]:
+        return (version for version in _paginate(self.client.search_model_versions) if version.name == name)
 
-    def logged(self, run: Run, name: str = LOGGED_AS) -> list[LoggedModel]:
-        """What a run has logged under a name, oldest first; an interrupted try is among it."""
-        found = self.client.search_logged_models(
+    def logged(self, run: Run, name: str = LOGGED_MODEL_NAME) -> list[LoggedModel]:
+        """The models that a run has logged under a name, oldest first, including interrupted attempts."""
+        models = self.client.search_logged_models(
             [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'", max_results=50
         )
-        return sorted((one for one in found if one.name == name), key=lambda one: int(one.creation_timestamp))
+        return sorted(
+            (model for model in models if model.name == name), key=lambda model: int(model.creation_timestamp)
+        )
 
-    def _of_run(self, name: RunName) -> Kept:
+    def _model_of_run(self, name: RunName) -> StoredModel:
         with self.errors():
             try:
                 run = self.client.get_run(name.run_id)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise
-                raise UnknownModelError(self.shown, f"there is no run {name.run_id!r}") from None
+                raise UnknownModelError(self.display_uri, f"there is no run {name.run_id!r}") from None
             ready = [model for model in self.logged(run, name.model) if model.status == LoggedModelStatus.READY]
             if ready:
-                return self._kept(None, None, ready[-1].artifact_location)
-            return self._kept(None, None, f"{run.info.artifact_uri}/{name.model}")
+                return self._stored_model(None, None, ready[-1].artifact_location)
+            return self._stored_model(None, None, f"{run.info.artifact_uri}/{name.model}")
 
-    def _kept(self, name: str | None, version: str | None, location: str) -> Kept:
-        """Raises RegistryError for files that are gone, and for an address that is not an artifact store's."""
-        address = urlsplit(location)
-        if address.scheme in ("", "file"):
-            folder = Path(url2pathname(address.path))
+    def _stored_model(self, name: str | None, version: str | None, location: str) -> StoredModel:
+        """Raises RegistryError for missing files, and for an address that is not in an artifact store."""
+        parts = urlsplit(location)
+        if parts.scheme in ("", "file"):
+            folder = Path(url2pathname(parts.path))
             if not folder.is_dir():
                 raise RegistryError(
                     f"models:/{name}/{version}" if name else location,
                     f"its files are not at {folder}",
                     "they were moved or deleted, or lie on another machine",
                 )
-            return Kept(name, version, location, folder)
-        proxied = address.scheme == "mlflow-artifacts" and address.netloc in ("", urlsplit(self.uri).netloc)
-        if not proxied and address.scheme not in _OBJECT_STORES:
-            raise RegistryError(self.shown, f"a model lies at {location}", "only artifact stores are read")
-        return Kept(name, version, location, None)
+            return StoredModel(name, version, location, folder)
+        proxied = parts.scheme == "mlflow-artifacts" and parts.netloc in ("", urlsplit(self.uri).netloc)
+        if not proxied and parts.scheme not in _OBJECT_STORES:
+            raise RegistryError(self.display_uri, f"a model lies at {location}", "only artifact stores are read")
+        return StoredModel(name, version, location, None)
 
 
-def _away(error: Exception) -> bool:
-    """Whether the same may succeed later: nothing answered, or an answer that says so."""
+def _is_temporary(error: Exception) -> bool:
+    """Whether a retry may succeed: the store did not answer, or reported a server error."""
     if isinstance(error, MlflowException):
         return int(error.get_http_status_code()) >= 500  # type: ignore[no-untyped-call]
     return isinstance(
@@ -442,8 +466,8 @@ def _away(error: Exception) -> bool:
 
 
 @contextmanager
-def _current(uri: str) -> Iterator[None]:
-    """Let a store be the one that MLflow's global functions use; then what was, is again."""
+def _as_current_store(uri: str) -> Iterator[None]:
+    """Makes a store the default of MLflow's global functions, and restores the previous one."""
     before = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(uri)
     try:
@@ -452,7 +476,7 @@ def _current(uri: str) -> Iterator[None]:
         mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None unsets it
 
 
-def _pages(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
+def _paginate(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
     page = search()
     yield from page
     while page.token:
@@ -464,18 +488,18 @@ def _choices(lead: str, choices: Sequence[str]) -> str:
     return f"{lead} {', '.join(choices)}" if choices else "there are none yet"
 
 
-def _record(made: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
-    bleu = made.tags.get("dev_bleu")
+def _to_model_record(version: ModelVersion, aliases: tuple[str, ...]) -> ModelRecord:
+    bleu = version.tags.get("dev_bleu")
     return ModelRecord(
-        name=made.name,
-        version=str(made.version),
+        name=version.name,
+        version=str(version.version),
         aliases=aliases,
-        run_id=made.run_id,
-        created=datetime.fromtimestamp(made.creation_timestamp / 1000, UTC),
-        task=made.tags.get("task"),
-        languages=made.tags.get("languages"),
-        recipe=made.tags.get("recipe"),
-        dataset=made.tags.get("dataset"),
+        run_id=version.run_id,
+        created=datetime.fromtimestamp(version.creation_timestamp / 1000, UTC),
+        task=version.tags.get("task"),
+        languages=version.tags.get("languages"),
+        recipe=version.tags.get("recipe"),
+        dataset=version.tags.get("dataset"),
         dev_bleu=float(bleu) if bleu else None,
-        dev_bleu_of=made.tags.get("dev_bleu_of"),
+        dev_bleu_of=version.tags.get("dev_bleu_of"),
     )

@@ -1,4 +1,4 @@
-"""Padded tensors for every source and the target.
+"""Batches: padded tensors of every source and of the target.
 
 Axes: B sentences, T source positions, L target positions.
 """
@@ -17,28 +17,31 @@ Ids = Sequence[int] | np.ndarray
 
 @dataclass(frozen=True)
 class TextInput:
-    """One text source of a batch: every row ends with END, then PAD. A length counts END; 0 is an absent row."""
+    """One text source of a batch. Every row ends with END, followed by PAD.
+
+    `lengths_B` counts END; a length of 0 marks a row without this source.
+    """
 
     ids_BT: Tensor
     lengths_B: Tensor
 
     @property
     def padding_BT(self) -> Tensor:
-        """True where there is no word."""
+        """True at padding positions."""
         return torch.arange(self.ids_BT.shape[1], device=self.ids_BT.device) >= self.lengths_B[:, None]
 
     def to(self, device: torch.device | str) -> "TextInput":
         return TextInput(self.ids_BT.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
 
-    def pin(self) -> "TextInput":
+    def pin_memory(self) -> "TextInput":
         return TextInput(self.ids_BT.pin_memory(), self.lengths_B.pin_memory())
 
 
 @dataclass(frozen=True)
 class ImageInput:
-    """One image source of a batch: features of regions (B, T, F), or pixels (B, S, S, 3) in uint8.
+    """One image source of a batch: features of regions (B, T, F), or uint8 pixels (B, S, S, 3).
 
-    `lengths_B` counts a row's regions; 0 is an absent row, whose values mean nothing.
+    `lengths_B` is the number of regions of each row; 0 marks a row without this source, whose values are ignored.
     """
 
     values: Tensor
@@ -47,18 +50,18 @@ class ImageInput:
     def to(self, device: torch.device | str) -> "ImageInput":
         return ImageInput(self.values.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
 
-    def pin(self) -> "ImageInput":
+    def pin_memory(self) -> "ImageInput":
         return ImageInput(self.values.pin_memory(), self.lengths_B.pin_memory())
 
 
-Input = TextInput | ImageInput
+SourceInput = TextInput | ImageInput
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model reads, by the name of the source, and what it is to write (ends with END; the model shifts it)."""
+    """Model inputs by source name, and the target ids. A target ends with END; the model shifts it right."""
 
-    sources: dict[str, Input]
+    sources: dict[str, SourceInput]
     target_BL: Tensor | None = None
 
     @property
@@ -66,31 +69,31 @@ class Batch:
         return len(next(iter(self.sources.values())).lengths_B)
 
     def text(self, source: str) -> TextInput:
-        """A source that is text."""
-        found = self.sources[source]
-        assert isinstance(found, TextInput), source
-        return found
+        """The input of a text source."""
+        text_input = self.sources[source]
+        assert isinstance(text_input, TextInput), source
+        return text_input
 
     def image(self, source: str) -> ImageInput:
-        """A source that is an image."""
-        found = self.sources[source]
-        assert isinstance(found, ImageInput), source
-        return found
+        """The input of an image source."""
+        image_input = self.sources[source]
+        assert isinstance(image_input, ImageInput), source
+        return image_input
 
     def to(self, device: torch.device | str) -> "Batch":
         target = None if self.target_BL is None else self.target_BL.to(device, non_blocking=True)
         return replace(self, sources={name: s.to(device) for name, s in self.sources.items()}, target_BL=target)
 
-    def pin(self) -> "Batch":
-        """The same batch in page-locked memory, from which a GPU copies without waiting."""
+    def pin_memory(self) -> "Batch":
+        """A copy in page-locked memory, which allows asynchronous copies to a GPU."""
         target = None if self.target_BL is None else self.target_BL.pin_memory()
-        return replace(self, sources={name: s.pin() for name, s in self.sources.items()}, target_BL=target)
+        return replace(self, sources={name: s.pin_memory() for name, s in self.sources.items()}, target_BL=target)
 
 
 def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:
-    """Rows of ids with END behind each, padded to one length (a multiple of `multiple`): ids (B, T) and lengths (B).
+    """Append END to each row and pad all rows to one length, a multiple of `multiple`: ids (B, T) and lengths (B).
 
-    A row that is None is absent: all padding, of length 0.
+    A row that is None is absent: it is all padding and has length 0.
     """
     lengths = np.fromiter((0 if row is None else len(row) + 1 for row in rows), np.int64, len(rows))
     width = -(-int(lengths.max(initial=1)) // multiple) * multiple
@@ -103,7 +106,7 @@ def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:
 
 
 def stack_images(rows: Sequence[np.ndarray | None], like: np.ndarray, regions: int) -> ImageInput:
-    """Images of one shape and type (those of `like`) as a batch; a row that is None is absent."""
+    """Stack images with the shape and dtype of `like` into a batch; a row that is None is absent."""
     values = np.zeros((len(rows), *like.shape), like.dtype)
     for i, row in enumerate(rows):
         if row is not None:
@@ -118,7 +121,7 @@ def collate(
     multiple: int = 1,
     images: Mapping[str, ImageInput] | None = None,
 ) -> Batch:
-    """A batch of rows of ids without begin and end symbols, beside images; no rows make an empty batch."""
-    inputs: dict[str, Input] = {name: TextInput(*pad(rows, multiple)) for name, rows in sources.items()}
+    """Build a batch from rows of ids (without begin and end symbols) and image inputs. No rows give an empty batch."""
+    inputs: dict[str, SourceInput] = {name: TextInput(*pad(rows, multiple)) for name, rows in sources.items()}
     inputs |= images or {}
     return Batch(inputs, None if targets is None else pad(targets, multiple)[0])

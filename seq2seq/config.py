@@ -1,6 +1,6 @@
-"""What a model is made of: a recipe's `model` section is an `Architecture`, and with vocabularies a `ModelConfig`.
+"""Model configuration: `Architecture` is a recipe's `model` section; `ModelConfig` adds the sources and the target.
 
-A field that is None takes the first of its choices; a field that is set where it has no effect is an error.
+A field that is None uses the first of its choices. Setting a field that has no effect is an error.
 """
 
 from typing import Annotated, Literal, Self
@@ -11,7 +11,7 @@ Precision = Literal["fp32", "bf16"]
 
 
 class Architecture(BaseModel):
-    """The parts of a model and their sizes, whatever the vocabularies."""
+    """The parts of a model and their sizes, independent of its vocabularies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,149 +23,154 @@ class Architecture(BaseModel):
         None, description="directions as separate stacks joined at the top, or joined after every layer"
     )
     directions: Literal["concatenated", "summed"] = Field(
-        "concatenated", description="how the encoder's two directions become one annotation: 2 x hidden wide, or hidden"
+        "concatenated", description="how the encoder's two directions are joined: annotations of 2 x hidden, or hidden"
     )
     selective_gate: Literal["none", "sum", "concatenation"] = Field(
         "none",
-        description="annotations scaled by a gate that reads the whole sentence: the sum of both directions' last "
-        "states, or their concatenation",
+        description="a gate scales the annotations; it is computed from the sum or the concatenation of both "
+        "directions' last states",
     )
     gru: Literal["cudnn", "paper"] | None = Field(
-        None, description="reset after the product, z weighs the old state; or Wu et al. 2018, equation 10"
+        None, description="cudnn: reset gate after the product, z weighs the old state; paper: Wu et al. 2018, eq. 10"
     )
     embedding: int = Field(256, ge=1)
     hidden: int = Field(256, ge=1)
     decoder: Literal["bahdanau", "conditional", "luong"] = Field(
         "bahdanau",
-        description="order of a step: look, cell; cell, look, cell; or cell, look, mix, with the mixture fed back",
+        description="order of a step: attention, cell; cell, attention, cell; or cell, attention, attentional vector, "
+        "which is fed back",
     )
     attention: Literal["additive", "bilinear"] = "additive"
     attention_size: int | None = Field(None, ge=1, description="size of the energy's hidden layer; default: hidden")
     word_attention: bool = Field(False, description="a second attention, over the source's embeddings")
     word_attention_size: Annotated[int, Field(ge=1)] | Literal["embedding"] | None = Field(
-        None, description="size of its energy's hidden layer; default: the other attention's; the paper's: embedding"
+        None, description="hidden size of its energy; default: that of the other attention; in the paper: embedding"
     )
     contextual_gates: bool = Field(False, description="a gate in every cell weighs the two attentions' contexts")
     writing: Literal["none", "shared", "separate"] = Field(
         "none",
-        description="after each step the annotations are written (FORGET, UPDATE), with the weights of reading or "
-        "with weights of their own",
+        description="memory update of the annotations after each step (FORGET, UPDATE), by the attention weights or by "
+        "separate weights",
     )
     coverage: Literal["none", "neural", "linguistic"] = Field(
-        "none", description="what the attention has covered, read into its energy"
+        "none", description="coverage of each source position, an input of the attention energy"
     )
-    coverage_size: int | None = Field(None, ge=1, description="neural coverage's numbers a position; default: 10")
+    coverage_size: int | None = Field(
+        None, ge=1, description="neural coverage: size of a position's coverage vector; default: 10"
+    )
     fertility: float | None = Field(
-        None, gt=0, description="linguistic coverage: target words that a source word makes at most; default: 2"
+        None, gt=0, description="linguistic coverage: maximum number of target words per source word; default: 2"
     )
     alignment_module: bool = Field(
         False, description="UAM: a second softmax over the source vocabulary, trained on the source's bag of words"
     )
-    alignment_weight: float | None = Field(None, gt=0, description="UAM: C, which its loss is divided by; default: 10")
+    alignment_weight: float | None = Field(None, gt=0, description="UAM: C, the divisor of its loss; default: 10")
     alignment_longer: Literal["first", "all", "scaled"] | None = Field(
         None,
-        description="UAM, targets longer than their source: sum over as many first steps as the source has tokens, "
-        "over all, or over all scaled to as many",
+        description="UAM, targets longer than their source: sum over the first steps, as many as source tokens; over "
+        "all steps; or over all steps, scaled to the number of source tokens",
     )
     combination: Literal["none", "concat", "flat", "hierarchical"] = Field(
         "none",
-        description="how several sources are read together: contexts side by side, one softmax over all positions, or "
-        "a second attention over the contexts",
+        description="how several sources are combined: concatenated contexts, one softmax over all positions, or a "
+        "second attention over the contexts",
     )
     combination_size: int | None = Field(
-        None, ge=1, description="size of the space that flat and hierarchical bring contexts to; default: hidden"
+        None, ge=1, description="size of the space that flat and hierarchical project contexts to; default: hidden"
     )
     share_projections: bool | None = Field(
         None, description="one matrix for keys and values: U_a = U_c in flat, U_b = U_c in hierarchical; default: no"
     )
-    sentinel: bool = Field(False, description="one more candidate, made of the decoder's state, to look at instead")
+    sentinel: bool = Field(False, description="a candidate from the decoder's state that attention may choose instead")
     source_dropout: float | None = Field(
-        None, gt=0, lt=1, description="share of the sources that are hidden in training, never all of a sentence's"
+        None, gt=0, lt=1, description="share of sources dropped in training, never all sources of a sentence"
     )
     image_words: float | None = Field(
         None,
         gt=0,
-        description="weight of a loss by which an image alone foretells the words of the target: a network that is "
-        "trained from scratch on few images learns from it",
+        description="weight of a loss that predicts the target's words from the image alone; helps a network that is "
+        "trained from scratch on few images",
     )
     first_state: Literal["first_backward", "mean", "last", "zero", "sum", "ends"] = Field(
         "first_backward",
         description="the decoder's first state: tanh(W .) of a summary (`ends`: both directions' last states); zero; "
-        "or, layer by layer, the sum of both directions' last states and memories. Of several sources W . of their "
-        "summaries side by side",
+        "or, layer by layer, the sum of both directions' last states and cell states. With several sources, W applies "
+        "to their concatenated summaries",
     )
     first_word: Literal["symbol", "zero"] = "symbol"
     readout: Literal["tanh", "linear", "maxout"] | None = Field(None, description="default: tanh")
     tie_embeddings: Literal["none", "output", "all"] = Field(
-        "none", description="output: target words and output layer share one matrix; all: the source words too"
+        "none", description="output: target embedding and output layer share one matrix; all: source embedding too"
     )
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="on words, but not those that word attention reads, and between layers"
+        0.0, ge=0, lt=1, description="on embeddings, except those that word attention reads, and between layers"
     )
     output_dropout: float | None = Field(None, ge=0, lt=1, description="before the softmax; default: dropout")
     initialization: Literal["xavier", "uniform", "orthogonal"] = "xavier"
     initialization_scale: float | None = Field(
-        None, gt=0, description="bound of the uniform, default 0.05; orthogonal: deviation of the rest, default 0.01"
+        None,
+        gt=0,
+        description="uniform: bound, default 0.05; orthogonal: standard deviation of other weights, default 0.01",
     )
 
     @property
-    def layers_up(self) -> int:
+    def encoder_depth(self) -> int:
         return self.encoder_layers or self.layers
 
     @property
-    def layers_down(self) -> int:
+    def decoder_depth(self) -> int:
         return self.decoder_layers or self.layers
 
     @property
-    def looks(self) -> list[str]:
-        """The kinds of looks that a model of this kind explains itself by."""
+    def attention_kinds(self) -> list[str]:
+        """The kinds of attention weights in this model's explanations."""
         kinds = {
             "attention": True,
             "word_attention": self.word_attention,
             "gated": self.contextual_gates,
             "uam": self.alignment_module,
         }
-        return [kind for kind, there in kinds.items() if there]
+        return [kind for kind, used in kinds.items() if used]
 
     @property
     def annotation(self) -> int:
-        """Numbers in an annotation."""
+        """Size of an annotation (the encoder's output at one source position)."""
         return self.hidden if self.directions == "summed" else 2 * self.hidden
 
     @property
     def summary_size(self) -> int:
-        """Numbers from which the decoder's first state is made."""
+        """Size of one source's summary, from which the decoder's first state is computed."""
         if self.first_state == "sum":
-            return self.layers_up * (2 if self.cell == "lstm" else 1) * self.hidden
+            return self.encoder_depth * (2 if self.cell == "lstm" else 1) * self.hidden
         return {"mean": self.annotation, "ends": 2 * self.hidden}.get(self.first_state, self.hidden)
 
     @property
     def energy_size(self) -> int:
-        """Numbers in the hidden layer of an additive energy."""
+        """Hidden size of the additive energy."""
         return self.attention_size or self.hidden
 
     @property
     def word_energy_size(self) -> int:
-        """The same in word attention's energy."""
+        """Hidden size of word attention's additive energy."""
         if self.word_attention_size == "embedding":
             return self.embedding
         return self.word_attention_size or self.energy_size
 
     @property
-    def shared(self) -> int:
-        """Numbers in the space that flat and hierarchical combination bring contexts to."""
+    def combined_size(self) -> int:
+        """Size of the common space that flat and hierarchical combination project contexts to."""
         return self.combination_size or self.hidden
 
     @property
     def readout_size(self) -> int:
-        """Numbers that the output layer reads."""
+        """Input size of the output layer."""
         return self.hidden if self.decoder == "luong" else self.embedding
 
     @model_validator(mode="after")
-    def _pointless(self) -> Self:
+    def _check_effects(self) -> Self:
         needs: dict[str, tuple[bool, str]] = {
             "gru": (self.cell == "gru" or self.coverage == "neural", f"cell: {self.cell}"),
-            "encoder_stacks": (self.layers_up > 1, "one encoder layer"),
+            "encoder_stacks": (self.encoder_depth > 1, "one encoder layer"),
             "initialization_scale": (self.initialization != "xavier", "initialization: xavier"),
             "attention_size": (self.attention == "additive", f"attention: {self.attention}"),
             "word_attention_size": (
@@ -177,7 +182,7 @@ class Architecture(BaseModel):
             "combination_size": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
             "share_projections": (self.combination in ("flat", "hierarchical"), f"combination: {self.combination}"),
             "source_dropout": (self.combination != "none", "one source"),
-            "readout": (self.decoder != "luong", "decoder: luong, whose mixture is the readout"),
+            "readout": (self.decoder != "luong", "decoder: luong, whose attentional vector is the readout"),
             "alignment_weight": (self.alignment_module, "alignment_module: false"),
             "alignment_longer": (self.alignment_module, "alignment_module: false"),
         }
@@ -189,8 +194,8 @@ class Architecture(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _meaningless(self) -> Self:
-        """Parts that cannot stand together, each with its reason."""
+    def _check_parts(self) -> Self:
+        """Reject combinations of parts that are incompatible, each with its reason."""
         if self.contextual_gates and not self.word_attention:
             raise ValueError("contextual_gates: weighs two contexts against each other, and needs word_attention: true")
         if self.contextual_gates and self.decoder == "luong":
@@ -198,16 +203,18 @@ class Architecture(BaseModel):
                 "contextual_gates: weighs contexts as they enter the cells, and with decoder: luong none enters them"
             )
         if self.coverage != "none" and self.attention == "bilinear":
-            raise ValueError("coverage: is read inside the additive energy, and attention: bilinear has no inside")
+            raise ValueError("coverage: is a term of the additive energy, which attention: bilinear does not have")
         if self.sentinel and self.combination not in ("flat", "hierarchical"):
             raise ValueError(
                 "sentinel: is one more candidate of a softmax over sources, which combination: "
                 f"{self.combination} does not have"
             )
         if self.combination != "none":
-            self._together()
-        if self.first_state == "sum" and self.layers_up != self.layers_down:
-            raise ValueError("first_state: sum goes layer by layer, and needs as many layers up as down")
+            self._check_several_sources()
+        if self.first_state == "sum" and self.encoder_depth != self.decoder_depth:
+            raise ValueError(
+                "first_state: sum goes layer by layer, and needs equal numbers of encoder and decoder layers"
+            )
         if self.tie_embeddings != "none" and self.readout_size != self.embedding:
             raise ValueError(
                 f"tie_embeddings: the output layer reads {self.readout_size} numbers (hidden), and a word has "
@@ -215,24 +222,25 @@ class Architecture(BaseModel):
             )
         return self
 
-    def _together(self) -> None:
-        """Parts that know of one source only."""
+    def _check_several_sources(self) -> None:
+        """Reject parts that are defined for a single source only."""
         if self.attention == "bilinear":
             raise ValueError("attention: bilinear has no energy that sources could share, and combination needs one")
         if self.writing != "none":
-            raise ValueError("writing: of several sources it is not defined whose annotations are written")
+            raise ValueError("writing: the memory update is not defined for several sources")
         if self.first_state == "sum":
             raise ValueError("first_state: sum goes layer by layer, and the layers of several sources differ")
-        if self.share_projections and self.energy_size != self.shared:
+        if self.share_projections and self.energy_size != self.combined_size:
             shared = "U_a = U_c" if self.combination == "flat" else "U_b = U_c"
             raise ValueError(
                 f"share_projections: one matrix makes keys and values ({shared}), and the keys have {self.energy_size} "
-                f"numbers (attention_size), the values {self.shared} (combination_size): both must be equal, or unset"
+                f"numbers (attention_size), the values {self.combined_size} (combination_size): both must be equal, "
+                "or unset"
             )
 
 
 class TextVocabulary(BaseModel):
-    """A text source, or the target, as the model sees it: so many ids."""
+    """A text source or the target: the size of its vocabulary."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -244,19 +252,20 @@ class TextVocabulary(BaseModel):
 
 
 class ImageNetwork(BaseModel):
-    """A convolutional network from pixels to regions. Its weights are the model's own, and travel in the bundle."""
+    """A convolutional network from pixels to regions. Its weights belong to the model and are stored in the bundle."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["small", "resnet50"] = "small"
-    size: int = Field(128, ge=16, le=512, description="pictures are brought to so many pixels a side")
-    frozen: bool = Field(False, description="its weights stay as they were loaded")
+    size: int = Field(128, ge=16, le=512, description="images are resized to this many pixels a side")
+    frozen: bool = Field(False, description="its weights are not trained")
 
 
 class ImageGrid(BaseModel):
-    """An image source, as the model sees it: rows x columns regions, row by row, of so many features each.
+    """An image source: a grid of rows x columns regions, in row-major order, with `features` numbers each.
 
-    Without a network the features are given, made by what `made_by` identifies; else by the network, from pixels.
+    With a `network`, the model computes the features from pixels. Without one, it reads precomputed features, and
+    `made_by` identifies the network that computed them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -266,54 +275,54 @@ class ImageGrid(BaseModel):
     columns: int = Field(ge=1)
     features: int = Field(ge=1)
     network: ImageNetwork | None = None
-    made_by: str = Field("", description="identifies the network that given features come from")
+    made_by: str = Field("", description="identifies the network that computed precomputed features")
 
     @property
     def regions(self) -> int:
         return self.rows * self.columns
 
     def __str__(self) -> str:
-        made = f" from {self.network.size} x {self.network.size} pixels" if self.network else ""
-        return f"image, {self.rows} x {self.columns} regions of {self.features} features{made}"
+        origin = f" from {self.network.size} x {self.network.size} pixels" if self.network else ""
+        return f"image, {self.rows} x {self.columns} regions of {self.features} features{origin}"
 
 
 SourceConfig = Annotated[TextVocabulary | ImageGrid, Discriminator("kind")]
 
 
 class ModelConfig(Architecture):
-    """Everything that `build` needs; it travels in the bundle."""
+    """The complete model configuration that `build` needs; stored in the bundle."""
 
     sources: dict[str, SourceConfig] = Field(min_length=1)
     target: TextVocabulary
 
     @property
     def summaries_size(self) -> int:
-        """Numbers from which the decoder's first state is made, of all sources; an image's summary is an annotation."""
+        """Size of the concatenated summaries of all sources; an image's summary has the size of an annotation."""
         return len(self.texts) * self.summary_size + len(self.images) * self.annotation
 
     @property
     def texts(self) -> dict[str, TextVocabulary]:
-        """The sources that are text."""
+        """The text sources by name."""
         return {name: source for name, source in self.sources.items() if isinstance(source, TextVocabulary)}
 
     @property
     def first_text(self) -> str:
-        """The text source whose words alignments and figures are about."""
+        """Name of the first text source, the one that alignments and figures show."""
         return next(iter(self.texts))
 
     @property
     def images(self) -> dict[str, ImageGrid]:
-        """The sources that are images."""
+        """The image sources by name."""
         return {name: source for name, source in self.sources.items() if isinstance(source, ImageGrid)}
 
     @model_validator(mode="after")
-    def _shared(self) -> Self:
+    def _check_joint_vocabulary(self) -> Self:
         if self.tie_embeddings == "all" and {s.vocabulary for s in self.texts.values()} != {self.target.vocabulary}:
             raise ValueError("tie_embeddings: all needs one joint vocabulary for source and target")
         return self
 
     @model_validator(mode="after")
-    def _plural(self) -> Self:
+    def _check_sources(self) -> Self:
         if not self.texts:
             raise ValueError("sources: one of them at least must be text")
         if len(self.sources) > 1 and self.combination == "none":

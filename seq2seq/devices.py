@@ -1,20 +1,20 @@
-"""Where tensors can be: the devices that torch knows and this machine has."""
+"""Checks of torch devices: availability and bf16 support."""
 
 import torch
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 
 def check_device(device: str) -> None:
-    """Raises CallError for a device that torch does not know or this machine does not have."""
+    """Raise UsageError for a device that torch does not know or this machine does not have."""
     try:
         named = torch.device(device)
         if named.type == "cuda" and (named.index or 0) < torch.cuda.device_count():
-            return  # nothing is put there: a first tensor would take some hundred megabytes of it for this process
+            return  # allocate nothing: the CUDA context of a first tensor takes some hundred megabytes of GPU memory
         torch.zeros(1, device=named)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise CallError(
+        raise UsageError(
             f"--device {device}", f"it cannot be used ({reason})", "leave --device out for the CPU"
         ) from None
 

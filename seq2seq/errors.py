@@ -1,4 +1,4 @@
-"""Every error that a user can meet: what was wrong, where, and what to do about it."""
+"""User-facing errors. Each says where the problem is, what it is, and how to solve it."""
 
 from typing import Literal
 
@@ -12,86 +12,88 @@ class InterlinearError(Exception):
         self.where = where
         self.problem = problem
         self.remedy = remedy
-        super().__init__(where, problem, remedy)  # all three, so that the error survives pickling between processes
+        super().__init__(where, problem, remedy)  # all three, since unpickling calls the class with `args`
 
     def __str__(self) -> str:
-        return " ".join(filter(None, [sentence(f"{self.where}: {self.problem}"), sentence(capital(self.remedy))]))
+        return " ".join(
+            filter(None, [as_sentence(f"{self.where}: {self.problem}"), as_sentence(capitalized(self.remedy))])
+        )
 
 
-def sentence(text: str) -> str:
-    """The text with one full stop, or its question mark, at the end."""
+def as_sentence(text: str) -> str:
+    """The text ending with exactly one full stop, or with its question mark."""
     text = text.strip().rstrip(".")
     return text if not text or text.endswith("?") else f"{text}."
 
 
-def capital(text: str) -> str:
-    """The text with a capital first letter, the rest as it is."""
+def capitalized(text: str) -> str:
+    """The text with its first letter capitalized and the rest unchanged."""
     return text[:1].upper() + text[1:]
 
 
-class CallError(InterlinearError):
-    """The command was called wrongly."""
+class UsageError(InterlinearError):
+    """A command was called with wrong arguments."""
 
 
-class RecipeError(CallError):
-    """A recipe has an unknown key, a bad value, or parts that do not go together."""
+class RecipeError(UsageError):
+    """A recipe has an unknown key, an invalid value, or incompatible parts."""
 
 
-class UnknownDataError(CallError):
-    """A data set of that name does not exist."""
+class UnknownDataError(UsageError):
+    """No data set has the requested name."""
 
 
 class DataError(InterlinearError):
-    """A corpus cannot be read as what it is said to be."""
+    """A data file cannot be read, or does not have the declared format."""
 
 
 class BundleError(InterlinearError):
-    """A model bundle is incomplete, damaged, or of a newer format."""
+    """A model bundle is incomplete, damaged, or written in a newer format."""
 
 
 class RegistryError(InterlinearError):
-    """The registry cannot be reached, or has no such model."""
+    """The model registry cannot be reached, or does not have the requested model."""
 
 
-class RegistryAwayError(RegistryError):
-    """The registry does not answer now, and may do so later."""
+class RegistryUnavailableError(RegistryError):
+    """The model registry does not respond; retrying later may succeed."""
 
 
 class UnknownModelError(RegistryError):
-    """The registry answers, and has no such model."""
+    """The model registry does not have the requested model."""
 
 
 class FigureError(InterlinearError):
-    """A picture cannot be drawn."""
+    """A figure cannot be drawn."""
 
 
 class TrainingError(InterlinearError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 class StorageError(InterlinearError):
-    """A storage refuses, or stays away."""
+    """A storage rejects an operation, or stays unreachable."""
 
 
-class DamagedError(StorageError):
-    """A folder on a storage is missing, or not what was put there."""
+class CorruptedError(StorageError):
+    """A folder on a storage is missing, or its content differs from what was uploaded."""
 
 
 class RequestError(InterlinearError):
-    """A text cannot be translated as asked."""
+    """A request cannot be processed."""
 
 
 class ImageError(RequestError):
-    """A picture cannot be read; `kind` says for programs why: nothing there, too many bytes, ..."""
+    """An image cannot be read; `kind` is the machine-readable reason."""
 
     def __init__(self, where: str, problem: str, remedy: str, kind: ImageProblem) -> None:
         super().__init__(where, problem, remedy)
         self.kind = kind
-        self.args = (where, problem, remedy, kind)  # of which a copy in another process is made
+        self.args = (where, problem, remedy, kind)  # unpickling calls the class with `args`
 
 
 class ServiceError(InterlinearError):
-    """The service cannot start, cannot be reached, or does not keep what was asked of it."""
+    """The service cannot start, cannot be reached, or misses a requested target."""
 
 
 class KeyFileError(InterlinearError):

@@ -1,1 +1,1 @@
-"""How a model is used: registry, engine, REST, playground."""
+"""The inference service: HTTP API, authentication, engine, model management and Ray Serve deployment."""

@@ -1,4 +1,4 @@
-"""The service as an ASGI app: models, engine, routes, and what stands around them."""
+"""Builds the service's ASGI app from models, engine, routes and middleware."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,69 +11,78 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
-from seq2seq.sentences import sentences
+from seq2seq.text.sentences import split_sentences
 from service import problems
-from service.catalogue import Catalogue, load_entries, open_cache
-from service.dependencies import TIMEOUT_HEADER, Service
-from service.detection import Detector
-from service.engine import Engine
-from service.gate import Gate
-from service.links import describe_links
+from service.auth.auth import Auth
+from service.engine.engine import Engine
+from service.http.dependencies import TIMEOUT_HEADER, Service
+from service.http.middleware import BodyLimitMiddleware, RequestMiddleware
+from service.http.openapi import add_links
+from service.http.routes import languages, multimodal, operations, pages, post_editing, summarization, translation
+from service.inference.detection import LanguageDetector
+from service.inference.images import BASE64_OVERHEAD, ImageDecoder
 from service.metrics import Metrics
-from service.middleware import BodyLimit, Envelope
-from service.pictures import BASE64_LONGER, Pictures
-from service.routes import editing, languages, multimodal, operations, pages, summarization, translation
+from service.model_manager import ModelManager, load_model_slots, open_cache
 from service.settings import Settings
 
-PARSERS = 2  # long bodies that are parsed at a time
+PARSE_THREADS = 2  # long bodies parsed at the same time
 
-ABOUT = """Translations, with a picture or without, edited translations and headlines that show what they looked at.
+API_DESCRIPTION = """Translations, with or without a picture, edited translations and headlines, with attention weights.
 
 `/translate`, `/detect`, `/languages` and `/frontend/settings` are LibreTranslate's: its clients work unchanged.
-POST routes take JSON, URL-encoded and multipart forms; a picture is a form's file, or base64.
+POST routes take JSON, URL-encoded and multipart forms; a picture is a file in a form, or base64.
 Errors are problem details (RFC 9457).
-Where the service asks for a key, it goes into `api_key` or `Authorization: Bearer`.
-What is not HTTP as it should be is answered before a route is found: 400, 408, 431, and 503 over too many connections.
+If the service requires a key, send it in `api_key` or `Authorization: Bearer`.
+Invalid HTTP is answered before routing: 400, 408, 431, and 503 for too many connections.
 """
 
 
 def create_app(settings: Settings) -> FastAPI:
     """Load the models and build the app; its lifespan runs the engine.
 
-    Raises InterlinearError when a model cannot be loaded.
+    Raises InterlinearError if a model cannot be loaded.
     """
     metrics = Metrics()
     cache = open_cache(settings, metrics)
-    entries = load_entries(settings, cache)
-    engine = Engine([entry.served for entry in entries], settings, metrics)
-    for entry in entries:  # or the first text of a language would wait for what divides it into sentences
-        sentences("One. Two.", entry.served.bundle.card.languages.get(entry.served.source))
-    catalogue = Catalogue(entries, engine, settings, metrics, cache)
+    model_slots = load_model_slots(settings, cache)
+    engine = Engine([model_slot.served for model_slot in model_slots], settings, metrics)
+    for (
+        model_slot
+    ) in model_slots:  # load the sentence splitter now, so that the first request of a language does not wait
+        split_sentences("One. Two.", model_slot.served.bundle.card.languages.get(model_slot.served.source))
+    model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
     metrics.ready.set_function(lambda: engine.ready)
-    pictures, gate = Pictures(settings, metrics), Gate(settings, metrics)
-    parsing = ThreadPoolExecutor(PARSERS, "parsing")
+    image_decoder, auth = ImageDecoder(settings, metrics), Auth(settings, metrics)
+    parse_executor = ThreadPoolExecutor(PARSE_THREADS, "parsing")
     service = Service(
-        settings, catalogue, engine, Detector(catalogue.models.all_languages()), pictures, parsing, metrics, gate
+        settings,
+        model_manager,
+        engine,
+        LanguageDetector(model_manager.models.all_languages()),
+        image_decoder,
+        parse_executor,
+        metrics,
+        auth,
     )
-    with_picture = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
+    body_bytes_with_image = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        gate.start()
+        auth.start()
         engine.start()
-        catalogue.start()
+        model_manager.start()
         try:
             yield
         finally:
-            await asyncio.to_thread(catalogue.stop)
+            await asyncio.to_thread(model_manager.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
-            pictures.close()
-            parsing.shutdown(wait=False, cancel_futures=True)
-            await asyncio.to_thread(gate.stop)
+            image_decoder.close()
+            parse_executor.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(auth.stop)
 
     app = FastAPI(
         title="Interlinear",
-        description=ABOUT,
+        description=API_DESCRIPTION,
         version=version("interlinear"),
         lifespan=lifespan,
         docs_url=None,
@@ -82,10 +91,10 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.add_middleware(
-        BodyLimit,
+        BodyLimitMiddleware,
         limit=settings.body_bytes,
-        large={multimodal.PATH: with_picture},
-        room=settings.image_room or settings.body_room,
+        larger_limits={multimodal.MULTIMODAL_PATH: body_bytes_with_image},
+        budget_bytes=settings.image_room or settings.body_room,
         seconds=settings.body_seconds,
         key_required=settings.require_key,
         metrics=metrics,
@@ -98,11 +107,13 @@ def create_app(settings: Settings) -> FastAPI:
             allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy"],
         )
-    app.add_middleware(Envelope, settings=settings, metrics=metrics, gate=gate)  # the last one added is the outermost
-    problems.install(app)
+    app.add_middleware(
+        RequestMiddleware, settings=settings, metrics=metrics, auth=auth
+    )  # the middleware added last is the outermost
+    problems.install_handlers(app)
     app.include_router(translation.router(settings))
     app.include_router(multimodal.router(settings))
-    app.include_router(editing.router(settings))
+    app.include_router(post_editing.router(settings))
     app.include_router(summarization.router(settings))
     app.include_router(languages.router(settings))
     app.include_router(operations.routes)
@@ -116,8 +127,8 @@ def create_app(settings: Settings) -> FastAPI:
             details = problems.ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas = description.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(details.pop("$defs", {}), ProblemDetails=details)
-            describe_keys(description, settings)
-            describe_links(description, catalogue.models)
+            add_security_schemes(description, settings)
+            add_links(description, model_manager.models)
             app.openapi_schema = description
         return app.openapi_schema
 
@@ -125,8 +136,8 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def describe_keys(description: dict[str, Any], settings: Settings) -> None:
-    """Say in OpenAPI which operations take a key: those that do work, `/models`, and by option the metrics."""
+def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
+    """Declare in OpenAPI which operations take a key: those that do work, `/models`, and optionally the metrics."""
     if settings.key_store is None:
         return
     description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

@@ -1,34 +1,34 @@
-"""The models that are served, and which of them answers a request."""
+"""The served models, and the selection of the model for a request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from registry.bundle_folder import LocalBundle
 from registry.lease import Lease
-from registry.names import AliasName, Located, parse
+from registry.names import AliasName, parse_model_name
 from seq2seq.bundle import Bundle, Task, load
 from seq2seq.config import ImageNetwork
-from seq2seq.errors import CallError, ServiceError
-from seq2seq.model import Model
-from service.problems import Problem, shown
-from service.schemas import ModelIdentity
-from service.settings import ModelPlace, Settings
+from seq2seq.errors import ServiceError, UsageError
+from seq2seq.model.model import Model
+from service.problems import Problem, excerpt
+from service.settings import ServedModelConfig, Settings
 
-EXAMPLES = 3  # texts that a model is tried with
-EXAMPLE_LETTERS = 4  # the least that a word has which stands for one
+EXAMPLES = 3  # number of example texts of a model
+EXAMPLE_LETTERS = 4  # shortest word used as an example text
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ServedModel:
     """A loaded bundle under its name and version."""
 
     name: str
     version: str
     aliases: tuple[str, ...]
     bundle: Bundle[Model]
-    slots: int  # texts that it searches at a time
-    width: int  # its widest beam
-    lease: Lease | None = None  # by which the cache keeps its files while it is served
+    slots: int  # texts searched at the same time
+    width: int  # largest beam
+    lease: Lease | None = None  # prevents eviction of its files from the cache
 
     @property
     def task(self) -> Task:
@@ -36,139 +36,142 @@ class Served:
 
     @property
     def source(self) -> str:
-        """The name of its first text source."""
+        """The name of the first text source."""
         return next(iter(self.bundle.card.model.texts))
 
-    def reads(self, text: str) -> bool:
-        """Whether a text is short enough."""
+    def fits(self, text: str) -> bool:
+        """Whether a text is within the model's length limit."""
         return len(self.bundle.tokenizers[self.source].encode(text).ids) <= self.bundle.card.limits.source_length
 
     @property
-    def picture(self) -> tuple[str, ImageNetwork] | None:
-        """The name of the source that is a picture, and the network that reads it; None where it reads none."""
+    def image_source(self) -> tuple[str, ImageNetwork] | None:
+        """The name of the image source and its network; None if the model reads no images."""
         images = self.bundle.card.model.images.items()
         return next(((name, grid.network) for name, grid in images if grid.network), None)
 
     @property
-    def pair(self) -> tuple[str, str]:
-        """The languages that it reads and writes."""
+    def language_pair(self) -> tuple[str, str]:
+        """Source and target language."""
         languages = self.bundle.card.languages
         return languages["source"], languages["target"]
 
     @property
     def examples(self) -> list[dict[str, str]]:
-        """Texts to try it with: those on its card; where an older card has none, words that it knows."""
+        """Example texts: those of the model card or, if an older card has none, frequent words of the vocabulary."""
         frequent = (word for word in self.bundle.tokenizers[self.source].whole_words if len(word) >= EXAMPLE_LETTERS)
         return self.bundle.card.examples or [{self.source: word} for word in islice(frequent, EXAMPLES)]
 
     @property
     def words(self) -> dict[str, int]:
-        """By text source: how many words its vocabulary has whole, however they are capitalised."""
+        """Number of whole words in the vocabulary of each text source, ignoring case."""
         vocabularies = {name: self.bundle.tokenizers[name].whole_words for name in self.bundle.card.model.texts}
         return {name: len({word.casefold() for word in words}) for name, words in vocabularies.items()}
-
-    @property
-    def identity(self) -> ModelIdentity:
-        return ModelIdentity(name=self.name, version=self.version)
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
 
-    def is_called(self, reference: str) -> bool:
-        """Whether `name`, `name@alias` or `name@version` is this model."""
-        name, _, which = reference.partition("@")
-        return name == self.name and (not which or which == self.version or which in self.aliases)
+    def matches(self, reference: str) -> bool:
+        """Whether `name`, `name@alias` or `name@version` refers to this model."""
+        name, _, version = reference.partition("@")
+        return name == self.name and (not version or version == self.version or version in self.aliases)
 
 
-class Models:
-    """All that is served at one moment; where two fit, the first. Never changed: a swap makes another."""
+class ServedModels:
+    """The models served at one moment, immutable: a swap creates a new instance. If several fit, the first is used."""
 
-    def __init__(self, served: Sequence[Served]) -> None:
+    def __init__(self, served: Sequence[ServedModel]) -> None:
         self.served = tuple(served)
 
-    def doing(self, task: Task) -> list[Served]:
+    def for_task(self, task: Task) -> list[ServedModel]:
         """The models for a task."""
         return [model for model in self.served if model.task == task]
 
-    def summarizer(self, reference: str | None) -> Served:
-        """The model for headlines, by its name where one is given. Raises Problem."""
+    def summarizer(self, reference: str | None) -> ServedModel:
+        """The model for headlines, by name if one is given. Raises Problem."""
         return self._named("summarization", reference)[0]
 
     def languages(self) -> dict[str, list[str]]:
-        """Every language that is read or written, and what it is translated into."""
-        pairs = [model.pair for model in self.doing("translation")]
+        """Every translated language with its target languages."""
+        pairs = [model.language_pair for model in self.for_task("translation")]
         codes = sorted({code for pair in pairs for code in pair})
         return {code: sorted({target for source, target in pairs if source == code}) for code in codes}
 
     def all_languages(self) -> set[str]:
-        """Every language that is read or written, whatever the task, but for headlines."""
-        return {code for model in self.served if model.task != "summarization" for code in model.pair}
+        """The languages of all models except those for headlines."""
+        return {code for model in self.served if model.task != "summarization" for code in model.language_pair}
 
-    def sources(self, task: Task, target: str, reference: str | None) -> set[str]:
-        """The languages that a task is done from into `target`, by the model that is named. Raises Problem."""
-        fitting = {m.pair[0] for m in self._named(task, reference) if m.pair[1] == target}
-        if not fitting:
-            raise self._no_pair(task, "auto", target, reference)
-        return fitting
+    def source_languages(self, task: Task, target: str, reference: str | None) -> set[str]:
+        """The source languages of a task for `target`, among the models that `reference` names. Raises Problem."""
+        sources = {m.language_pair[0] for m in self._named(task, reference) if m.language_pair[1] == target}
+        if not sources:
+            raise self._no_such_pair(task, "auto", target, reference)
+        return sources
 
-    def fitting(self, task: Task, source: str, target: str, reference: str | None) -> list[Served]:
-        """The models for a task and a pair of languages, by a name where one is given. Raises Problem for none."""
-        if models := [model for model in self._named(task, reference) if model.pair == (source, target)]:
+    def for_languages(self, task: Task, source: str, target: str, reference: str | None) -> list[ServedModel]:
+        """The models for a task and a pair of languages, by name if one is given. Raises Problem if there are none."""
+        if models := [model for model in self._named(task, reference) if model.language_pair == (source, target)]:
             return models
-        raise self._no_pair(task, source, target, reference)
+        raise self._no_such_pair(task, source, target, reference)
 
-    def _named(self, task: Task, reference: str | None) -> list[Served]:
-        """The models for a task, of those that a request names. Raises Problem where there is none."""
-        fitting = self.doing(task)
-        called = [model for model in self.served if reference is None or model.is_called(reference)]
-        if named := [model for model in fitting if model in called]:
+    def _named(self, task: Task, reference: str | None) -> list[ServedModel]:
+        """The models for a task that a request names. Raises Problem if there are none."""
+        candidates = self.for_task(task)
+        matching = [model for model in self.served if reference is None or model.matches(reference)]
+        if named := [model for model in candidates if model in matching]:
             return named
         if reference is None:
             raise Problem(400, f"no {task} model is served; see GET /models")
-        names = ", ".join(dict.fromkeys(map(str, fitting))) or "none"
-        if called:
-            raise Problem.in_field("model", f"must be one for {task}, {names}: {called[0]} is for {called[0].task}")
-        raise Problem.in_field("model", f"must be one that is served for {task}, {names}, not {shown(reference)!r}")
+        names = ", ".join(dict.fromkeys(map(str, candidates))) or "none"
+        if matching:
+            raise Problem.in_field("model", f"must be one for {task}, {names}: {matching[0]} is for {matching[0].task}")
+        raise Problem.in_field("model", f"must be one that is served for {task}, {names}, not {excerpt(reference)!r}")
 
-    def _no_pair(self, task: Task, source: str, target: str, reference: str | None) -> Problem:
-        pairs = [model.pair for model in self._named(task, reference)]
+    def _no_such_pair(self, task: Task, source: str, target: str, reference: str | None) -> Problem:
+        pairs = [model.language_pair for model in self._named(task, reference)]
         from_source = sorted({t for s, t in pairs if s == source})
         if from_source:
-            return Problem.in_field("target", f"must be {' or '.join(from_source)} for {source}, not {shown(target)!r}")
+            return Problem.in_field(
+                "target", f"must be {' or '.join(from_source)} for {source}, not {excerpt(target)!r}"
+            )
         into_target = sorted({s for s, t in pairs if t == target})
         if into_target:
-            return Problem.in_field("source", f"must be {' or '.join(into_target)} for {target}, not {shown(source)!r}")
-        known = ", ".join(dict.fromkeys(f"{s} to {t}" for s, t in pairs))
-        return Problem.in_field("target", f"cannot be {shown(target)!r} for {shown(source)!r}: there is {known}")
+            return Problem.in_field(
+                "source", f"must be {' or '.join(into_target)} for {target}, not {excerpt(source)!r}"
+            )
+        served_pairs = ", ".join(dict.fromkeys(f"{s} to {t}" for s, t in pairs))
+        return Problem.in_field(
+            "target", f"cannot be {excerpt(target)!r} for {excerpt(source)!r}: there is {served_pairs}"
+        )
 
 
-def load_model(place: ModelPlace, located: Located, settings: Settings) -> Served:
-    """Load a bundle for its place. Raises InterlinearError: damaged, without languages, a name that cannot be one."""
-    reference = parse(place.place)
-    # Where processes of their own search, the weights are theirs: here it is checked that all is there and fits.
-    bundle = load(located.folder, "meta" if settings.apart else "cpu", settings.precision)
-    name = place.name or located.name or located.folder.resolve().name
+def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
+    """Load a bundle for its entry in the settings. Raises InterlinearError: damaged, without languages, or an invalid
+    name."""
+    reference = parse_model_name(config.place)
+    # Worker processes load the weights themselves: then this only checks that all files exist and fit.
+    bundle = load(local_bundle.folder, "meta" if settings.uses_processes else "cpu", settings.precision)
+    name = config.name or local_bundle.name or local_bundle.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
-        raise CallError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
+        raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
     if bundle.card.task != "summarization" and not {"source", "target"} <= set(bundle.card.languages):
         raise ServiceError(
-            place.place, "its card does not say which languages it reads and writes", "name them in the data set"
+            config.place, "its card does not say which languages it reads and writes", "name them in the data set"
         )
     if not bundle.card.model.texts:
-        raise ServiceError(place.place, "it reads no text, and every route gives one", "train it on a text source too")
-    return Served(
+        raise ServiceError(config.place, "it reads no text, and every route gives one", "train it on a text source too")
+    return ServedModel(
         name=name,
-        version=located.version or f"sha-{bundle.card.weights_sha256[:8]}",
+        version=local_bundle.version or f"sha-{bundle.card.weights_sha256[:8]}",
         aliases=(reference.alias,) if isinstance(reference, AliasName) else (),
         bundle=bundle,
-        slots=place.slots or settings.slots,
-        width=max(place.beam or settings.beam, bundle.card.search.beam),
-        lease=located.lease,
+        slots=config.slots or settings.slots,
+        width=max(config.beam or settings.beam, bundle.card.search.beam),
+        lease=local_bundle.lease,
     )
 
 
-def check_replaces(new: Served, old: Served) -> None:
-    """Raises ServiceError unless callers of the old model are served by the new one as well."""
+def check_replacement(new: ServedModel, old: ServedModel) -> None:
+    """Raises ServiceError unless the new model serves all callers of the old one."""
     if new.task != old.task:
         raise ServiceError(str(new), f"it is for {new.task}, and {old} is for {old.task}", "promote another version")
     if new.bundle.card.languages != old.bundle.card.languages:

@@ -1,4 +1,4 @@
-"""What goes wrong, as RFC 9457 problem details, with the member `error` that LibreTranslate's clients read."""
+"""Errors as RFC 9457 problem details, with the member `error` that LibreTranslate's clients read."""
 
 import json
 import logging
@@ -12,18 +12,18 @@ from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from registry.credentials import without_credentials
+from registry.credentials import mask_credentials
 
 log = logging.getLogger("interlinear.service")
 
 MEDIA_TYPE = "application/problem+json"
-SCHEMA = "#/components/schemas/ProblemDetails"  # app.py puts it there
-SHOWN = 60  # characters of a caller's own words that an answer repeats
-CLIENT_GONE = 499  # nobody reads it; the metrics count it
+SCHEMA = "#/components/schemas/ProblemDetails"  # added by app.py
+MAX_ECHOED_CHARACTERS = 60  # longest excerpt of a caller's text in a response
+CLIENT_CLOSED_REQUEST = 499  # not sent to a client, but counted in the metrics
 
 
 class FieldProblem(BaseModel):
-    """One field of a request, and what is wrong with it."""
+    """A field of a request, and what is wrong with it."""
 
     field: str = Field(examples=["q[3]"])
     problem: str = Field(examples=["must not be longer than 5000 characters"])
@@ -42,7 +42,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(Exception):  # noqa: N818 - what it is called in RFC 9457
-    """A request cannot be answered: the status, one sentence, and where a field is at fault, which."""
+    """A request cannot be answered: the status, one sentence, and the invalid fields, if any."""
 
     def __init__(
         self, status: int, detail: str, *, fields: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
@@ -59,67 +59,70 @@ class Problem(Exception):  # noqa: N818 - what it is called in RFC 9457
         return cls(400, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)])
 
     @classmethod
-    def busy(cls, detail: str, seconds: int) -> "Problem":
-        """A 429 that says when to come again."""
+    def too_many_requests(cls, detail: str, seconds: int) -> "Problem":
+        """A 429 with Retry-After."""
         return cls(429, detail, headers={"Retry-After": str(seconds)})
 
     @classmethod
-    def away(cls, detail: str, seconds: int = 5) -> "Problem":
-        """A 503 that says when to come again."""
+    def unavailable(cls, detail: str, seconds: int = 5) -> "Problem":
+        """A 503 with Retry-After."""
         return cls(503, detail, headers={"Retry-After": str(seconds)})
 
 
-def shown(text: object) -> str:
-    """A caller's own words as an answer may repeat them: short, and valid Unicode whatever they were."""
+def excerpt(text: object) -> str:
+    """A caller's text, shortened and made valid Unicode for a response."""
     words = str(text).encode("utf-8", "backslashreplace").decode()
-    return words if len(words) <= SHOWN else words[:SHOWN] + "…"
+    return words if len(words) <= MAX_ECHOED_CHARACTERS else words[:MAX_ECHOED_CHARACTERS] + "…"
 
 
-def details(problem: Problem, request_id: str) -> str:
+def problem_json(problem: Problem, request_id: str) -> str:
     """The problem as JSON on one line."""
-    detail = without_credentials(problem.detail)
-    said = ProblemDetails(
-        title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_GONE else "Client Closed Request",
+    detail = mask_credentials(problem.detail)
+    body = ProblemDetails(
+        title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_CLOSED_REQUEST else "Client Closed Request",
         status=problem.status,
         detail=detail,
         error=detail,
-        errors=[FieldProblem(field=one.field, problem=without_credentials(one.problem)) for one in problem.fields],
+        errors=[
+            FieldProblem(field=problem_field.field, problem=mask_credentials(problem_field.problem))
+            for problem_field in problem.fields
+        ],
         request_id=request_id,
     )
-    return json.dumps(said.model_dump(), ensure_ascii=False)
+    return json.dumps(body.model_dump(), ensure_ascii=False)
 
 
-def response(problem: Problem, request_id: str) -> Response:
-    """The problem as an answer."""
-    body = details(problem, request_id).encode("utf-8", "backslashreplace")
+def problem_response(problem: Problem, request_id: str) -> Response:
+    """The problem as an HTTP response."""
+    body = problem_json(problem, request_id).encode("utf-8", "backslashreplace")
     return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
-def invalid(error: ValidationError, known: Sequence[str]) -> Problem:
-    """A 400 for a request of the wrong shape, naming every field at fault; `known` are the fields that there are."""
+def validation_problem(error: ValidationError, known_fields: Sequence[str]) -> Problem:
+    """A 400 for an invalid request that names every invalid field. `known_fields`: the fields that exist."""
     sentences: dict[str, list[str]] = {}
-    for one in error.errors(include_url=False, include_context=True, include_input=False):
-        sentences.setdefault(_place(one), []).append(_sentence(one, known))
+    for details in error.errors(include_url=False, include_context=True, include_input=False):
+        sentences.setdefault(_field_path(details), []).append(_message(details, known_fields))
     fields = [FieldProblem(field=f, problem=" or ".join(dict.fromkeys(s))) for f, s in list(sentences.items())[:10]]
     return Problem(400, "; ".join(f"{f.field} {f.problem}" for f in fields), fields=fields)
 
 
-_TAGS = {"text", "texts", "word", "number"}  # which branch of a union was taken: nothing to a reader
+_UNION_TAGS = {"text", "texts", "word", "number"}  # which branch of a union was taken: nothing to a reader
 
 
-def _place(details: ErrorDetails) -> str:
+def _field_path(details: ErrorDetails) -> str:
     first, *rest = details["loc"] or ("the request",)
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest if step not in _TAGS]
-    return shown(first) + shown("".join(steps))
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest if step not in _UNION_TAGS]
+    return excerpt(first) + excerpt("".join(steps))
 
 
-def _sentence(details: ErrorDetails, known: Sequence[str]) -> str:
+def _message(details: ErrorDetails, known_fields: Sequence[str]) -> str:
     context = details.get("ctx", {})
     match details["type"]:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return f"is not a field; the fields are {', '.join(known)}"
+            return f"is not a field; the fields are {', '.join(known_fields)}"
         case "string_unicode":
             return "must be valid Unicode, and a lone surrogate is not"
         case "string_too_short" | "too_short":
@@ -137,42 +140,42 @@ def _sentence(details: ErrorDetails, known: Sequence[str]) -> str:
             return message if message.startswith(("must", "is ")) else f"must be {message}"
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What FastAPI's `responses` wants, so that OpenAPI says what can go wrong."""
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` argument of FastAPI routes, which documents these errors in OpenAPI."""
     return {
-        status: {"description": _MEANINGS[status], "content": {MEDIA_TYPE: {"schema": {"$ref": SCHEMA}}}}
+        status: {"description": _DESCRIPTIONS[status], "content": {MEDIA_TYPE: {"schema": {"$ref": SCHEMA}}}}
         for status in statuses
     }
 
 
-_MEANINGS = {
-    400: "The request is not one that can be answered; the field at fault is named",
-    401: "A key is needed, or the key given is malformed, unknown or expired",
-    403: "The key has been revoked, or is not for this",
-    408: "The body did not arrive in the time that the service allows",
+_DESCRIPTIONS = {
+    400: "The request is invalid; the invalid field is named",
+    401: "A key is required, or the key is malformed, unknown or expired",
+    403: "The key has been revoked, or lacks the scope",
+    408: "The body did not arrive within the service's time limit",
     413: "The body, or a picture in it, is over the limit",
-    415: "The body is neither JSON nor a form, or a picture is of a format that is not read",
-    422: "The picture is damaged, moves, or has too many pixels",
-    429: "Too much waits already, or the caller's rate or quota is used up; `Retry-After` says when to come again",
-    503: "The service is not ready, is being stopped, or its search has ended; `Retry-After` says when to come again",
-    504: "The time that the caller or the service allows was over",
+    415: "The body is neither JSON nor a form, or the format of a picture is not supported",
+    422: "The picture is damaged or animated, or has too many pixels",
+    429: "Too much is waiting already, or the caller's rate or quota is used up; `Retry-After` says when to retry",
+    503: "The service is not ready, is being stopped, or its search has ended; `Retry-After` says when to retry",
+    504: "The time limit of the caller or the service was exceeded",
 }
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of the app with problem details."""
+def install_handlers(app: FastAPI) -> None:
+    """Make the app answer every error with problem details."""
 
-    async def known(request: Request, error: Exception) -> Response:
+    async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
-        return response(error, request.state.request_id)
+        return problem_response(error, request.state.request_id)
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def on_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         detail = {
-            404: f"there is nothing at {shown(request.url.path)}",
-            405: f"{shown(request.url.path)} does not take {shown(request.method)}",
+            404: f"there is nothing at {excerpt(request.url.path)}",
+            405: f"{excerpt(request.url.path)} does not take {excerpt(request.method)}",
         }.get(error.status_code, str(error.detail))
-        return response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
+        return problem_response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
 
-    app.add_exception_handler(Problem, known)
-    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(Problem, on_problem)
+    app.add_exception_handler(HTTPException, on_http_exception)

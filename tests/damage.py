@@ -1,11 +1,11 @@
-"""What happens to files: bits flip, ends are lost, another file takes their place."""
+"""Functions that damage files: flip bits, truncate, replace, swap, delete."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from hypothesis import strategies as st
 
-Damage = Callable[[Path, Path], None]  # what happens to a file, of which another may take the place
+Damage = Callable[[Path, Path], None]  # kinds of damage; some of them replace a file by another one
 
 
 def flipped(where: float, bit: int) -> Damage:
@@ -34,7 +34,7 @@ def gone(path: Path, _other: Path) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    path.unlink()  # it may be mapped into memory, or linked elsewhere
+    path.unlink()  # the file may be memory-mapped, or hard-linked elsewhere
     path.write_bytes(content)
 
 

@@ -1,5 +1,5 @@
-"""An S3 server on an address of this machine, a process of its own, behind a relay: another one that can be ended and
-started again, so that the server is away for a while and has lost nothing."""
+"""An S3 server (moto) in a process of its own, behind a relay process. Stopping and starting the relay makes the server
+unavailable for a while without losing its data."""
 
 import os
 import signal
@@ -61,18 +61,18 @@ class S3Server:
         return f"s3://{bucket}/{prefix}?endpoint_override={self.address}:{self.port}&scheme=http"
 
     def start(self) -> None:
-        """Let it be reached."""
+        """Start the relay, so that the server can be reached."""
         self.relay = subprocess.Popen([sys.executable, "-c", RELAY, self.address, str(self.port), str(self.inner)])
         _wait_for(self.port, self.address)
 
     def stop(self) -> None:
-        """Cut off every connection; new ones are refused."""
+        """Close every connection; new ones are refused."""
         assert self.relay is not None
         self.relay.kill()
         self.relay.wait()
 
     def refuse_everybody(self) -> None:
-        """Have the server ask for rights, which nobody has."""
+        """Make the server require permissions that nobody has."""
         body = Request(
             f"http://127.0.0.1:{self.inner}/moto-api/reset-auth", data=b"0", headers={"Content-Type": "text/plain"}
         )
@@ -81,7 +81,7 @@ class S3Server:
 
 @contextmanager
 def s3_server(address: str = "127.0.0.1") -> Iterator[S3Server]:
-    """A server, with credentials for it in this process's environment and in those of its children."""
+    """A server; its credentials are in the environment of this process and its children."""
     before = {name: os.environ.get(name) for name in CREDENTIALS}
     os.environ.update(CREDENTIALS)
     server = S3Server(address)

@@ -1,4 +1,4 @@
-"""What CI runs after the other tests, and what a run of the tests says at its end."""
+"""The extra steps of CI after the main tests, and the summary of skipped tests at the end of a run."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests import test_wheel
-from tests.service import test_faults, test_on_ray
+from tests.service import test_faults, test_ray_serve
 
 ROOT = Path(__file__).parent.parent
 SKIPS = """
@@ -31,8 +31,8 @@ def test_what_is_not_skipped():
 """
 
 
-def test_what_is_skipped_is_counted_by_its_reason_before_the_last_line(tmp_path):
-    """Also what was skipped in the runs before this one, where there is a file for that."""
+def test_skipped_tests_are_counted_by_reason_before_the_last_line(tmp_path):
+    """Includes the skips of earlier runs, if a file records them."""
     shutil.copy(ROOT / "tests/conftest.py", tmp_path)
     said = "skipped: 3: 2 there is no browser; 1 a module is missing"
     for tests, kept, expected, last in (
@@ -44,7 +44,7 @@ def test_what_is_skipped_is_counted_by_its_reason_before_the_last_line(tmp_path)
         environment = {
             "INTERLINEAR_TESTS_SKIPPED": kept and str(tmp_path / kept),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",  # the file changes faster than the time in a compiled one tells
+            "PYTHONDONTWRITEBYTECODE": "1",  # the file changes faster than the timestamp of its bytecode can tell
         }
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "test_some.py"],
@@ -60,11 +60,11 @@ def test_ci_runs_faults_replicas_and_the_wheel_after_the_two_commands():
     commands = [line for line in (ROOT / ".ci/run").read_text().splitlines() if line.startswith("make ")]
     assert commands == ["make demo", "make test", "make test-ci"]
     assert "ci" in {mark.name for mark in test_faults.pytestmark}
-    assert len(marked(test_on_ray)) == 2
+    assert len(marked(test_ray_serve)) == 2
     assert len(marked(test_wheel)) == 1
 
 
 def marked(module: ModuleType) -> list[str]:
-    """Its tests that CI runs though they are slow."""
+    """The file's slow tests that CI runs."""
     marks = {name: getattr(test, "pytestmark", []) for name, test in vars(module).items() if name.startswith("test_")}
     return [name for name, own in marks.items() if {"ci", "slow"} <= {mark.name for mark in own}]

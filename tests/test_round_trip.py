@@ -1,4 +1,4 @@
-"""The whole road for every system: trained on Ray, registered, loaded by its alias, aligned with, served, explained."""
+"""Every system end to end: trained on Ray, registered, loaded by its alias, aligned, served, explained."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from tests.service.test_serve import address, ask, process
 from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
 from training.recipe import load_recipe
 
-QUICK = "contextual_gates"  # the one that `make test` takes down the road
+QUICK = "contextual_gates"  # the one that `make test` runs end to end
 SEVERAL = [f"{task}_{how}" for task in ("multimodal", "postedit") for how in ("hierarchical", "flat", "concat")]
 
 Command = Callable[..., str]
@@ -24,7 +24,7 @@ Command = Callable[..., str]
 
 @pytest.fixture
 def interlinear(tmp_path: Path) -> Command:
-    """The command, in a folder of its own; gives what it prints."""
+    """Runs the command in a folder of its own and returns its output."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS")
     } | {"PYTHONPATH": str(Path.cwd())}
@@ -41,7 +41,7 @@ def interlinear(tmp_path: Path) -> Command:
 
 
 def trained(interlinear: Command, system: str, data: Path, settings: Sequence[str]) -> str:
-    """Train on Ray and register; the model's name."""
+    """Train on Ray and register; returns the model's name."""
     sets = [word for setting in [*SETTINGS, *settings] for word in ("--set", setting)]
     said = interlinear("train", system, "--data", str(data), "--register", f"toy-{system}", *sets)
     model = f"models:/toy-{system}@champion"
@@ -53,7 +53,7 @@ def trained(interlinear: Command, system: str, data: Path, settings: Sequence[st
     "system", [pytest.param(system, marks=[] if system == QUICK else pytest.mark.slow) for system in SYSTEMS]
 )
 @pytest.mark.timeout(300)
-def test_every_system_goes_the_whole_road(system: str, tmp_path: Path, interlinear: Command) -> None:
+def test_every_system_end_to_end(system: str, tmp_path: Path, interlinear: Command) -> None:
     data = write_corpus(tmp_path)
     headlines = system in HEADLINES
     if headlines:
@@ -81,7 +81,7 @@ def test_every_system_goes_the_whole_road(system: str, tmp_path: Path, interline
         assert len(texts) == 2
         assert answer["model"]["version"] == "1"
         for explanation in answer["explanations"]:
-            assert set(explanation["matrices"]) == set(load_recipe(system).model.looks)
+            assert set(explanation["matrices"]) == set(load_recipe(system).model.attention_kinds)
             assert explanation["alignment"]
 
 
@@ -89,7 +89,7 @@ def test_every_system_goes_the_whole_road(system: str, tmp_path: Path, interline
     "system", [pytest.param(system, marks=[] if system == SEVERAL[0] else pytest.mark.slow) for system in SEVERAL]
 )
 @pytest.mark.timeout(300)
-def test_several_sources_go_the_whole_road(system: str, tmp_path: Path, interlinear: Command) -> None:
+def test_several_sources_end_to_end(system: str, tmp_path: Path, interlinear: Command) -> None:
     pictures = system.startswith("multimodal")
     data = write_pictured(tmp_path) if pictures else write_edited(tmp_path)
     own = ["sources.image.size=32"] if pictures else ["sources.mt.units=words"]

@@ -1,4 +1,4 @@
-"""The wheel is the whole program: it works from any folder, with its recipes and data-set descriptions inside."""
+"""The wheel is complete: it works from any folder and contains the recipes and data-set descriptions."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def run(arguments: list[str | Path], folder: Path, **environment: str) -> str:
-    """Run a program elsewhere than in the checkout; its output."""
+    """Run a program outside the checkout; returns its output."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
     done = subprocess.run(
         arguments, cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=600, check=False
@@ -37,7 +37,7 @@ def run(arguments: list[str | Path], folder: Path, **environment: str) -> str:
 def test_wheel_has_every_package_recipe_and_description(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for package in ("seq2seq", "registry", "training", "service", "interlinear"):
-        # Whatever the checkout has in a package - code, the demo's grammar, the playground's page - the wheel has too.
+        # Every file of a package - code, the demo's grammar, the playground's page - is in the wheel too.
         for file in (ROOT / package).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 assert file.relative_to(ROOT).as_posix() in names
@@ -48,7 +48,7 @@ def test_wheel_has_every_package_recipe_and_description(wheel):
 
 
 def test_wheel_works_from_any_folder(wheel, tmp_path):
-    """Unpacked into a folder of its own, with this environment's libraries and none of the checkout."""
+    """Unpacked into a folder of its own, with this environment's libraries and nothing of the checkout."""
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()
     zipfile.ZipFile(wheel).extractall(site)
@@ -63,7 +63,7 @@ def test_wheel_works_from_any_folder(wheel, tmp_path):
 @pytest.mark.ci
 @pytest.mark.timeout(900)
 def test_bare_install_in_an_empty_environment(wheel, tmp_path):
-    """No extra: the command starts, counts a recipe's parameters, and names the extra that a verb needs."""
+    """Without extras the command starts, counts a recipe's parameters, and names the extra that a command needs."""
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
     run(

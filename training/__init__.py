@@ -1,1 +1,1 @@
-"""How a model comes to be: recipe, prepared data, training loop, Ray Train, MLflow."""
+"""From recipe and data set to a trained bundle: data preparation, the training loop, Ray Train and MLflow tracking."""

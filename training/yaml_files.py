@@ -1,4 +1,4 @@
-"""YAML files that people write - data sets, recipes, tables of papers - and what is wrong with one, in one sentence."""
+"""Reads YAML files that users write (data sets, recipes, tables of papers) and describes an error in one sentence."""
 
 import difflib
 from collections.abc import Iterable
@@ -13,46 +13,50 @@ from seq2seq.errors import InterlinearError
 
 
 def read_mapping(path: Path, error: type[InterlinearError], name: str, shown_in: str) -> dict[str, Any]:
-    """A file's mapping. Raises `error` that names the file as `name`, with line and column where YAML is broken;
-    `shown_in` is the page of the documentation that shows such a file."""
+    """Read a YAML file that must hold a mapping.
+
+    Raises `error`, which names the file as `name`, with line and column for a syntax error. `shown_in`: the
+    documentation page that shows such a file.
+    """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
-        place = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name
-        raise error(place, f"is not YAML: {problem.problem or problem.context}", f"see {shown_in}") from None
+        location = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name
+        raise error(location, f"is not YAML: {problem.problem or problem.context}", f"see {shown_in}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise error(name, f"is not YAML: {' '.join(str(problem).split())}", f"see {shown_in}") from None
     except OSError as problem:
         raise error(name, f"cannot be read: {problem.strerror}") from None
     if not isinstance(content, dict):
-        raise error(name, "holds text, and no keys with values", f"see {shown_in}")
+        raise error(name, "is not a mapping of keys to values", f"see {shown_in}")
     return content
 
 
-def message_of(problem: ErrorDetails) -> str:
-    """What pydantic says of a value, as this project says it: a word that is none of some gets the nearest of them."""
+def error_message(problem: ErrorDetails) -> str:
+    """Pydantic's message in this project's wording. A literal that is not among the choices gets the closest choice."""
     if problem["type"] != "literal_error":
         return problem["msg"].removeprefix("Value error, ")
     choices = [choice.strip("'\"") for choice in problem["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-    given = problem["input"]
-    return f"{given!r} is none of {', '.join(choices)}{did_you_mean(str(given), choices, '; ')}"
+    value = problem["input"]
+    return f"{value!r} is none of {', '.join(choices)}{did_you_mean(str(value), choices, '; ')}"
 
 
-def first_problem(error: ValidationError, names_no_key: int | None = None) -> str:
-    """The first thing that is wrong, as `key: what`. `names_no_key`: a place in the key's path that the file lacks."""
+def first_problem(error: ValidationError, omitted_index: int | None = None) -> str:
+    """The first validation error as `key: problem`. `omitted_index`: a position in the key's path that the file does
+    not have."""
     first = error.errors()[0]
-    place = [part for number, part in enumerate(first["loc"]) if number != names_no_key]
-    key = ".".join(str(part) for part in place)
+    location = [part for number, part in enumerate(first["loc"]) if number != omitted_index]
+    key = ".".join(str(part) for part in location)
     if first["type"] == "extra_forbidden":
         return f"unknown key '{key}'"
     if first["type"] == "missing":
         return f"the key '{key}' is missing"
-    what = message_of(first)
-    return f"{key}: {what}" if key else what
+    message = error_message(first)
+    return f"{key}: {message}" if key else message
 
 
-def did_you_mean(word: str, choices: Iterable[str], lead: str = "") -> str:
-    """The nearest of some words, as a question; nothing where none is near."""
+def did_you_mean(word: str, choices: Iterable[str], prefix: str = "") -> str:
+    """A question that suggests the closest of some words; empty where none is close."""
     near = difflib.get_close_matches(word, list(choices), 1)
-    return f"{lead}did you mean {near[0]}?" if near else ""
+    return f"{prefix}did you mean {near[0]}?" if near else ""

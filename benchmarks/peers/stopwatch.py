@@ -1,4 +1,4 @@
-"""When optimizers step: the same clock for every trainer that uses torch."""
+"""Times of optimizer steps, measured in the same way for every trainer that uses torch."""
 
 import time
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 WINDOW = 10  # steps
-WARM_UP = 10  # steps that no window has in it
+WARM_UP = 10  # steps that no window includes
 
 
 class Stopwatch:
-    """Notes the time after every optimizer step of this process, data loading and everything else included."""
+    """Records the time after every optimizer step of this process; data loading and everything else is included."""
 
     def __init__(self) -> None:
         self.times: list[float] = []

@@ -1,4 +1,4 @@
-"""Runs a peer's own command in its own environment, with a clock, and writes what the clock saw as JSON.
+"""Runs a peer's own command in its own environment, and writes its timings as JSON.
 
 python timed.py OUTPUT training MODULE ARGUMENTS...            seconds a step, in windows of ten steps
 python timed.py OUTPUT joeynmt-search|opennmt-search MODULE ARGUMENTS...     seconds a batch: encoder and search
@@ -17,7 +17,7 @@ from stopwatch import Stopwatch
 
 
 def timed(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
-    """The function, with the time that each call takes noted."""
+    """The function with the duration of each call recorded."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         begun = time.perf_counter()
@@ -35,7 +35,7 @@ def watch_joeynmt(seconds: list[float]) -> None:
     whole = joeynmt.search.beam_search
 
     def all_steps(*args: Any, **kwargs: Any) -> Any:
-        # JoeyNMT reads min_output_length and does not hand it on: without this its search would end early.
+        # JoeyNMT reads min_output_length but does not pass it on: without this its search would end early.
         return whole(*args, **(kwargs | {"min_output_length": 20}))
 
     joeynmt.search.beam_search = all_steps
@@ -58,7 +58,7 @@ def main(output: Path, what: str, arguments: list[str]) -> None:
     sys.argv = arguments
     try:
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-    finally:  # JoeyNMT ends by an exception where it has trained as many updates as it was told
+    finally:  # JoeyNMT ends with an exception after the configured number of updates
         record = {
             "seconds": stopwatch.windows() if what == "training" else seconds,
             "parameters": stopwatch.parameters,

@@ -1,7 +1,7 @@
 """Parallel text of the size that the comparison trains on: 20,000 / 64 / 640 pairs over 7,996 words.
 
-Words are drawn as natural text draws them (a few very often, most rarely), about 18.5 a sentence; each word's
-translation is another word of the same vocabulary, in place. Nothing here is hard to learn: it is there to be counted.
+Words have natural frequencies (a few very often, most rarely), about 18.5 a sentence; each word's translation is
+another word of the same vocabulary, in the same position. The data is for timing; it is easy to learn.
 
     python write_data.py FOLDER
 """

@@ -1,1 +1,1 @@
-"""docker-compose.yml without Docker: each service's command as a process of its own, in its own namespaces."""
+"""Runs docker-compose.yml without Docker: each service's command as a process in its own namespaces."""

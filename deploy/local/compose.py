@@ -1,7 +1,7 @@
-"""docker-compose.yml as far as processes on one machine can follow it.
+"""Models of docker-compose.yml, as far as processes on one machine support it.
 
-What the models below do not know is refused, so that a line added to the file is not silently without effect here.
-What they know and processes cannot have (limits, capabilities, restarts) is listed in `Service` under its own comment.
+Unknown keys are rejected, so that an addition to the file is never silently ignored. Keys that processes cannot
+implement (limits, capabilities, restarts) are listed in `Service` under a comment.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?:(?P<kind>:?-)(?P<default>[^}]*))?\})")
 _SECONDS = {"s": 1, "m": 60}
@@ -26,7 +26,7 @@ def _seconds(written: object) -> float:
 
 
 def _pair(written: object, name: str) -> object:
-    """A secret or config: its name alone, or source and target."""
+    """A secret or config: its name only, or source and target."""
     return {"source": written, "target": f"/run/{name}/{written}"} if isinstance(written, str) else written
 
 
@@ -56,14 +56,14 @@ class _Part(BaseModel):
 
 
 class File(_Part):
-    """A secret or a config: a file here, read inside of a service at its target."""
+    """A secret or a config: a file on this machine, mounted in a service at its target."""
 
     source: str
     target: str
 
 
 class Volume(_Part):
-    """A folder of the stack by its name, or a path beside the compose file."""
+    """A volume: a named folder of the stack, or a path beside the compose file."""
 
     source: str
     target: str
@@ -71,14 +71,14 @@ class Volume(_Part):
 
 
 class Tmpfs(_Part):
-    """A folder in memory, empty at the start."""
+    """A folder in memory (tmpfs)."""
 
     path: str
     mode: str
 
 
 class Port(_Part):
-    """What a port of a service is on the machine itself."""
+    """A service's port, published on this machine."""
 
     host: str
     published: int
@@ -86,7 +86,7 @@ class Port(_Part):
 
 
 class Healthcheck(_Part):
-    """How to know that a service is ready for those that depend on it."""
+    """The health check that decides when dependent services may start."""
 
     test: tuple[str, ...]
     interval: Seconds
@@ -96,18 +96,18 @@ class Healthcheck(_Part):
 
     @property
     def patience(self) -> float:
-        """Seconds after which a service that is not healthy never will be."""
+        """Seconds after which an unhealthy service counts as failed."""
         return self.start_period + self.retries * (self.interval + self.timeout)
 
 
 class Dependency(_Part):
-    """Which state of another service is waited for."""
+    """The required state of another service."""
 
     condition: Literal["service_healthy"]
 
 
 class Deploy(_Part):
-    """How many of a service; limits are Docker's own affair."""
+    """The number of instances; limits are ignored here."""
 
     replicas: int = 1
     resources: dict[str, Any] = {}
@@ -134,12 +134,12 @@ class Service(_Part):
     deploy: Deploy = Deploy()
     stop_signal: str = "SIGTERM"
     stop_grace_period: Seconds = 10.0
-    # True here without being asked for: the root is read-only, there are no capabilities and no new privileges.
+    # Always true here: the root is read-only, there are no capabilities and no new privileges.
     read_only: Literal[True]
     cap_drop: tuple[Literal["ALL"]]
     security_opt: tuple[Literal["no-new-privileges:true"]]
     init: Literal[True]
-    # Not here: a process that ends stays ended, and is said by `status`.
+    # Not supported: a process that ends is not restarted; `status` reports it.
     restart: str
     pids_limit: int
     shm_size: str = "64mb"
@@ -147,13 +147,13 @@ class Service(_Part):
 
 
 class FileSource(_Part):
-    """Where a secret's or config's file lies."""
+    """The path of a secret's or config's file."""
 
     file: Path
 
 
 class Stack(BaseModel):
-    """A compose file; its `x-...` blocks have done their work when YAML has been read."""
+    """A compose file; its `x-...` blocks are only YAML anchors."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -164,7 +164,7 @@ class Stack(BaseModel):
     secrets: dict[str, FileSource]
 
     def in_order(self, profile: str | None, only: tuple[str, ...] = ()) -> Iterator[tuple[str, Service]]:
-        """Services of no profile or of this one, or those named, each after those that it depends on."""
+        """Services without a profile or of this one, or the named ones, each after its dependencies."""
         done: set[str] = set()
 
         def visit(name: str) -> Iterator[tuple[str, Service]]:
@@ -178,12 +178,12 @@ class Stack(BaseModel):
         wanted = [name for name, one in self.services.items() if not one.profiles or profile in one.profiles]
         for name in only or wanted:
             if name not in self.services:
-                raise CallError(name, "there is no such service", f"there are {', '.join(self.services)}")
+                raise UsageError(name, "there is no such service", f"there are {', '.join(self.services)}")
             yield from visit(name)
 
 
 def read(path: Path, environment: dict[str, str] | None = None) -> Stack:
-    """The stack that a compose file describes, its variables filled in from the environment. Raises CallError."""
+    """Read a compose file, with variables from the environment. Raises UsageError."""
     known = dict(os.environ) if environment is None else environment
 
     def fill(found: re.Match[str]) -> str:
@@ -194,7 +194,7 @@ def read(path: Path, environment: dict[str, str] | None = None) -> Stack:
         if value is None or (not value and kind == ":-"):
             value = default
         if value is None:
-            raise CallError(str(path), f"the variable {name} is not set", f"say {name}=... before the command")
+            raise UsageError(str(path), f"the variable {name} is not set", f"say {name}=... before the command")
         return value
 
     def filled(node: Any) -> Any:
@@ -209,7 +209,7 @@ def read(path: Path, environment: dict[str, str] | None = None) -> Stack:
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         where = ".".join(map(str, wrong["loc"]))
-        raise CallError(
+        raise UsageError(
             str(path),
             f"{where}: {wrong['msg'].lower()}",
             "the local stack cannot follow it: see deploy/local/compose.py",

@@ -1,4 +1,4 @@
-"""What images bring along that a compose file does not say: our own environment, and PostgreSQL's first start."""
+"""Parts of images that a compose file does not contain: our images' environment, and PostgreSQL's first start."""
 
 import os
 import shlex
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from deploy.local.compose import Service
 
-# The postgres image's entrypoint makes the cluster and the database that the environment asks for, once.
+# The postgres image's entrypoint creates the data directory and the database named by the environment, once.
 _FIRST_START = """
 umask 077
 initdb --username "$POSTGRES_USER" --pwfile "$POSTGRES_PASSWORD_FILE" $POSTGRES_INITDB_ARGS > /dev/null
@@ -17,7 +17,7 @@ echo "CREATE DATABASE $POSTGRES_DB" | postgres --single -D "$PGDATA" postgres > 
 
 
 def environment(service: Service, dockerfile: Path) -> dict[str, str]:
-    """What a process of a service finds in its environment: the image's, then the compose file's."""
+    """The environment of a service's process: the image's, then the compose file's."""
     base = {"PATH": search_path(), "LANG": "C.UTF-8"}
     if service.image.startswith("interlinear-"):
         ours = _runtime_environment(dockerfile)
@@ -28,7 +28,7 @@ def environment(service: Service, dockerfile: Path) -> dict[str, str]:
 
 
 def search_path() -> str:
-    """Where programs are looked for: this Python's own, PostgreSQL's of Debian, the system's."""
+    """PATH: this Python's programs, Debian's PostgreSQL, the system's."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return os.pathsep.join(
         map(str, [Path(sys.prefix) / "bin", *debian, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"])
@@ -36,7 +36,7 @@ def search_path() -> str:
 
 
 def first_start(service: Service, volume: Path | None) -> tuple[str, ...]:
-    """The command that an image's entrypoint runs before the first start; nothing where there is none to be run."""
+    """The command that an image's entrypoint runs before the first start, if there is one."""
     if service.image.startswith("postgres:") and volume and not any(volume.iterdir()):
         return ("sh", "-ec", _FIRST_START)
     return ()

@@ -1,11 +1,11 @@
-"""A network of namespaces: every instance of a service has an address of its own, as containers on a bridge do."""
+"""A network of namespaces: every instance of a service has its own address, like containers on a bridge."""
 
 import subprocess
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 BRIDGE = "interlinear0"
 _SUBNET = IPv4Network("10.213.77.0/24")
@@ -14,7 +14,7 @@ _PREFIX = "interlinear-"  # of the namespaces' names
 
 @dataclass(frozen=True)
 class Host:
-    """One instance of a service: what it is called, and where it is."""
+    """One instance of a service: its name and address."""
 
     service: str
     number: int
@@ -27,7 +27,7 @@ class Host:
 
 
 def planned(instances: list[str]) -> list[Host]:
-    """An address for every instance of the services named; a service's name stands here once for each."""
+    """Assign an address to every instance; a service's name occurs once per instance."""
     seen: dict[str, int] = {}
     hosts = []
     for place, service in enumerate(instances):
@@ -37,9 +37,9 @@ def planned(instances: list[str]) -> list[Host]:
 
 
 def lay(hosts: list[Host], hosts_file: Path) -> None:
-    """Make the bridge, the namespaces and the file that says who is where. Raises CallError where they exist."""
+    """Create the bridge, the namespaces and the hosts file. Raises UsageError if they exist."""
     if (Path("/sys/class/net") / BRIDGE).exists():
-        raise CallError("stack-up", f"the network {BRIDGE} exists: a stack is up", "say make stack-down first")
+        raise UsageError("stack-up", f"the network {BRIDGE} exists: a stack is up", "say make stack-down first")
     gateway = f"{_SUBNET[1]}/{_SUBNET.prefixlen}"
     _ip("link", "add", BRIDGE, "type", "bridge")
     _ip("address", "add", gateway, "dev", BRIDGE)
@@ -58,7 +58,7 @@ def lay(hosts: list[Host], hosts_file: Path) -> None:
 
 
 def clear() -> None:
-    """Remove what `lay` made, as far as it is there."""
+    """Remove what `lay` created, as far as it exists."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     for line in listed.splitlines():
         if line.startswith(_PREFIX):

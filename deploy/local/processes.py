@@ -1,4 +1,4 @@
-"""Processes that outlive the command which started them: recorded by pid and birth, found again, ended in order."""
+"""Processes that outlive the command that started them: recorded by pid and start time, stopped in order."""
 
 import contextlib
 import signal
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Process(BaseModel):
-    """A process that was started: `born` tells it from another that has its number later."""
+    """A started process; `born`, its start time, distinguishes it from a later process with the same pid."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -18,18 +18,18 @@ class Process(BaseModel):
     born: float
 
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is running."""
         return self._found() is not None
 
     def command(self) -> int | None:
-        """The pid of what a sandbox runs: below bubblewrap is the namespace's first process, below that the command."""
+        """The pid of the sandboxed command: the child of the namespace's first process, which is bubblewrap's child."""
         with contextlib.suppress(psutil.NoSuchProcess, IndexError):
             if found := self._found():
                 return int(found.children()[0].children()[0].pid)
         return None
 
     def end(self, by: str, within: float) -> None:
-        """Ask the command to end; after so many seconds end it and all that it started, which the namespace holds."""
+        """Send SIGTERM to the command; after a number of seconds kill its namespace, with all its processes."""
         found = self._found()
         if not found:
             return
@@ -38,7 +38,7 @@ class Process(BaseModel):
             if command := self.command():
                 psutil.Process(command).send_signal(signal.Signals[by])
                 psutil.wait_procs([found], timeout=within)
-            for process in [*family[:1], found]:  # the namespace's first process takes the others with it
+            for process in [*family[:1], found]:  # when the namespace's first process ends, so do the others
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
             psutil.wait_procs([*family, found], timeout=10)
@@ -52,7 +52,7 @@ class Process(BaseModel):
 
 
 def started(words: list[str], log: Path) -> Process:
-    """Start a process that stays when this one ends, what it says going to a file."""
+    """Start a process that outlives this one, with its output in a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as said:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)

@@ -1,4 +1,4 @@
-"""The stack as processes: up in the order of dependencies, a command more inside of it, and down."""
+"""The stack as processes: start in dependency order, run commands in services, stop."""
 
 import os
 import shutil
@@ -14,11 +14,11 @@ from deploy.local.compose import Service, Stack, read
 from deploy.local.network import Host
 from deploy.local.processes import Process, started
 from deploy.local.sandbox import ROOT, Places
-from seq2seq.errors import CallError, ServiceError
+from seq2seq.errors import ServiceError, UsageError
 
 PLACES = Places(ROOT / ".stack")
 _TOOLS = {"ip": "iproute2", "bwrap": "bubblewrap", "nsenter": "util-linux", "setpriv": "util-linux", "socat": "socat"}
-_PACKAGES = {"postgres": "postgresql", "prometheus": "prometheus"}  # Debian's, of services that bring no code of ours
+_PACKAGES = {"postgres": "postgresql", "prometheus": "prometheus"}  # Debian packages of services without our code
 
 
 class Running(BaseModel):
@@ -32,7 +32,7 @@ class Running(BaseModel):
 
 
 class State(BaseModel):
-    """What was started, in this order."""
+    """Started instances, in order."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,18 +40,18 @@ class State(BaseModel):
 
 
 def up(profile: str | None, only: tuple[str, ...] = ()) -> None:
-    """Start what does not run yet of a profile's services, or of some and what they need.
+    """Start a profile's services that are not running, or some services and their dependencies.
 
-    Raises CallError for what is missing on this machine, ServiceError for a service that does not come up.
+    Raises UsageError if a program is missing on this machine, ServiceError for a service that does not become healthy.
     """
     _check_machine()
     subprocess.run([ROOT / "docker" / "secrets.sh", PLACES.secrets], check=True)
-    house, state = stack(), _state()
-    hosts = _hosts(house)
+    compose, state = stack(), _state()
+    hosts = _hosts(compose)
     if not state.running:
         network.lay(hosts, PLACES.hosts)
     left_out: set[str] = set()
-    for name, service in house.in_order(profile, only):
+    for name, service in compose.in_order(profile, only):
         if missing := _missing(service):
             left_out.add(name)
             package = _PACKAGES.get(Path(missing).name)
@@ -59,7 +59,7 @@ def up(profile: str | None, only: tuple[str, ...] = ()) -> None:
             _say(f"{name} is left out: {how}")
             continue
         if without := left_out.intersection(service.depends_on):
-            raise CallError(
+            raise UsageError(
                 "stack-up", f"{name} needs {', '.join(without)}, which is left out", "install what is named"
             )
         begun = time.monotonic()
@@ -69,7 +69,7 @@ def up(profile: str | None, only: tuple[str, ...] = ()) -> None:
             kept = tuple(one for one in state.running if one.host != host)
             for ended in set(state.running).difference(kept):
                 _end(service, ended)
-            state = State(running=(*kept, _start(house, service, host)))
+            state = State(running=(*kept, _start(compose, service, host)))
             PLACES.state.write_text(state.model_dump_json(indent=1), encoding="utf-8")
         for running in state.running:
             if running.host in fresh:
@@ -80,10 +80,10 @@ def up(profile: str | None, only: tuple[str, ...] = ()) -> None:
 
 
 def down(volumes: bool) -> None:
-    """End every process, the last one first, and remove the network; with `volumes` all that was kept, too."""
-    state, house = _state(), stack()
+    """Stop every process, the last one first, and remove the network; with `volumes` also all data."""
+    state, compose = _state(), stack()
     for running in reversed(state.running):
-        service = house.services[running.host.service]
+        service = compose.services[running.host.service]
         _end(service, running)
         PLACES.state.write_text(State(running=state.running[: state.running.index(running)]).model_dump_json())
     network.clear()
@@ -94,7 +94,7 @@ def down(volumes: bool) -> None:
 
 
 def inside(name: str, command: tuple[str, ...]) -> list[str]:
-    """The words that run a command inside of a service. Raises ServiceError where it does not run."""
+    """The command line that runs a command in a service. Raises ServiceError if it is not running."""
     for running in _state().running:
         if running.host.service == name and (pid := running.process.command()):
             return sandbox.enter(stack().services[name], pid, command)
@@ -102,17 +102,17 @@ def inside(name: str, command: tuple[str, ...]) -> list[str]:
 
 
 def beside(name: str, command: tuple[str, ...]) -> list[str]:
-    """The words that run a command as a service's first instance would, whether that runs or not."""
-    house = stack()
-    if name not in house.services or not PLACES.hosts.exists():
+    """The command line that runs a command like a service's first instance, whether or not that is running."""
+    compose = stack()
+    if name not in compose.services or not PLACES.hosts.exists():
         raise ServiceError(name, "there is no such service, or no stack", "say make stack-up")
-    _prepare(house, house.services[name])
-    first = next(host for host in _hosts(house) if host.service == name)
-    return sandbox.start(house, house.services[name], first, PLACES, command)
+    _prepare(compose, compose.services[name])
+    first = next(host for host in _hosts(compose) if host.service == name)
+    return sandbox.start(compose, compose.services[name], first, PLACES, command)
 
 
 def stop(name: str) -> None:
-    """End the processes of one service, and keep the rest. Raises ServiceError where there is none."""
+    """Stop the processes of one service. Raises ServiceError if there is none."""
     state = _state()
     mine = [running for running in state.running if running.host.service == name]
     if not mine:
@@ -125,7 +125,7 @@ def stop(name: str) -> None:
 
 
 def status() -> list[tuple[Host, bool]]:
-    """Every instance that was started, and whether it still runs."""
+    """Every started instance, and whether it is running."""
     return [(running.host, running.process.alive()) for running in _state().running]
 
 
@@ -152,7 +152,7 @@ def _hosts(stack: Stack) -> list[Host]:
 
 
 def _prepare(stack: Stack, service: Service) -> list[Path]:
-    """The folders of a service's volumes, which its user may write to."""
+    """Create the folders of a service's volumes, writable by its user."""
     uid, _, gid = service.user.partition(":")
     kept = [PLACES.volume(volume.source) for volume in service.volumes if volume.source in stack.volumes]
     for folder in kept:
@@ -170,7 +170,7 @@ def _end(service: Service, running: Running) -> None:
 def _wait_until_healthy(service: Service, running: Running) -> None:
     kind, *test = service.healthcheck.test
     if kind != "CMD":
-        raise CallError(running.host.service, f"a health check of kind {kind}", "write it as [CMD, program, ...]")
+        raise UsageError(running.host.service, f"a health check of kind {kind}", "write it as [CMD, program, ...]")
     end = time.monotonic() + service.healthcheck.patience
     log = PLACES.log(running.host)
     while time.monotonic() < end:
@@ -191,23 +191,23 @@ def _wait_until_healthy(service: Service, running: Running) -> None:
 
 
 def _missing(service: Service) -> str | None:
-    """The program of a service that this machine does not have."""
+    """The program of a service that is missing on this machine."""
     program = (*service.entrypoint, *service.command)[0]
     return None if shutil.which(program, path=images.search_path()) else program
 
 
 def _check_machine() -> None:
     if os.geteuid() != 0:
-        raise CallError("stack-up", "namespaces and other users' processes need root", "say it as root")
+        raise UsageError("stack-up", "namespaces and other users' processes need root", "say it as root")
     wanted = {package for tool, package in _TOOLS.items() if not shutil.which(tool)}
     if wanted:
-        raise CallError(
+        raise UsageError(
             "stack-up", "programs are missing here", f"install them: apt-get install {' '.join(sorted(wanted))}"
         )
 
 
 def stack() -> Stack:
-    """docker-compose.yml, its secrets those of this folder."""
+    """docker-compose.yml, with the secrets of the stack's folder."""
     return read(ROOT / "docker-compose.yml", {**os.environ, "SECRETS": str(PLACES.secrets)})
 
 

@@ -1,7 +1,7 @@
-"""The command line that runs a service's process as its container would: own root, own network, own user.
+"""The command line that runs a service's process like its container: with its own root, network and user.
 
-Bubblewrap makes a root that is read-only but for the volumes and the folders in memory, which is what `read_only: true`
-and `tmpfs:` ask for; a service that writes elsewhere fails here as it would there. The programs are this machine's.
+Bubblewrap makes a root that is read-only except for volumes and folders in memory, as `read_only: true`
+and `tmpfs:` do; a service that writes elsewhere fails here as in a container. The programs are this machine's.
 """
 
 import sys
@@ -20,13 +20,13 @@ _SHARED_MEMORY = 256 << 20  # bytes
 
 @dataclass(frozen=True)
 class Places:
-    """Where the stack keeps what a container would: volumes, secrets, logs, the file of hosts."""
+    """The folders of the stack: volumes, secrets, logs, the hosts file."""
 
     folder: Path
 
     @property
     def hosts(self) -> Path:
-        """What every service reads as /etc/hosts."""
+        """The file mounted as /etc/hosts in every service."""
         return self.folder / "hosts"
 
     @property
@@ -36,7 +36,7 @@ class Places:
 
     @property
     def state(self) -> Path:
-        """What runs, for the commands that come after."""
+        """The record of running processes, for later commands."""
         return self.folder / "state.json"
 
     def volume(self, name: str) -> Path:
@@ -44,12 +44,12 @@ class Places:
         return self.folder / "volumes" / name
 
     def log(self, host: Host) -> Path:
-        """What an instance says."""
+        """An instance's log file."""
         return self.folder / "logs" / f"{host.service}-{host.number}.log"
 
 
 def start(stack: Stack, service: Service, host: Host, places: Places, command: tuple[str, ...]) -> list[str]:
-    """The words that start a command as this instance of a service."""
+    """The command line that starts a command as this instance of a service."""
     return [
         *("ip", "netns", "exec", host.namespace),
         *("bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", f"{host.service}-{host.number}"),
@@ -62,7 +62,7 @@ def start(stack: Stack, service: Service, host: Host, places: Places, command: t
 
 
 def enter(service: Service, pid: int, command: tuple[str, ...]) -> list[str]:
-    """The words that run one more command beside a service's process, as `docker compose exec` does."""
+    """The command line that runs another command beside a service's process, like `docker compose exec`."""
     where = ["nsenter", "--target", str(pid), "--mount", "--net", "--pid", "--ipc", "--uts"]
     return [*where, "env", "--chdir", service.working_dir, *_as_user(service, command)]
 
@@ -75,7 +75,7 @@ def _as_user(service: Service, command: tuple[str, ...]) -> list[str]:
 
 
 def _system(service: Service, places: Places) -> list[str]:
-    """The machine's programs and our code, read-only; nothing of /home, /root, /var or /etc that is not named here."""
+    """Mount the machine's programs and our code, read-only; of /home, /root, /var and /etc only what is listed here."""
     words = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm"]
     for name in ("bin", "lib", "lib64", "sbin"):
@@ -112,12 +112,12 @@ def _mounts(stack: Stack, service: Service, places: Places) -> list[str]:
 
 
 def _bind(source: Path, target: str, how: str = "--ro-bind") -> list[str]:
-    """A path of this machine at a place inside; the folders above it are made first, for all to read."""
+    """Mount a path of this machine; its parent folders are created first, readable by all."""
     return ["--dir", str(Path(target).parent), how, str(source), target]
 
 
 def _accounts(service: Service, places: Places) -> Path:
-    """A file of accounts that knows the service's user by name, as an image's would."""
+    """Mount a passwd file with the service's user, as in an image."""
     uid, _, gid = service.user.partition(":")
     path = places.folder / f"passwd-{uid}"
     path.write_text(f"root:x:0:0::/root:/bin/sh\nservice:x:{uid}:{gid}::/home/interlinear:/bin/sh\n", encoding="utf-8")

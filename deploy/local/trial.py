@@ -1,4 +1,4 @@
-"""The road through a stack that is up: submit trainings to its Ray cluster, promote, translate by HTTP, be watched."""
+"""An end-to-end test of the running stack: submit trainings, promote, translate by HTTP, query Prometheus."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from deploy.local import running
 from deploy.local.sandbox import ROOT
 from seq2seq.errors import ServiceError
 
-_MODEL = "de-en"  # what docker-compose.yml serves unless INTERLINEAR_MODEL says otherwise
+_MODEL = "de-en"  # the default of INTERLINEAR_MODEL in docker-compose.yml
 _FOLDER = "/srv/interlinear"  # where jobs run on the cluster: its volume `work`
 _STORAGE = f"{_FOLDER}/storage"
 _RECIPE = """
@@ -27,11 +27,11 @@ model: {hidden: 32}
 training: {epochs: 1, epoch_updates: 40, dev_sentences: 20}
 """
 _SENTENCE = "Der Hund sieht den alten Mann."
-_PATIENCE = 180.0  # seconds until the service has followed an alias, and Prometheus has looked
+_PATIENCE = 180.0  # seconds until the service has followed an alias, and Prometheus has scraped it
 
 
 def run() -> None:
-    """Raises ServiceError at the first step that does not do what it should."""
+    """Raises ServiceError at the first step that fails."""
     _refused_without_secrets()
     first, second = _train(1), _train(2)
     _interlinear("promote", _MODEL, first)
@@ -57,7 +57,7 @@ def _refused_without_secrets() -> None:
 
 
 def _train(seed: int) -> str:
-    """Submit a recipe of our own from this machine, and wait for it; the version that was registered."""
+    """Submit a recipe file from this machine, and wait for it; returns the registered version."""
     run, workers = f"stack-{seed}", running.stack().services["ray-worker"].deploy.replicas
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder, "mine.yaml")
@@ -80,7 +80,7 @@ def _train(seed: int) -> str:
 
 
 def _from_here(*words: str, **secrets: str) -> subprocess.CompletedProcess[str]:
-    """A command of ours on this machine, for the cluster at its published port, with these of its secrets alone."""
+    """Run our command on this machine, for the cluster at its published port, with only these of its secrets."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MLFLOW_"))}
     environment |= {"RAY_API_SERVER_ADDRESS": _address("ray-head", 8265), "PYTHONPATH": str(ROOT), **secrets}
     command = [sys.executable, "-m", "interlinear", *words]
@@ -88,7 +88,7 @@ def _from_here(*words: str, **secrets: str) -> subprocess.CompletedProcess[str]:
 
 
 def _where_things_are(version: str) -> None:
-    """The registry is in PostgreSQL and the bundle behind MLflow's server, not in files that a worker left."""
+    """Check that the registry is in PostgreSQL and the bundle behind MLflow's server, not in a worker's files."""
     query = f"SELECT source FROM model_versions WHERE name = '{_MODEL}' AND version = {version}"
     words = ("psql", "--host=/var/run/postgresql", "--username=mlflow", "--tuples-only", "--command", query, "mlflow")
     _expect("models:/" in _output(running.inside("postgres", words)), "the version is in PostgreSQL")
@@ -97,7 +97,7 @@ def _where_things_are(version: str) -> None:
 
 
 def _interlinear(*words: str) -> str:
-    """A command of ours on the head, where MLflow's address and password are known; what it said."""
+    """Run our command on the head, where MLflow's address and password are set; returns its output."""
     return _output(running.inside("ray-head", ("interlinear", *words)), with_errors=True)
 
 
@@ -109,7 +109,7 @@ def _output(words: list[str], with_errors: bool = False) -> str:
 
 
 def _translate(key: str) -> str | None:
-    """The version that answers now; nothing while the service does not answer."""
+    """The version that answers now; None while the service does not answer."""
     body = json.dumps({"q": _SENTENCE, "source": "de", "target": "en"}).encode()
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     try:
@@ -122,7 +122,7 @@ def _translate(key: str) -> str | None:
 
 
 def _watched(query: str) -> float | None:
-    """What Prometheus says to a query."""
+    """The result of a Prometheus query."""
     address = _address("prometheus", 9090) + "/api/v1/query?query=" + quote(query)
     with urllib.request.urlopen(address, timeout=10) as answer:
         found = json.load(answer)["data"]["result"]
@@ -139,7 +139,7 @@ def _status(address: str, body: bytes | None = None) -> int:
 
 
 def _address(service: str, inside: int) -> str:
-    """Where a service's port is published on this machine."""
+    """The address at which a service's port is published on this machine."""
     port = next(port for port in running.stack().services[service].ports if port.inside == inside)
     return f"http://{port.host}:{port.published}"
 

@@ -1,1 +1,1 @@
-"""Pictures of what a model does, in the look of the playground: as .png, .svg or .pdf, by the file's suffix."""
+"""Figures of attention, alignments, training and evaluation in the playground's style, as .png, .svg or .pdf files."""

@@ -1,11 +1,11 @@
-"""What charts of several systems share: the key to them, and how each is told from the others."""
+"""Shared parts of charts of several systems: legend, line styles, and layout."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.figures.style import DASHES, MARKERS, PADDING, SERIES, Sheet, width_of
 
 if TYPE_CHECKING:
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 CHART_WIDTH, CHART_HEIGHT = 600, 260
-AXIS_ROOM, TICK_ROOM = 36, 50  # left of a chart, and under it
-TITLE_ROOM, TICK_LINE = 22, 14  # over a chart; a second line of ticks
+AXIS_SPACE, TICK_SPACE = 36, 50  # space left of a chart, and below it
+TITLE_SPACE, TICK_LINE = 22, 14  # space above a chart, and for a second line of tick labels
 KEY_HEIGHT, KEY_GAP, HANDLE = 22, 22, 30
 
 
 def check_systems(names: Sequence[str]) -> None:
-    """Raises CallError where there is nothing to draw, or two systems have one name."""
+    """Raises UsageError if there are no systems, or two have the same name."""
     if not names:
-        raise CallError("the picture", "there is no system to draw", "name one or more")
+        raise UsageError("the picture", "there is no system to draw", "name one or more")
     if doubled := next((name for name in names if names.count(name) > 1), None):
-        raise CallError(doubled, "two systems have this name", "give each a name of its own")
+        raise UsageError(doubled, "two systems have this name", "give each a name of its own")
 
 
 def add_line(axes: Axes, xs: Sequence[float], ys: Sequence[float], number: int) -> None:
-    """Draw the line of the system of that number."""
+    """Adds a system's line in the style of its number."""
     axes.add_line(system_line(xs, ys, number))
 
 
 def system_line(xs: Sequence[float], ys: Sequence[float], number: int, marked: Sequence[int] | None = None) -> Line2D:
-    """A line apart from other systems' in colour, marker and dash; `marked` says which points are, None all."""
+    """A line with the colour, marker and dashes of a system's number; `marked`: indexes of marked points, None: all."""
     from matplotlib.lines import Line2D
 
     dashes = DASHES[number % len(DASHES)]
@@ -44,21 +44,21 @@ def system_line(xs: Sequence[float], ys: Sequence[float], number: int, marked: S
 
 
 def lay_out_charts(sheet: Sheet, heading: str, names: Sequence[str], height: float) -> tuple[float, float]:
-    """The sheet with a key to the systems, in as many lines as it needs; returns the corner of what is under it."""
+    """Lays out a sheet with a legend of the systems in as many lines as needed; returns the corner below the legend."""
     labels = [sheet.word(name, size=9) for name in names]
-    places: list[tuple[float, int]] = []
+    positions: list[tuple[float, int]] = []
     x, row = 0.0, 0
     for label in labels:
-        room = HANDLE + 7 + width_of(label)
-        if x and x + room > CHART_WIDTH:
+        width = HANDLE + 7 + width_of(label)
+        if x and x + width > CHART_WIDTH:
             x, row = 0.0, row + 1
-        places.append((x, row))
-        x += room + KEY_GAP
-    key = (row + 1) * KEY_HEIGHT
-    left, top = sheet.lay_out(heading, CHART_WIDTH, key + 10 + height - PADDING)
-    for number, (label, (x, row)) in enumerate(zip(labels, places, strict=True)):
+        positions.append((x, row))
+        x += width + KEY_GAP
+    legend_height = (row + 1) * KEY_HEIGHT
+    left, top = sheet.lay_out(heading, CHART_WIDTH, legend_height + 10 + height - PADDING)
+    for number, (label, (x, row)) in enumerate(zip(labels, positions, strict=True)):
         y = top + row * KEY_HEIGHT + 6
         handle = system_line((left + x, left + x + HANDLE / 2, left + x + HANDLE), (y, y, y), number, marked=[1])
         sheet.figure.axes[0].add_line(handle)
         sheet.place(label, left + x + HANDLE + 7, y, "left")
-    return left, top + key + 10
+    return left, top + legend_height + 10

@@ -1,4 +1,4 @@
-"""Learning curves of systems, their seeds as bands."""
+"""Learning curves of systems, with several seeds as a band."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from seq2seq.figures.charts import (
-    AXIS_ROOM,
+    AXIS_SPACE,
     CHART_HEIGHT,
     CHART_WIDTH,
-    TICK_ROOM,
-    TITLE_ROOM,
+    TICK_SPACE,
+    TITLE_SPACE,
     add_line,
     check_systems,
     lay_out_charts,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curve:
-    """A system's learning curve: for every seed the value after each epoch."""
+    """Learning curve of a system: the values after each epoch, for each seed."""
 
     name: str
     seeds: tuple[tuple[float, ...], ...]
@@ -34,18 +34,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one quantity."""
+    """Learning curves of one quantity."""
 
     title: str
     curves: tuple[Curve, ...]
 
 
 def learning_curves(panels: Sequence[Panel], path: Path, font: Path | None = None) -> Path:
-    """Draw what systems had learnt after each epoch, a panel below the other for every quantity.
+    """Draws learning curves over epochs, one panel below the other for each quantity.
 
-    A system of several seeds is a line, their mean, in a band from the lowest to the highest of them, as far as every
-    seed went; each seed is a thin line besides. Returns `path`. Raises CallError where there is nothing to draw or for
-    a suffix that is no picture's; FigureError where no font has a letter.
+    Several seeds are drawn as their mean, with a band from the lowest to the highest, up to the last epoch that all
+    seeds have; each seed is also a thin line. Returns `path`. Raises UsageError if there are no systems, two have the
+    same name, or the file suffix is not supported; FigureError if no font has a glyph for a letter.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -53,27 +53,29 @@ def learning_curves(panels: Sequence[Panel], path: Path, font: Path | None = Non
     names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
     check_systems(names)
     sheet = Sheet([*names, *(panel.title for panel in panels)], font)
-    each = TITLE_ROOM + CHART_HEIGHT + TICK_ROOM
-    left, top = lay_out_charts(sheet, "Learning curves", names, len(panels) * each)
+    panel_height = TITLE_SPACE + CHART_HEIGHT + TICK_SPACE
+    left, top = lay_out_charts(sheet, "Learning curves", names, len(panels) * panel_height)
     for number, panel in enumerate(panels):
-        axes = sheet.chart(left + AXIS_ROOM, top + number * each + TITLE_ROOM, CHART_WIDTH - AXIS_ROOM, CHART_HEIGHT)
-        sheet.place(sheet.note(panel.title, size=7.5), left, top + number * each, "left", "top")
+        axes = sheet.chart(
+            left + AXIS_SPACE, top + number * panel_height + TITLE_SPACE, CHART_WIDTH - AXIS_SPACE, CHART_HEIGHT
+        )
+        sheet.place(sheet.note(panel.title, size=7.5), left, top + number * panel_height, "left", "top")
         for curve in panel.curves:
             draw_curve(axes, curve, names.index(curve.name))
         axes.set_xlabel("epoch", color=SOFT, fontsize=7.5, family=sheet.plain)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # whole epochs, of a single one too
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # whole epochs, also for a single one
         axes.margins(x=0.02, y=0.08)
     return sheet.save(path)
 
 
 def draw_curve(axes: Axes, curve: Curve, number: int) -> None:
-    """A system's line; with several seeds in its band."""
-    together = list(zip(*curve.seeds, strict=False))
-    epochs = range(1, len(together) + 1)
+    """Draws a system's mean line, and for several seeds the band and their lines."""
+    values_by_epoch = list(zip(*curve.seeds, strict=False))
+    epochs = range(1, len(values_by_epoch) + 1)
     colour = SERIES[number % len(SERIES)]
     if len(curve.seeds) > 1:
-        lows, highs = [min(values) for values in together], [max(values) for values in together]
+        lows, highs = [min(values) for values in values_by_epoch], [max(values) for values in values_by_epoch]
         axes.fill_between(epochs, lows, highs, color=colour, alpha=0.16, linewidth=0)
         for seed in curve.seeds:
             axes.plot(range(1, len(seed) + 1), seed, color=colour, alpha=0.35, linewidth=0.6)
-    add_line(axes, epochs, [mean(values) for values in together], number)
+    add_line(axes, epochs, [mean(values) for values in values_by_epoch], number)

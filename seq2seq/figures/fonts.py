@@ -1,4 +1,4 @@
-"""The fonts of a picture: every letter of its words has a glyph, or the picture is refused."""
+"""Font selection for figures: every letter of a text needs a glyph, or an error is raised."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -8,61 +8,64 @@ from pathlib import Path
 
 from seq2seq.errors import FigureError
 
-WORDS, PLAIN = "DejaVu Serif", "DejaVu Sans"  # they come with matplotlib: a picture looks the same everywhere
-EAST_ASIAN = "notojp_matplotlib"  # the package with Noto Sans CJK, one font with the letters of China, Japan and Korea
+WORDS, PLAIN = "DejaVu Serif", "DejaVu Sans"  # included in matplotlib, so that figures look the same on every machine
+EAST_ASIAN = "notojp_matplotlib"  # package with Noto Sans CJK, a font for Chinese, Japanese and Korean
 
-NO_LETTERS = "Last Resort"  # comes with matplotlib: a box with its number for every letter there could be
+FALLBACK_FONT = "Last Resort"  # included in matplotlib: draws a placeholder box for every code point
 
-UNSEEN = ("Cc", "Cf", "Zs", "Zl", "Zp")  # categories of letters that need no glyph
-VARIANTS = range(0xFE00, 0xFE10)  # say how the letter before looks
-NAMED = 8  # missing letters that an error names
+INVISIBLE_CATEGORIES = ("Cc", "Cf", "Zs", "Zl", "Zp")  # Unicode categories without a glyph
+VARIANTS = range(0xFE00, 0xFE10)  # variation selectors, which modify the preceding letter
+MAX_NAMED = 8  # missing letters listed in an error message
 
 
-def families_for(texts: Iterable[str], font: Path | None = None, first: str = WORDS) -> list[str]:
-    """The font families that texts are set in: a letter comes from the first family that has it.
+def font_families(texts: Iterable[str], font: Path | None = None, first: str = WORDS) -> list[str]:
+    """Font families for these texts; a letter is drawn in the first family that has it.
 
-    `font` is a font's file, and then the only one. Otherwise: `first`, matplotlib's own, Noto Sans CJK, and whatever
-    else is installed and needed. Raises FigureError, which names the letters that have no glyph, and for no font.
+    `font`: path of a font file, which is then the only font. Otherwise: `first`, matplotlib's fonts, Noto Sans CJK, and
+    other installed fonts as needed. Raises FigureError, which lists the letters without a glyph, or if `font` is not a
+    font file.
     """
-    missing = {letter for text in texts for letter in text if is_seen(letter)}
+    missing = {letter for text in texts for letter in text if needs_glyph(letter)}
     if font is not None:
-        if missing := lacking(font, missing):
-            raise FigureError(str(font), f"the font has no glyph for {named(missing)}", "name a font that has them")
-        return [add(font)]
+        if missing := missing_glyphs(font, missing):
+            raise FigureError(
+                str(font), f"the font has no glyph for {format_letters(missing)}", "name a font that has them"
+            )
+        return [register_font(font)]
     from matplotlib.font_manager import findfont
 
     families = list(dict.fromkeys((first, WORDS, PLAIN)))
     for family in families:
-        missing = lacking(Path(findfont(family)), missing)
-    if missing and (carried := east_asian()):
-        families.append(add(carried))
-        missing = lacking(carried, missing)
-    while missing and (found := installed_with(missing)):
-        families.append(add(found))
-        missing = lacking(found, missing)
+        missing = missing_glyphs(Path(findfont(family)), missing)
+    if missing and (east_asian := east_asian_font()):
+        families.append(register_font(east_asian))
+        missing = missing_glyphs(east_asian, missing)
+    while missing and (installed := find_installed_font(missing)):
+        families.append(register_font(installed))
+        missing = missing_glyphs(installed, missing)
     if missing:
         raise FigureError(
             "the picture's words",
-            f"no installed font has a glyph for {named(missing)}",
+            f"no installed font has a glyph for {format_letters(missing)}",
             "install one that has them (notofonts.github.io has one for every script), or name its file: --font",
         )
     return families
 
 
-def is_seen(letter: str) -> bool:
+def needs_glyph(letter: str) -> bool:
     """Whether a letter needs a glyph."""
-    return unicodedata.category(letter) not in UNSEEN and ord(letter) not in VARIANTS
+    return unicodedata.category(letter) not in INVISIBLE_CATEGORIES and ord(letter) not in VARIANTS
 
 
-def named(letters: Iterable[str]) -> str:
-    """Letters for an error: as they are, and by their numbers, since a terminal may lack them too."""
+def format_letters(letters: Iterable[str]) -> str:
+    """Lists letters for an error message, with code points, since a terminal may lack the glyphs too."""
     ordered = sorted(letters)
-    some = ", ".join(f"'{letter}' (U+{ord(letter):04X})" for letter in ordered[:NAMED])
-    return f"{some} and {len(ordered) - NAMED} more" if len(ordered) > NAMED else some
+    listed = ", ".join(f"'{letter}' (U+{ord(letter):04X})" for letter in ordered[:MAX_NAMED])
+    return f"{listed} and {len(ordered) - MAX_NAMED} more" if len(ordered) > MAX_NAMED else listed
 
 
-def lacking(font: Path, letters: set[str]) -> set[str]:
-    """Those letters that a font's file does not have. Raises FigureError for a file that is no font."""
+def missing_glyphs(font: Path, letters: set[str]) -> set[str]:
+    """The letters without a glyph in a font file. Raises FigureError if the file is not a font."""
     from matplotlib.ft2font import FT2Font
 
     try:
@@ -73,8 +76,8 @@ def lacking(font: Path, letters: set[str]) -> set[str]:
 
 
 @lru_cache
-def add(font: Path) -> str:
-    """Let matplotlib know a font's file; returns its family."""
+def register_font(font: Path) -> str:
+    """Registers a font file with matplotlib; returns the font's family."""
     from matplotlib.font_manager import fontManager
     from matplotlib.ft2font import FT2Font
 
@@ -84,25 +87,25 @@ def add(font: Path) -> str:
 
 
 @lru_cache
-def east_asian() -> Path | None:
-    """The file of Noto Sans CJK. Its package is not imported, since that would change matplotlib's settings."""
+def east_asian_font() -> Path | None:
+    """Path of Noto Sans CJK, or None. Its package is not imported, since that would change matplotlib's settings."""
     package = find_spec(EAST_ASIAN)
     if package is None or not package.submodule_search_locations:
         return None
     return next(Path(package.submodule_search_locations[0], "fonts").glob("*.otf"), None)
 
 
-def installed_with(letters: set[str]) -> Path | None:
-    """Of the upright fonts on this machine the one with most of these letters; None where no font has any."""
+def find_installed_font(letters: set[str]) -> Path | None:
+    """The installed upright font with the most of these letters; None if no font has any."""
     from matplotlib.font_manager import fontManager
 
     best: tuple[int, Path] | None = None
-    known = {Path(f.fname) for f in fontManager.ttflist if f.style == "normal" and not f.name.startswith(NO_LETTERS)}
-    for path in sorted(known):
+    paths = {Path(f.fname) for f in fontManager.ttflist if f.style == "normal" and not f.name.startswith(FALLBACK_FONT)}
+    for path in sorted(paths):
         try:
-            found = len(letters) - len(lacking(path, letters))
-        except FigureError:  # pictures of letters, as in some fonts of emoji, cannot be drawn
+            count = len(letters) - len(missing_glyphs(path, letters))
+        except FigureError:  # bitmap fonts, such as some emoji fonts, cannot be drawn
             continue
-        if found and (best is None or found > best[0]):
-            best = found, path
+        if count and (best is None or count > best[0]):
+            best = count, path
     return best[1] if best else None

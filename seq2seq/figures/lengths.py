@@ -1,4 +1,4 @@
-"""A score by length of the source."""
+"""Scores by source length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.figures.charts import (
-    AXIS_ROOM,
+    AXIS_SPACE,
     CHART_HEIGHT,
     CHART_WIDTH,
     TICK_LINE,
-    TICK_ROOM,
-    TITLE_ROOM,
+    TICK_SPACE,
+    TITLE_SPACE,
     check_systems,
     lay_out_charts,
     system_line,
@@ -22,13 +22,13 @@ from seq2seq.figures.style import SOFT, Sheet, check_suffix
 from seq2seq.metrics.metric import Metric, Statistics
 
 THRESHOLDS = tuple(range(0, 70, 10))  # those of Meng et al. 2016
-FEWEST = 10  # sentences whose score says something
-FEWEST_IN_LINE = 3  # points that are joined by a line: two would show a trend that is not there
+MIN_SENTENCES = 10  # minimum number of sentences of a point
+FEWEST_IN_LINE = 3  # points needed for a line: two would suggest a trend
 
 
 @dataclass(frozen=True)
 class LengthPoint:
-    """The score of the sentences whose source has more than so many words, and how many these are."""
+    """Score and number of the sentences whose source has more than `longer_than` words."""
 
     longer_than: int
     sentences: int
@@ -37,48 +37,47 @@ class LengthPoint:
 
 @dataclass(frozen=True)
 class LengthCurve:
-    """A system's score by length of the source."""
+    """Scores of a system by source length."""
 
     name: str
     points: tuple[LengthPoint, ...]
 
 
-def by_length(
+def score_curve_by_length(
     name: str, lengths: Sequence[int], metric: Metric, statistics: Statistics, thresholds: Sequence[int] = THRESHOLDS
 ) -> LengthCurve:
-    """A system's score by `metric` of the sentences with more than so many source words, for every threshold; `lengths`
-    counts each, `statistics` (N, S) are what each adds. A threshold that fewer than FEWEST sentences pass has
-    no point.
+    """Scores of a system for the sentences that exceed each threshold of source words.
 
-    Raises CallError where no threshold has one.
+    `lengths` are the source words of each sentence, `statistics` (N, S) its statistics for `metric`. A threshold with
+    fewer than MIN_SENTENCES longer sentences has no point. Raises UsageError if no threshold has one.
     """
     points = []
     for threshold in sorted(set(thresholds)):
         chosen = np.asarray(lengths) > threshold
-        if (sentences := int(chosen.sum())) >= FEWEST:
+        if (sentences := int(chosen.sum())) >= MIN_SENTENCES:
             points.append(LengthPoint(threshold, sentences, float(metric.values(statistics[chosen].sum(0)[None])[0])))
     if not points:
-        raise CallError(
+        raise UsageError(
             "thresholds",
-            f"none has {FEWEST} sentences with more words; the longest has {max(lengths, default=0)}",
+            f"none has {MIN_SENTENCES} sentences with more words; the longest has {max(lengths, default=0)}",
             "name smaller ones, or bring more sentences",
         )
     return LengthCurve(name, tuple(points))
 
 
 def score_by_length(curves: Sequence[LengthCurve], metric: str, path: Path, font: Path | None = None) -> Path:
-    """Draw the score of the sentences with more than so many source words (Meng et al. 2016, figure 4, by BLEU).
+    """Draws the scores of sentences longer than each threshold (as Meng et al. 2016, figure 4, for BLEU).
 
-    Two points stay points; more are joined by a line. Returns `path`. Raises as `learning_curves`.
+    Three or more points are joined by a line. Returns `path`. Raises as `learning_curves`.
     """
     check_suffix(path)
     names = [curve.name for curve in curves]
     check_systems(names)
     sheet = Sheet(names, font)
     left, top = lay_out_charts(
-        sheet, f"{metric} by length of the source", names, TITLE_ROOM + CHART_HEIGHT + TICK_ROOM + TICK_LINE
+        sheet, f"{metric} by length of the source", names, TITLE_SPACE + CHART_HEIGHT + TICK_SPACE + TICK_LINE
     )
-    axes = sheet.chart(left + AXIS_ROOM, top + TITLE_ROOM, CHART_WIDTH - AXIS_ROOM, CHART_HEIGHT)
+    axes = sheet.chart(left + AXIS_SPACE, top + TITLE_SPACE, CHART_WIDTH - AXIS_SPACE, CHART_HEIGHT)
     sheet.place(sheet.note(metric, size=7.5), left, top, "left", "top")
     counts = {point.longer_than: point.sentences for curve in curves for point in curve.points}
     for number, curve in enumerate(curves):

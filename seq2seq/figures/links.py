@@ -1,12 +1,12 @@
-"""An alignment beside the one that people made."""
+"""Figure of a model's word alignment compared with a gold alignment."""
 
 from collections.abc import Collection
 from pathlib import Path
 
-from seq2seq.alignment import Gold, Link
+from seq2seq.alignment import GoldAlignment, Link
+from seq2seq.explain import Span
 from seq2seq.figures.grid import GAP, LEGEND, ROUND, UNKNOWN, Grid, Languages, lay_out
 from seq2seq.figures.style import HOT, SHEET, WARM, Sheet, check_suffix, tint, width_of
-from seq2seq.looks import Span
 
 MARKS = {"sure": "sure", "possible": "possible", "ours": "the model's"}
 EDGE = tint(1.0)
@@ -17,48 +17,48 @@ def alignment_grid(
     source: Collection[Span],
     target: Collection[Span],
     links: Collection[Link],
-    gold: Gold,
+    gold: GoldAlignment,
     path: Path,
     languages: Languages = UNKNOWN,
     font: Path | None = None,
 ) -> Path:
-    """Draw a model's links (source word, target word) over gold ones: apart by form, in colour and without.
+    """Draws a model's links (source word, target word) over gold links, with shapes that differ without colour too.
 
-    A sure link is a full cell, a possible one a frame, the model's a dot. Returns `path`. Raises CallError for a suffix
-    that is no picture's, FigureError where no font has a word's letters.
+    A sure link is a filled cell, a possible link a frame, a model's link a dot. Returns `path`. Raises UsageError if
+    the file suffix is not supported, FigureError if no font has a glyph for a letter.
     """
     check_suffix(path)
-    over, before = [span.text for span in source], [span.text for span in target]
-    sheet = Sheet([*over, *before], font)
-    grid = lay_out(sheet, "Alignment", over, before, languages)
+    source_words, target_words = [span.text for span in source], [span.text for span in target]
+    sheet = Sheet([*source_words, *target_words], font)
+    grid = lay_out(sheet, "Alignment", source_words, target_words, languages)
     for i in range(grid.rows):
         for j in range(grid.columns):
             grid.fill(i, j, 0.0)
-    for kind, marked in (("possible", gold.possible), ("sure", gold.sure)):
-        for column, row in sorted(marked):
-            mark(grid, kind, *grid.middle(row, column))
+    for kind, gold_links in (("possible", gold.possible), ("sure", gold.sure)):
+        for column, row in sorted(gold_links):
+            draw_mark(grid, kind, *grid.middle(row, column))
     for column, row in sorted(links):
-        mark(grid, "ours", *grid.middle(row, column), on_sure=(column, row) in gold.sure)
+        draw_mark(grid, "ours", *grid.middle(row, column), on_sure=(column, row) in gold.sure)
     x, y = grid.left, grid.bottom + LEGEND - 5
     for kind, title in MARKS.items():
-        mark(grid, kind, x + KEY_SIZE / 2, y, size=(KEY_SIZE, KEY_SIZE))
+        draw_mark(grid, kind, x + KEY_SIZE / 2, y, size=(KEY_SIZE, KEY_SIZE))
         label = sheet.note(title)
         sheet.place(label, x + KEY_SIZE + 6, y, "left")
         x += KEY_SIZE + 6 + width_of(label) + 18
     return sheet.save(path)
 
 
-def mark(
+def draw_mark(
     grid: Grid, kind: str, x: float, y: float, on_sure: bool = False, size: tuple[float, float] | None = None
 ) -> None:
-    """A link's mark around a point, of a cell's size: a full cell, a frame, or a dot."""
+    """Draws the mark of a link centred at (x, y): a filled cell, a frame, or a dot. `size`: default is a cell's."""
     from matplotlib.patches import Circle
 
     width, height = size or (grid.cell_width - GAP, grid.cell_height - GAP)
     if kind == "sure":
         grid.sheet.rounded(x - width / 2, y - height / 2, width, height, tint(1.0, HOT), ROUND)
     elif kind == "possible":
-        inset = 1.0  # the frame's own width
+        inset = 1.0  # the frame's line width
         frame = grid.sheet.rounded(
             x - width / 2 + inset, y - height / 2 + inset, width - 2 * inset, height - 2 * inset, SHEET, ROUND, EDGE
         )

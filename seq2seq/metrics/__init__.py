@@ -1,1 +1,1 @@
-"""How good an output is: scores with signatures, and whether a difference between systems is more than chance."""
+"""Evaluation metrics with signatures, and significance tests of differences between systems."""

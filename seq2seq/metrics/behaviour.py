@@ -1,5 +1,5 @@
-"""What a system's outputs are like, beyond their overlap with a reference: equal, repetitive, long, too much, too
-little."""
+"""Metrics of output behaviour beyond n-gram overlap: exact matches, repetition, length ratio, over- and
+under-translation."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -7,65 +7,65 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Statistics, Values, percentage
-from seq2seq.metrics.translation import Words
+from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Values, percentage
+from seq2seq.metrics.translation import WordTokenizer
 
-ORDERS = range(1, 5)  # of the n-grams that repetition is counted by
+ORDERS = range(1, 5)  # n-gram orders for the repetition rate
 
 
-class Behaviour(Metric):
-    """A metric over the words of each output and of its references."""
+class BehaviourMetric(Metric):
+    """Base of the metrics that are computed from the words of each output and its references."""
 
-    def __init__(self, name: str, reading: Reading) -> None:
+    def __init__(self, name: str, preprocessing: Preprocessing) -> None:
         super().__init__(name)
-        self.words = Words(reading)
+        self.words = WordTokenizer(preprocessing)
 
-    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
+    def statistics(self, outputs: SystemOutputs, reference_set: ReferenceSet) -> Statistics:
         return np.array(
             [
                 self.counts(self.words(hypothesis), [self.words(reference) for reference in references])
-                for hypothesis, *references in zip(outputs.hypotheses, *answers.references, strict=True)
+                for hypothesis, *references in zip(outputs.hypotheses, *reference_set.references, strict=True)
             ],
             dtype=np.float64,
         )
 
     @abstractmethod
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
-        """What one sentence adds."""
+        """The statistics of one sentence."""
 
     def values(self, sums: Statistics) -> Values:
         return percentage(sums)
 
-    def how(self, answers: Answers) -> str:
-        return f"nrefs:{len(answers.references)}|{self.words.how}"
+    def signature_settings(self, reference_set: ReferenceSet) -> str:
+        return f"nrefs:{len(reference_set.references)}|{self.words.signature_settings}"
 
 
-class ExactMatch(Behaviour):
-    """The share of outputs that are, word for word, one of their references, in per cent."""
+class ExactMatch(BehaviourMetric):
+    """Share of the outputs that equal one of their references word for word, in per cent."""
 
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
         return hypothesis in references, 1
 
 
-class RepetitionRate(Behaviour):
-    """The share of the outputs' n-grams, n = 1 to 4 together, that stood in the same output before, in per cent.
+class RepetitionRate(BehaviourMetric):
+    """Share of the outputs' n-grams (n = 1 to 4 together) that occurred earlier in the same output, in per cent.
 
-    That is 1 - unique / all (See et al. 2017, figure 4; Welleck et al. 2020's seq-rep-n). References repeat too: it is
-    to be read beside theirs, or beside another system's.
+    That is 1 - unique / all (See et al. 2017, figure 4; seq-rep-n of Welleck et al. 2020). References repeat n-grams
+    too, so compare the rate with that of the references or of another system.
     """
 
     better = "lower"
 
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
-        grams = [list(zip(*(hypothesis[i:] for i in range(n)), strict=False)) for n in ORDERS]
-        return sum(len(each) - len(set(each)) for each in grams), sum(map(len, grams))
+        ngrams = [list(zip(*(hypothesis[i:] for i in range(n)), strict=False)) for n in ORDERS]
+        return sum(len(order_ngrams) - len(set(order_ngrams)) for order_ngrams in ngrams), sum(map(len, ngrams))
 
-    def how(self, answers: Answers) -> str:
-        return f"n:1-4|{self.words.how}"
+    def signature_settings(self, reference_set: ReferenceSet) -> str:
+        return f"n:1-4|{self.words.signature_settings}"
 
 
-class LengthRatio(Behaviour):
-    """Words of the outputs over words of the references; of several, that of the nearest length (as in BLEU)."""
+class LengthRatio(BehaviourMetric):
+    """Output words divided by reference words; of several references the closest in length counts, as in BLEU."""
 
     better = "neither"
 
@@ -77,42 +77,42 @@ class LengthRatio(Behaviour):
         return percentage(sums) / 100
 
 
-class TranslationCount(Behaviour):
-    """A number of words in all. A summary leaves out by design, so it has none."""
+class TranslationCount(BehaviourMetric):
+    """A total number of words. Not defined for summarization, since a summary leaves words out by design."""
 
     better = "lower"
 
-    def lacks(self, answers: Answers) -> str:
-        return "a summary leaves out and condenses by design" if answers.task == "summarization" else ""
+    def missing_requirement(self, reference_set: ReferenceSet) -> str:
+        return "a summary leaves out and condenses by design" if reference_set.task == "summarization" else ""
 
     def values(self, sums: Statistics) -> Values:
         return sums[:, 0]
 
 
 class OverTranslation(TranslationCount):
-    """Words said again: the n-th time that an output has a word, where n > 1 and no reference has it so often.
+    """Repeated words: every n-th occurrence of a word in an output, n > 1, where no reference has n occurrences.
 
-    What Yang et al. (2018) count for Otem, of single words.
+    The unigram counts of OTEM (Yang et al. 2018).
     """
 
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
-        allowed = most(Counter(reference) for reference in references)
+        allowed = max_counts(Counter(reference) for reference in references)
         return (sum(max(0, count - max(1, allowed[word])) for word, count in Counter(hypothesis).items()),)
 
 
 class UnderTranslation(TranslationCount):
-    """Words missing: those of the reference that an output does not have (as often); the fewest of all references.
+    """Missing words: occurrences in the reference that the output lacks; the minimum over several references.
 
-    What Yang et al. (2018) count for Utem, of single words: a word translated otherwise is missing too.
+    The unigram counts of UTEM (Yang et al. 2018). A word that was translated by a synonym counts as missing too.
     """
 
     def counts(self, hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
-        said = Counter(hypothesis)
-        return (min((Counter(reference) - said).total() for reference in references),)
+        output_counts = Counter(hypothesis)
+        return (min((Counter(reference) - output_counts).total() for reference in references),)
 
 
-def most(counts: Iterable[Counter[str]]) -> Counter[str]:
-    """For every word the largest of several counts."""
+def max_counts(counts: Iterable[Counter[str]]) -> Counter[str]:
+    """Element-wise maximum of several word counts."""
     largest: Counter[str] = Counter()
     for each in counts:
         largest |= each

@@ -1,6 +1,6 @@
-"""What every metric is: statistics of each sentence that add up, and a score of their sums.
+"""Base class of all metrics: additive statistics of each sentence, and a score computed from their sums.
 
-So one evaluation, one comparison and one significance test serve them all.
+Evaluation, comparison and significance tests are therefore written once for all metrics.
 """
 
 import unicodedata
@@ -12,24 +12,26 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.alignment import Gold, Link
+from seq2seq.alignment import GoldAlignment, Link
 from seq2seq.errors import DataError
 from seq2seq.metrics.score import Score
 
-Statistics = NDArray[np.float64]  # (N, S): sentences, numbers of each; or (R, S): sums over resampled test sets
+Statistics = NDArray[
+    np.float64
+]  # (N, S): S numbers for each of N sentences; or (R, S): sums over R resampled test sets
 Values = NDArray[np.float64]  # (R,): scores
 
 Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 
-# 'none' is for text that is tokenised already.
+# 'none' is for text that is already tokenised.
 Tokenization = Literal["13a", "none", "intl", "char", "zh"]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How text is read before it is compared. `lowercase` None: case counts, but where a metric's own habit differs.
+class Preprocessing:
+    """Text preprocessing before comparison.
 
-    language: ISO code; None where it is not known.
+    lowercase: None uses the metric's default, which is case-sensitive for most. language: ISO code, None if unknown.
     """
 
     tokenize: Tokenization = "13a"
@@ -38,40 +40,43 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What systems are judged by; line i of everything belongs together. Text is in NFC.
+class ReferenceSet:
+    """References of a test set in Unicode form NFC; line i of all fields belongs to the same sentence.
 
-    references: one text or several. gold: the right word alignments of source and first reference; `unaligned` says why
-    there are none. task: None where it is not known. composed: some text was given in another form than NFC.
+    references: one or several texts. gold: gold word alignments between source and first reference; `unaligned` is the
+    reason if there are none. task: None if unknown. composed: True if normalization to NFC changed a reference.
     """
 
     references: tuple[tuple[str, ...], ...]
-    gold: tuple[Gold, ...]
+    gold: tuple[GoldAlignment, ...]
     unaligned: str
     task: Task | None
     composed: bool
 
     @classmethod
-    def of(
+    def from_lines(
         cls,
         references: Sequence[Sequence[str]],
         task: Task | None = None,
-        gold: Sequence[Gold] = (),
+        gold: Sequence[GoldAlignment] = (),
         unaligned: str = "there are no gold alignments",
-    ) -> "Answers":
-        """Raises DataError where there is no reference, or one has more lines than another."""
+    ) -> "ReferenceSet":
+        """Normalizes references to NFC. Raises DataError if there are none, or their line counts differ."""
         if not references:
             raise DataError("references", "there is no reference to score against")
         for number, reference in enumerate(references[1:], start=2):
-            check_lines(f"reference {number}", len(reference), "reference 1", len(references[0]))
-        composed = tuple(nfc(reference) for reference in references)
+            check_line_counts(f"reference {number}", len(reference), "reference 1", len(references[0]))
+        composed = tuple(normalize_nfc(reference) for reference in references)
         return cls(composed, tuple(gold), unaligned, task, composed != tuple(map(tuple, references)))
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What a system wrote, a line each, in NFC; and its word alignments of source and first reference, if any, with the
-    looks that they were read `by`."""
+class SystemOutputs:
+    """Outputs of a system in Unicode form NFC, one line each.
+
+    links: word alignments between source and first reference, may be empty. composed: True if normalization to NFC
+    changed an output. by: the attention kind that the links were read from.
+    """
 
     hypotheses: tuple[str, ...]
     links: tuple[frozenset[Link], ...]
@@ -79,31 +84,33 @@ class Outputs:
     by: str = ""
 
     @classmethod
-    def of(cls, hypotheses: Sequence[str], links: Sequence[frozenset[Link]] = (), by: str = "") -> "Outputs":
-        """Raises DataError where there is nothing."""
+    def from_lines(
+        cls, hypotheses: Sequence[str], links: Sequence[frozenset[Link]] = (), by: str = ""
+    ) -> "SystemOutputs":
+        """Normalizes outputs to NFC. Raises DataError if there are none."""
         if not hypotheses:
             raise DataError("hypotheses", "there are no lines to score")
-        composed = nfc(hypotheses)
+        composed = normalize_nfc(hypotheses)
         return cls(composed, tuple(links), composed != tuple(hypotheses), by)
 
     @classmethod
-    def together(cls, several: Collection["Outputs"]) -> "Outputs":
-        """What several systems wrote, one after the other: of which a signature of them all speaks."""
+    def concatenate(cls, systems: Collection["SystemOutputs"]) -> "SystemOutputs":
+        """The outputs of several systems, concatenated, to compute one signature for all."""
         return cls(
-            tuple(line for own in several for line in own.hypotheses),
-            tuple(links for own in several for links in own.links),
-            any(own.composed for own in several),
-            ",".join(sorted({own.by for own in several} - {""})),
+            tuple(line for outputs in systems for line in outputs.hypotheses),
+            tuple(links for outputs in systems for links in outputs.links),
+            any(outputs.composed for outputs in systems),
+            ",".join(sorted({outputs.by for outputs in systems} - {""})),
         )
 
 
-def nfc(lines: Sequence[str]) -> tuple[str, ...]:
-    """Text in Unicode's composed form, so that one letter is never two."""
+def normalize_nfc(lines: Sequence[str]) -> tuple[str, ...]:
+    """Lines in Unicode form NFC, where a composed letter is one character."""
     return tuple(unicodedata.normalize("NFC", line) for line in lines)
 
 
-def check_lines(name: str, lines: int, other: str, expected: int) -> None:
-    """Raises DataError where one text has more lines than the other."""
+def check_line_counts(name: str, lines: int, other: str, expected: int) -> None:
+    """Raises DataError if `lines` differs from `expected`."""
     if lines != expected:
         raise DataError(
             name, f"it has {lines} lines, and {other} has {expected}", "line i of each must belong together"
@@ -111,45 +118,47 @@ def check_lines(name: str, lines: int, other: str, expected: int) -> None:
 
 
 class Metric(ABC):
-    """One way to judge a system."""
+    """An evaluation metric. `better` says which direction is an improvement."""
 
     better: Literal["higher", "lower", "neither"] = "higher"
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def lacks(self, answers: Answers) -> str:
-        """What it is missing there, or nothing."""
+    def missing_requirement(self, reference_set: ReferenceSet) -> str:
+        """Why the metric cannot be computed for these references; empty if it can."""
         return ""
 
     @abstractmethod
-    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
-        """What every sentence adds, (N, S)."""
+    def statistics(self, outputs: SystemOutputs, reference_set: ReferenceSet) -> Statistics:
+        """Additive statistics of each sentence, (N, S)."""
 
     @abstractmethod
     def values(self, sums: Statistics) -> Values:
-        """The scores of sums, (R, S) -> (R,)."""
+        """Scores of summed statistics, (R, S) -> (R,)."""
 
     @abstractmethod
-    def how(self, answers: Answers) -> str:
-        """How it is reckoned, for the signature."""
+    def signature_settings(self, reference_set: ReferenceSet) -> str:
+        """The metric's settings as the main part of the signature."""
 
-    def signature(self, outputs: Outputs, answers: Answers) -> str:
-        """How to get the score again."""
-        return self.how(answers) + ("|form:nfc" if outputs.composed or answers.composed else "")
+    def signature(self, outputs: SystemOutputs, reference_set: ReferenceSet) -> str:
+        """The signature: all settings needed to reproduce the score."""
+        return self.signature_settings(reference_set) + (
+            "|form:nfc" if outputs.composed or reference_set.composed else ""
+        )
 
-    def score(self, outputs: Outputs, answers: Answers) -> Score:
-        """The score of a test set. Raises DataError where lines are missing, or what the metric needs is."""
-        check_lines("the hypotheses", len(outputs.hypotheses), "reference 1", len(answers.references[0]))
-        if reason := self.lacks(answers):
+    def score(self, outputs: SystemOutputs, reference_set: ReferenceSet) -> Score:
+        """Score of a test set. Raises DataError if line counts differ or a requirement of the metric is missing."""
+        check_line_counts("the hypotheses", len(outputs.hypotheses), "reference 1", len(reference_set.references[0]))
+        if reason := self.missing_requirement(reference_set):
             raise DataError(self.name, reason)
-        return self.report(self.statistics(outputs, answers), self.signature(outputs, answers))
+        return self.report(self.statistics(outputs, reference_set), self.signature(outputs, reference_set))
 
     def report(self, statistics: Statistics, signature: str) -> Score:
-        """The score of all sentences together."""
+        """Corpus-level score from the statistics of all sentences."""
         return Score(score=float(self.values(statistics.sum(0, keepdims=True))[0]), signature=signature)
 
 
 def percentage(sums: Statistics) -> Values:
-    """100 x the first column over the second; 0 where that is 0."""
+    """100 x first column / second column; 0 where the second is 0."""
     return 100 * np.divide(sums[:, 0], sums[:, 1], out=np.zeros(len(sums)), where=sums[:, 1] != 0)

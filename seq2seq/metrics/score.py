@@ -1,10 +1,10 @@
-"""A score and how it was reckoned."""
+"""Score models: a metric's value with the signature of its computation."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Score(BaseModel):
-    """A metric's value in its usual unit (BLEU: 0 to 100), and the signature that says how to get it again."""
+    """A metric's value in its usual unit (BLEU: 0 to 100), and the signature that is needed to reproduce it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -13,7 +13,7 @@ class Score(BaseModel):
 
 
 class IntervalScore(Score):
-    """A score with its 95 % interval, `low` to `high`, and the `mean`, over resampled test sets."""
+    """A score with its 95 % interval (`low` to `high`) and its `mean` over resampled test sets."""
 
     low: float
     high: float

@@ -1,7 +1,7 @@
-"""How good each of many outputs is, in ids and all at once: what minimum risk training needs of a metric.
+"""Sentence-level BLEU and ROUGE-L of many candidates at once, as tensor operations on token ids.
 
-The corpus-level scores that are reported stand beside this; these are made of tensors, since they are wanted for every
-candidate of every batch. Words are compared by their ids. Axes: B sentences, K candidates of each, L and M positions.
+Minimum risk training computes these for every candidate of every batch; reported corpus-level scores come from the
+other modules of this package. Axes: B sentences, K candidates of each, L candidate and M reference positions.
 """
 
 import torch
@@ -9,52 +9,58 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ORDERS = 4
-NOTHING, NOWHERE = -1, -2  # behind a candidate's end, and behind a reference's: equal to no word, nor to each other
+CANDIDATE_PAD, REFERENCE_PAD = (
+    -1,
+    -2,
+)  # padding values of candidates and of references: equal to no token id and not to each other
 
 
 def bleu(candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, lengths_B: Tensor) -> Tensor:
-    """Smoothed BLEU of each candidate, 0 to 1, (B, K): one is added to the matches and to the number of n-grams of
-    every order above the first (Lin and Och 2004). Only the first `lengths` ids are words; 0 where there are none.
+    """Smoothed BLEU of each candidate, 0 to 1, (B, K).
+
+    For every order above 1, one is added to the matches and to the number of n-grams (Lin and Och 2004). Only the
+    first `lengths` ids are words; an empty candidate has 0.
     """
-    candidates_BKL, references_BM = marked(candidates_BKL, lengths_BK, references_BM, lengths_B)
-    # same[i, j]: the n-gram that ends at i is the one that ends at j, for n = 1, then one more each time.
-    repeats_BKLL = equal_repeats = (candidates_BKL[..., None] == candidates_BKL[..., None, :]).tril(-1)
-    found_BKLM = equal_found = candidates_BKL[..., None] == references_BM[:, None, None]
+    candidates_BKL, references_BM = mark_padding(candidates_BKL, lengths_BK, references_BM, lengths_B)
+    # [..., i, j] is True where the n-grams that end at i and j are equal; n grows from 1 by one in each pass.
+    repeated_BKLL = repeated_words_BKLL = (candidates_BKL[..., None] == candidates_BKL[..., None, :]).tril(-1)
+    shared_BKLM = shared_words_BKLM = candidates_BKL[..., None] == references_BM[:, None, None]
     logs_BK = torch.zeros(lengths_BK.shape, dtype=torch.float64, device=lengths_BK.device)
     for order in range(1, ORDERS + 1):
-        # An n-gram counts as often as the reference has it: where it stood less often before.
-        matches_BK = (repeats_BKLL.sum(-1) < found_BKLM.sum(-1)).sum(-1).double()
-        grams_BK = (lengths_BK - order + 1).clamp(min=0).double()
+        # Clipped counts: an n-gram matches while it has occurred less often before than in the reference.
+        matches_BK = (repeated_BKLL.sum(-1) < shared_BKLM.sum(-1)).sum(-1).double()
+        ngrams_BK = (lengths_BK - order + 1).clamp(min=0).double()
         if order > 1:
-            matches_BK, grams_BK = matches_BK + 1, grams_BK + 1
-        logs_BK += torch.log(matches_BK / grams_BK.clamp(min=1)) / ORDERS
-        repeats_BKLL = F.pad(repeats_BKLL[..., :-1, :-1], (1, 0, 1, 0)) & equal_repeats
-        found_BKLM = F.pad(found_BKLM[..., :-1, :-1], (1, 0, 1, 0)) & equal_found
+            matches_BK, ngrams_BK = matches_BK + 1, ngrams_BK + 1
+        logs_BK += torch.log(matches_BK / ngrams_BK.clamp(min=1)) / ORDERS
+        repeated_BKLL = F.pad(repeated_BKLL[..., :-1, :-1], (1, 0, 1, 0)) & repeated_words_BKLL
+        shared_BKLM = F.pad(shared_BKLM[..., :-1, :-1], (1, 0, 1, 0)) & shared_words_BKLM
     brevity_BK = (1 - lengths_B[:, None] / lengths_BK.clamp(min=1).double()).clamp(max=0)
     return torch.exp(logs_BK + brevity_BK)
 
 
 def rouge_l(candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, lengths_B: Tensor) -> Tensor:
-    """ROUGE-L's F1 of each candidate, 0 to 1, (B, K): the longest common subsequence's share of both (Lin 2004). Only
-    the first `lengths` ids are words; 0 where there are none.
+    """ROUGE-L F1 of each candidate, 0 to 1, (B, K), from the longest common subsequence (Lin 2004).
+
+    Only the first `lengths` ids are words; an empty candidate has 0.
     """
-    candidates_BKL, references_BM = marked(candidates_BKL, lengths_BK, references_BM, lengths_B)
-    found_BKLM = candidates_BKL[..., None] == references_BM[:, None, None]
-    # longest[j]: of the words so far and the reference's first j; a word may lengthen what came before j.
-    longest_BKM = F.pad(torch.zeros_like(found_BKLM[:, :, 0], dtype=torch.long), (1, 0))
-    for found_BKM in found_BKLM.unbind(2):
-        lengthened_BKM = torch.maximum(longest_BKM[..., 1:], longest_BKM[..., :-1] + found_BKM)
+    candidates_BKL, references_BM = mark_padding(candidates_BKL, lengths_BK, references_BM, lengths_B)
+    equal_BKLM = candidates_BKL[..., None] == references_BM[:, None, None]
+    # longest[j]: length of the longest common subsequence of the words so far and the reference's first j words.
+    longest_BKM = F.pad(torch.zeros_like(equal_BKLM[:, :, 0], dtype=torch.long), (1, 0))
+    for equal_BKM in equal_BKLM.unbind(2):
+        lengthened_BKM = torch.maximum(longest_BKM[..., 1:], longest_BKM[..., :-1] + equal_BKM)
         longest_BKM = F.pad(lengthened_BKM.cummax(-1).values, (1, 0))
     return 2 * longest_BKM[..., -1].double() / (lengths_BK + lengths_B[:, None]).clamp(min=1)
 
 
-def marked(
+def mark_padding(
     candidates_BKL: Tensor, lengths_BK: Tensor, references_BM: Tensor, lengths_B: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Candidates and references with what is no word marked as such."""
+    """Candidates and references with their padding positions set to CANDIDATE_PAD and REFERENCE_PAD."""
     position_L = torch.arange(candidates_BKL.shape[-1], device=lengths_BK.device)
     position_M = torch.arange(references_BM.shape[-1], device=lengths_B.device)
     return (
-        candidates_BKL.masked_fill(position_L >= lengths_BK[..., None], NOTHING),
-        references_BM.masked_fill(position_M >= lengths_B[:, None], NOWHERE),
+        candidates_BKL.masked_fill(position_L >= lengths_BK[..., None], CANDIDATE_PAD),
+        references_BM.masked_fill(position_M >= lengths_B[:, None], REFERENCE_PAD),
     )

@@ -1,7 +1,7 @@
-"""Whether one system's score is better than another's by more than chance explains: of sentences, and of training runs.
+"""Significance tests of score differences between systems, over test sentences and over training runs.
 
-Every test works on statistics that add up, so that it serves every metric. A system is one training run or several
-(seeds); its score is the mean of its runs'. Equal systems have p = 1.
+The tests need only additive statistics, so they apply to every metric. A system is one or several training runs
+(seeds); its score is the mean over its runs. Equal systems have p = 1.
 """
 
 import math
@@ -11,27 +11,28 @@ from typing import Literal
 
 import numpy as np
 
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 from seq2seq.metrics.metric import Metric, Statistics, Values
 
 Test = Literal["bootstrap", "randomisation", "sign"]
 TESTS: tuple[Test, ...] = ("bootstrap", "randomisation", "sign")
 Correction = Literal["holm", "bonferroni"]
 
-SAMPLES: dict[Test, int] = {"bootstrap": 1000, "randomisation": 10_000, "sign": 0}  # where the caller says nothing
+SAMPLES: dict[Test, int] = {"bootstrap": 1000, "randomisation": 10_000, "sign": 0}  # defaults
 SEED = 12345
-_AT_ONCE = 2_000_000  # drawn numbers held in memory
-EQUAL = 1e-9  # scores that differ by less are equal: a sum's order shall decide nothing
+_NUMBERS_IN_MEMORY = 2_000_000  # random numbers in memory at a time
+EQUAL = 1e-9  # smaller differences count as equal, so the summation order has no effect
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One system beside the baseline.
+class SystemResult:
+    """Test result of one system against the baseline.
 
-    score: the mean over its `runs`. low, high, mean: its 95 % interval and mean over resampled test sets, `interval`
-    half the former's width (bootstrap only). more, less: sentences that would raise or lower the baseline's score
-    (sign test only). p_value: the chance of such a difference between equal systems; `corrected` for all comparisons
-    made. None where there is nothing to say, as of the baseline's own p-value.
+    score: mean over the scores in `runs`. low, high, mean: 95 % interval and mean over resampled test sets; interval:
+    half the interval's width (bootstrap only). more, less: number of sentences that would raise or lower the
+    baseline's score (sign test only). p_value: probability of such a difference between equal systems; corrected: the
+    p-value after correction for multiple comparisons. Fields that do not apply are None, such as the baseline's
+    p-value.
     """
 
     system: str
@@ -49,142 +50,150 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The first of `systems` is the baseline of all others."""
+    """Results of one test; the first of `systems` is the baseline."""
 
     test: Test
     signature: str
-    systems: tuple[Compared, ...]
+    systems: tuple[SystemResult, ...]
 
 
 def compare(
     metric: Metric, systems: Mapping[str, Sequence[Statistics]], test: Test, signature: str, samples: int = 0
 ) -> Comparison:
-    """Every system against the first one, by each run's statistics (N, S) of the same N sentences.
+    """Compares every system with the first, from each run's statistics (N, S) on the same N sentences.
 
-    bootstrap: paired bootstrap resampling (Koehn 2004); with several runs, those are drawn again too. randomisation:
-    approximate randomisation (Riezler and Maxwell 2005); of several runs, each sentence's outputs are dealt out anew
-    among all (Clark et al. 2011). sign: the sign test of Collins et al. (2005); several runs count by their mean.
-    `samples`: resamples or trials; 0: 1,000 and 10,000. Raises CallError for fewer than two systems.
+    bootstrap: paired bootstrap resampling (Koehn 2004); several runs are resampled too. randomisation: approximate
+    randomisation (Riezler and Maxwell 2005); with several runs, each sentence's outputs are permuted among all runs
+    (Clark et al. 2011). sign: the sign test of Collins et al. (2005) on the mean of the runs.
+    `samples`: number of resamples or trials; 0 means 1,000 or 10,000. Raises UsageError for fewer than two systems.
     """
     if len(systems) < 2:
-        raise CallError("compare", "one system alone cannot be compared", "name two or more")
-    found = {"bootstrap": bootstrap, "randomisation": randomisation, "sign": sign}[test](
+        raise UsageError("compare", "one system alone cannot be compared", "name two or more")
+    results = {"bootstrap": bootstrap, "randomisation": randomisation, "sign": sign}[test](
         metric, systems, samples or SAMPLES[test]
     )
-    how = {"bootstrap": "bs", "randomisation": "ar"}.get(test)
-    drawn = f"|{how}:{samples or SAMPLES[test]}|seed:{SEED}" if how else "|sign"
-    most = max(len(runs) for runs in systems.values())
-    return Comparison(test, signature + drawn + (f"|runs:{most}" if most > 1 else ""), tuple(found))
+    abbreviation = {"bootstrap": "bs", "randomisation": "ar"}.get(test)
+    suffix = f"|{abbreviation}:{samples or SAMPLES[test]}|seed:{SEED}" if abbreviation else "|sign"
+    run_count = max(len(runs) for runs in systems.values())
+    return Comparison(test, signature + suffix + (f"|runs:{run_count}" if run_count > 1 else ""), tuple(results))
 
 
-def plain(metric: Metric, name: str, runs: Sequence[Statistics]) -> Compared:
-    """A system's score."""
+def score_runs(metric: Metric, name: str, runs: Sequence[Statistics]) -> SystemResult:
+    """Score of a system: each run's, and their mean."""
     scores = metric.values(np.stack([run.sum(0) for run in runs]))
-    return Compared(name, float(scores.mean()), tuple(scores.tolist()))
+    return SystemResult(name, float(scores.mean()), tuple(scores.tolist()))
 
 
-def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[Compared]:
-    """Test sets of sentences drawn with replacement, the same for all systems; and runs drawn with replacement.
+def bootstrap(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[SystemResult]:
+    """Paired bootstrap: resamples sentences (the same for all systems) and runs, with replacement.
 
-    p is the share of resamples whose difference exceeds the resamples' mean difference by as much as the real one is,
-    as Moses' script and sacrebleu have it: one tail, where the other tests count both. No difference at all has p = 1:
-    of distances, which are never below 0, no resample could say so.
+    p is the share of resamples whose absolute difference exceeds the mean absolute difference of all resamples by at
+    least the observed difference, as in the Moses script and sacrebleu: one-tailed, while the other tests are
+    two-tailed. An observed difference of 0 has p = 1, set explicitly: absolute differences are never negative.
     """
-    draw = np.random.default_rng(SEED)
+    generator = np.random.default_rng(SEED)
     columns = np.concatenate([run for runs in systems.values() for run in runs], 1)
-    sums = np.concatenate([counts @ columns for counts in resamples(len(columns), samples, draw)])
+    sums = np.concatenate([counts @ columns for counts in bootstrap_counts(len(columns), samples, generator)])
     width = columns.shape[1] // sum(len(runs) for runs in systems.values())
-    baseline: tuple[Compared, Values] | None = None
+    baseline: tuple[SystemResult, Values] | None = None
     first = 0
     for name, runs in systems.items():
         last = first + width * len(runs)
-        each = np.stack([metric.values(sums[:, i : i + width]) for i in range(first, last, width)], 1)
+        run_scores = np.stack([metric.values(sums[:, i : i + width]) for i in range(first, last, width)], 1)
         first = last
-        scores = np.take_along_axis(each, draw.integers(len(runs), size=each.shape), 1).mean(1)
-        in_order = np.sort(scores)
-        low, high = float(in_order[samples // 40]), float(in_order[samples - samples // 40 - 1])
-        found = replace(
-            plain(metric, name, runs), mean=float(scores.mean()), interval=(high - low) / 2, low=low, high=high
+        scores = np.take_along_axis(run_scores, generator.integers(len(runs), size=run_scores.shape), 1).mean(1)
+        ordered = np.sort(scores)
+        low, high = float(ordered[samples // 40]), float(ordered[samples - samples // 40 - 1])
+        result = replace(
+            score_runs(metric, name, runs), mean=float(scores.mean()), interval=(high - low) / 2, low=low, high=high
         )
         if baseline is None:
-            baseline = found, scores
+            baseline = result, scores
         else:
             differences = np.abs(scores - baseline[1])
-            real = abs(found.score - baseline[0].score)
-            p_value = share(differences - differences.mean(), real) if real > EQUAL else 1.0
-            found = replace(found, p_value=p_value)
-        yield found
+            observed = abs(result.score - baseline[0].score)
+            p_value = tail_probability(differences - differences.mean(), observed) if observed > EQUAL else 1.0
+            result = replace(result, p_value=p_value)
+        yield result
 
 
-def resamples(sentences: int, samples: int, draw: np.random.Generator) -> Iterator[Statistics]:
-    """How often each sentence is in each resample, (some samples, N)."""
-    some = max(1, _AT_ONCE // sentences)
-    for start in range(0, samples, some):
-        rows = min(some, samples - start)
-        places = draw.integers(sentences, size=(rows, sentences)) + sentences * np.arange(rows)[:, None]
-        yield np.bincount(places.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
+def bootstrap_counts(sentences: int, samples: int, generator: np.random.Generator) -> Iterator[Statistics]:
+    """Number of times each sentence occurs in each resample, in blocks of (some samples, N)."""
+    block = max(1, _NUMBERS_IN_MEMORY // sentences)
+    for start in range(0, samples, block):
+        rows = min(block, samples - start)
+        indices = generator.integers(sentences, size=(rows, sentences)) + sentences * np.arange(rows)[:, None]
+        yield np.bincount(indices.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
-def randomisation(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[Compared]:
-    """Pairs of pseudo-systems made by dealing out each sentence's outputs anew; p is the share of trials that differ
-    as much as the real systems do."""
-    (first, own), *others = systems.items()
-    baseline = plain(metric, first, own)
+def randomisation(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[SystemResult]:
+    """Approximate randomisation: permutes each sentence's outputs among the runs of both systems.
+
+    p is the share of trials whose score difference is at least the observed one.
+    """
+    (first, baseline_runs), *others = systems.items()
+    baseline = score_runs(metric, first, baseline_runs)
     yield baseline
     for name, runs in others:
-        found = plain(metric, name, runs)
-        draw = np.random.default_rng(SEED)
+        result = score_runs(metric, name, runs)
+        generator = np.random.default_rng(SEED)
         differences = np.concatenate(
-            [distances(metric, sums, len(own)) for sums in shuffled(np.stack([*own, *runs]), samples, draw)]
-        )
-        yield replace(found, p_value=share(differences, abs(found.score - baseline.score)))
-
-
-def shuffled(runs: Statistics, samples: int, draw: np.random.Generator) -> Iterator[Statistics]:
-    """Sums of runs (R, N, S) whose outputs have been dealt out anew, sentence by sentence: (R, some samples, S)."""
-    count, sentences, _ = runs.shape
-    some = max(1, _AT_ONCE // (sentences * count))
-    for start in range(0, samples, some):
-        size = (min(some, samples - start), sentences)
-        if count == 2:
-            swapped = draw.integers(2, size=size, dtype=np.uint8).astype(np.float64)
-            moved = swapped @ (runs[1] - runs[0])
-            yield np.stack([runs[0].sum(0) + moved, runs[1].sum(0) - moved])
-        else:
-            dealt = draw.random((*size, count)).argsort(-1)  # which run's output each place gets
-            places = [
-                np.sum([(dealt[:, :, place] == run).astype(np.float64) @ runs[run] for run in range(count)], axis=0)
-                for place in range(count)
+            [
+                score_differences(metric, sums, len(baseline_runs))
+                for sums in shuffled_sums(np.stack([*baseline_runs, *runs]), samples, generator)
             ]
-            yield np.stack(places)
+        )
+        yield replace(result, p_value=tail_probability(differences, abs(result.score - baseline.score)))
 
 
-def distances(metric: Metric, sums: Statistics, own: int) -> Values:
-    """How far apart the first `own` of the pseudo-runs (R, samples, S) score from the others, on average."""
+def shuffled_sums(runs: Statistics, samples: int, generator: np.random.Generator) -> Iterator[Statistics]:
+    """Summed statistics of runs (R, N, S) after permuting each sentence's outputs: blocks of (R, some samples, S)."""
+    count, sentences, _ = runs.shape
+    block = max(1, _NUMBERS_IN_MEMORY // (sentences * count))
+    for start in range(0, samples, block):
+        size = (min(block, samples - start), sentences)
+        if count == 2:
+            swapped = generator.integers(2, size=size, dtype=np.uint8).astype(np.float64)
+            change = swapped @ (runs[1] - runs[0])
+            yield np.stack([runs[0].sum(0) + change, runs[1].sum(0) - change])
+        else:
+            # For each slot, the index of the run whose output it receives.
+            permutation = generator.random((*size, count)).argsort(-1)
+            slots = [
+                np.sum(
+                    [(permutation[:, :, slot] == run).astype(np.float64) @ runs[run] for run in range(count)], axis=0
+                )
+                for slot in range(count)
+            ]
+            yield np.stack(slots)
+
+
+def score_differences(metric: Metric, sums: Statistics, baseline_runs: int) -> Values:
+    """Absolute difference of mean scores: the first `baseline_runs` of `sums` (R, samples, S) against the others."""
     scores = np.stack([metric.values(run) for run in sums])
-    apart: Values = np.abs(scores[:own].mean(0) - scores[own:].mean(0))
-    return apart
+    differences: Values = np.abs(scores[:baseline_runs].mean(0) - scores[baseline_runs:].mean(0))
+    return differences
 
 
-def sign(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[Compared]:
-    """Each sentence of a system put into the baseline's test set: does the score rise, or fall?"""
-    (first, own), *others = systems.items()
-    yield plain(metric, first, own)
+def sign(metric: Metric, systems: Mapping[str, Sequence[Statistics]], samples: int) -> Iterator[SystemResult]:
+    """Sign test: counts sentences whose replacement in the baseline's output raises or lowers its score."""
+    (first, baseline_runs), *others = systems.items()
+    yield score_runs(metric, first, baseline_runs)
     for name, runs in others:
-        found = changes(metric, np.mean(own, 0), np.mean(runs, 0))
-        more, less = int((found > EQUAL).sum()), int((found < -EQUAL).sum())
-        yield replace(plain(metric, name, runs), more=more, less=less, p_value=sign_test(more, less))
+        effects = sentence_effects(metric, np.mean(baseline_runs, 0), np.mean(runs, 0))
+        more, less = int((effects > EQUAL).sum()), int((effects < -EQUAL).sum())
+        yield replace(score_runs(metric, name, runs), more=more, less=less, p_value=sign_test(more, less))
 
 
-def changes(metric: Metric, own: Statistics, other: Statistics) -> Values:
-    """By how much the score of `own` changes with each sentence that is taken from `other` instead, (N,)."""
-    total = own.sum(0)
-    found: Values = metric.values(total - own + other) - metric.values(total[None])[0]
-    return found
+def sentence_effects(metric: Metric, baseline: Statistics, other: Statistics) -> Values:
+    """Change in the baseline's score when one sentence is replaced by that of `other`, for each sentence, (N,)."""
+    total = baseline.sum(0)
+    effects: Values = metric.values(total - baseline + other) - metric.values(total[None])[0]
+    return effects
 
 
 def sign_test(more: int, less: int) -> float:
-    """The chance of so uneven a split, or one more uneven, where both sides are equally likely; ties are left out."""
+    """Two-sided p-value of the binomial sign test with probability 1/2; ties are left out."""
     count, larger = more + less, max(more, less)
     ways, total = math.comb(count, larger), 0
     for k in range(larger, count + 1):
@@ -193,38 +202,43 @@ def sign_test(more: int, less: int) -> float:
     return min(1.0, 2 * total / (1 << count))
 
 
-def share(found: Values, real: float) -> float:
-    """The share of differences that are as large as the real one, itself counted."""
-    return (int((found >= real - EQUAL).sum()) + 1) / (len(found) + 1)
+def tail_probability(differences: Values, observed: float) -> float:
+    """Share of differences that are at least the observed one, which counts as one more: (n + 1) / (N + 1)."""
+    return (int((differences >= observed - EQUAL).sum()) + 1) / (len(differences) + 1)
 
 
-def correct(comparisons: Sequence[Comparison], how: Correction | None) -> list[Comparison]:
-    """Comparisons of one test with p-values corrected for all that were made; None leaves them as they are."""
+def correct_p_values(comparisons: Sequence[Comparison], how: Correction | None) -> list[Comparison]:
+    """Comparisons with p-values corrected for their total number; `how` None returns them unchanged."""
     if how is None:
         return list(comparisons)
-    found = [one.p_value for each in comparisons for one in each.systems if one.p_value is not None]
-    after = iter(corrected(found, how))
+    p_values = [
+        result.p_value for comparison in comparisons for result in comparison.systems if result.p_value is not None
+    ]
+    corrected = iter(adjust_p_values(p_values, how))
     return [
         replace(
-            each,
-            signature=f"{each.signature}|{how}:{len(found)}",
-            systems=tuple(one if one.p_value is None else replace(one, corrected=next(after)) for one in each.systems),
+            comparison,
+            signature=f"{comparison.signature}|{how}:{len(p_values)}",
+            systems=tuple(
+                result if result.p_value is None else replace(result, corrected=next(corrected))
+                for result in comparison.systems
+            ),
         )
-        for each in comparisons
+        for comparison in comparisons
     ]
 
 
-def corrected(p_values: Sequence[float], how: Correction) -> list[float]:
-    """P-values of tests made together, so that any false finding among them is as unlikely as each value says.
+def adjust_p_values(p_values: Sequence[float], how: Correction) -> list[float]:
+    """P-values adjusted to control the family-wise error rate.
 
-    Bonferroni: times their number. Holm (1979): the smallest times their number, the next times one less, and so on,
-    never falling.
+    Bonferroni: each p-value times the number of tests. Holm (1979): the smallest times that number n, the next times
+    n - 1, and so on, made monotone.
     """
     count = len(p_values)
     if how == "bonferroni":
         return [min(1.0, p * count) for p in p_values]
-    found, highest = [0.0] * count, 0.0
-    for rank, place in enumerate(sorted(range(count), key=lambda i: p_values[i])):
-        highest = max(highest, min(1.0, (count - rank) * p_values[place]))
-        found[place] = highest
-    return found
+    adjusted, highest = [0.0] * count, 0.0
+    for rank, index in enumerate(sorted(range(count), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (count - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted

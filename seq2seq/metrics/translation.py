@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER as sacrebleu reckons them (Post 2018), with its signatures; and its way to cut text into words."""
+"""BLEU, chrF and TER computed by sacrebleu (Post 2018) with its signatures, and its word tokenizer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,62 +6,68 @@ from dataclasses import replace
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from seq2seq.metrics.metric import Answers, Metric, Outputs, Reading, Statistics, Values
+from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Values
 
 
-def bleu(reading: Reading) -> BLEU:
-    """Sacrebleu's BLEU; that text said to be tokenised looks tokenised is no reason for its warning."""
-    return BLEU(tokenize=reading.tokenize, lowercase=bool(reading.lowercase), force=reading.tokenize == "none")
+def bleu(preprocessing: Preprocessing) -> BLEU:
+    """Sacrebleu's BLEU; `force` silences its warning about tokenised text when `tokenize` is "none"."""
+    return BLEU(
+        tokenize=preprocessing.tokenize, lowercase=bool(preprocessing.lowercase), force=preprocessing.tokenize == "none"
+    )
 
 
-def chrf(reading: Reading) -> CHRF:
-    """ChrF2: character n-grams up to 6, recall twice as important (Popovic 2016)."""
-    return CHRF(lowercase=bool(reading.lowercase))
+def chrf(preprocessing: Preprocessing) -> CHRF:
+    """chrF2: character n-grams up to 6, recall weighted twice as much as precision (Popovic 2016)."""
+    return CHRF(lowercase=bool(preprocessing.lowercase))
 
 
-def ter(reading: Reading) -> TER:
-    """TER (Snover et al. 2006) as tercom has it: case is ignored unless it is said to count."""
-    return TER(case_sensitive=reading.lowercase is False)
+def ter(preprocessing: Preprocessing) -> TER:
+    """TER (Snover et al. 2006) as in tercom: case-insensitive unless `lowercase` is False."""
+    return TER(case_sensitive=preprocessing.lowercase is False)
 
 
 class Sacrebleu(Metric):
-    """One of sacrebleu's metrics, 0 to 100 (TER: from 0 on)."""
+    """Adapter for a sacrebleu metric, 0 to 100 (TER has no upper limit)."""
 
-    def __init__(self, name: str, make: Callable[[Reading], BLEU | CHRF | TER], reading: Reading) -> None:
+    def __init__(
+        self, name: str, make: Callable[[Preprocessing], BLEU | CHRF | TER], preprocessing: Preprocessing
+    ) -> None:
         super().__init__(name)
-        self.metric = make(reading)
+        self.metric = make(preprocessing)
         self.better = "lower" if make is ter else "higher"
 
-    # Sacrebleu's own significance tests use these two methods as we do; nothing public gives sums.
+    # Sacrebleu has no public API for statistics; its own significance tests use these two methods the same way.
 
-    def statistics(self, outputs: Outputs, answers: Answers) -> Statistics:
-        each = self.metric._extract_corpus_statistics(outputs.hypotheses, answers.references)
+    def statistics(self, outputs: SystemOutputs, reference_set: ReferenceSet) -> Statistics:
+        each = self.metric._extract_corpus_statistics(outputs.hypotheses, reference_set.references)
         return np.array(each, dtype=np.float64)
 
     def values(self, sums: Statistics) -> Values:
         return np.array([self.metric._compute_score_from_stats(row).score for row in sums.tolist()])
 
-    def how(self, answers: Answers) -> str:
-        self.metric.num_refs = len(answers.references)
+    def signature_settings(self, reference_set: ReferenceSet) -> str:
+        self.metric.num_refs = len(reference_set.references)
         return str(self.metric.get_signature().format())
 
 
 class HumanTer(Sacrebleu):
-    """HTER (Snover et al. 2006): TER against the output's own post-edit by a person; case counts, as in WMT's tasks."""
+    """HTER (Snover et al. 2006): TER against a human post-edit of the output; case-sensitive, as in the WMT tasks."""
 
-    def __init__(self, name: str, reading: Reading) -> None:
-        super().__init__(name, ter, replace(reading, lowercase=bool(reading.lowercase)))
+    def __init__(self, name: str, preprocessing: Preprocessing) -> None:
+        super().__init__(name, ter, replace(preprocessing, lowercase=bool(preprocessing.lowercase)))
 
-    def lacks(self, answers: Answers) -> str:
-        return "" if answers.task == "post-edit" else "only a post-edit is what a person made of a machine's output"
+    def missing_requirement(self, reference_set: ReferenceSet) -> str:
+        return (
+            "" if reference_set.task == "post-edit" else "only a post-edit is what a person made of a machine's output"
+        )
 
 
-class Words:
-    """Cuts text into words as BLEU does."""
+class WordTokenizer:
+    """Splits text into words with BLEU's tokenizer."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.metric = bleu(reading)
-        self.how = f"case:{'lc' if reading.lowercase else 'mixed'}|tok:{reading.tokenize}"
+    def __init__(self, preprocessing: Preprocessing) -> None:
+        self.metric = bleu(preprocessing)
+        self.signature_settings = f"case:{'lc' if preprocessing.lowercase else 'mixed'}|tok:{preprocessing.tokenize}"
 
     def __call__(self, text: str) -> list[str]:
         words: list[str] = self.metric._preprocess_segment(text).split()

@@ -1,18 +1,18 @@
-// What else the model would have written, best first: where it differs, how probable it is, and a click that takes it.
+// List of the model's alternative outputs, best first, with differences and probabilities; a click selects one.
 
 import { compare } from "./differences.js";
 import { byId, element } from "./elements.js";
 
-const AROUND = 3; // words that are shown before a difference, and after it
+const AROUND = 3; // words shown before and after a difference
 
-// What a score says, by what the search divides log-probabilities by; without one there is no percentage.
+// Explanation of the score, by length penalty; with other penalties no percentage is shown.
 const MEANINGS = {
   average: "The percentage is the mean probability that the model gives to each piece of the text.",
   none: "The percentage is the probability that the model gives to the whole text.",
 };
 
-// A text beside the one that is shown, only around what differs: words that only it has are marked, and words that it has
-// nothing in the place of are struck through.
+// The differences of a text from the selected one, with some words around them: words that only this text has are
+// marked, and words of the selected text without a replacement are struck through.
 function excerpt(text, shown) {
   const [own, others] = compare(text, shown).map((pieces) => pieces.filter(({ text: piece }) => piece.trim()));
   const words = [];
@@ -33,7 +33,7 @@ function excerpt(text, shown) {
   return parts;
 }
 
-// `texts` with their `scores`, of which the one at `taken` is shown; `take` is called with the place of another.
+// Draw `texts` with their `scores`; `taken` is the index of the selected text. `take` is called with a new index.
 export function drawAlternatives({ texts, scores, taken, penalty, language }, take) {
   const percent = penalty in MEANINGS;
   const number = (i) => (percent ? `${(100 * Math.exp(scores[i])).toFixed(0)} %` : scores[i].toFixed(2));

@@ -1,16 +1,16 @@
-// The service, as the page asks it. What goes wrong is a Failure with a sentence for the reader.
+// Client of the service's API. Errors are thrown as Failure, with a sentence for the user.
 
 export class Failure extends Error {
   constructor(sentence, { retryAfter = 0, locked = false, away = false, fields = [] } = {}) {
     super(sentence);
-    this.retryAfter = retryAfter; // seconds; 0: do not try again by itself
-    this.locked = locked; // it is for want of a good key
-    this.away = away; // nothing answers, or not yet
-    this.fields = fields; // those of the request that are at fault
+    this.retryAfter = retryAfter; // seconds; 0: no automatic retry
+    this.locked = locked; // the API key is missing or refused
+    this.away = away; // the service does not answer, or is not ready
+    this.fields = fields; // names of the invalid request fields
   }
 }
 
-// What the page calls a request's fields.
+// Names of request fields in messages.
 const CALLED = {
   q: "the text",
   text: "the text",
@@ -24,7 +24,7 @@ const CALLED = {
   alternatives: "the number of alternatives",
 };
 
-// The key that work is asked with. It stays in this tab, until that is closed.
+// The API key, kept in the tab's session storage until the tab is closed.
 const KEY = "key";
 export const key = () => sessionStorage.getItem(KEY) ?? "";
 export const keep = (given) => (given ? sessionStorage.setItem(KEY, given) : sessionStorage.removeItem(KEY));
@@ -44,10 +44,10 @@ async function reach(path, options) {
   }
 }
 
-// What it means that a connection ended. That the page itself ended it is passed on.
+// Converts an error of fetch to a Failure. An abort by the page itself is passed on.
 const lost = (error) => (error.name === "AbortError" ? error : new Failure("The service cannot be reached.", { retryAfter: 5, away: true }));
 
-// A problem that the service answered with.
+// Converts an error response to a Failure.
 function failure(answer, { status, headers }) {
   const fields = answer?.errors ?? [];
   const detail = fields.length
@@ -62,7 +62,7 @@ function failure(answer, { status, headers }) {
   });
 }
 
-// Server-sent events as they come: [name, data].
+// Yields server-sent events as they arrive: [name, data].
 async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let left = "";
@@ -97,7 +97,7 @@ export const translate = (request, signal, written) => follow("/translate", requ
 export const summarize = (request, signal, written) => follow("/summarize", request, signal, written);
 export const postEdit = (request, signal) => post("/post-edit", request, signal);
 
-// Ask, and have `written` told of what the answer begins with while the rest is still searched.
+// Send a request; `written` is called with the output so far while the search runs.
 async function follow(path, request, signal, written) {
   const headers = { "Content-Type": "application/json", Accept: "text/event-stream" };
   const response = await reach(path, posted(JSON.stringify(request), headers, signal));
@@ -110,7 +110,7 @@ async function follow(path, request, signal, written) {
   }
 }
 
-// As a form, so that a picture travels as it is.
+// Sent as a form, so that the picture needs no base64.
 export function multimodal(request, signal) {
   const body = new FormData();
   for (const [name, value] of Object.entries(request)) body.append(name, value);

@@ -1,10 +1,10 @@
-// A second model's answer under the first's, the words in which they differ marked in both.
+// Shows a second model's answer under the first's and marks the differing words in both.
 
 import { compare, cut } from "./differences.js";
 import { byId } from "./elements.js";
 
 export class Beside {
-  // `choose`: another model was chosen, or none; `look`: which answer is to be looked into changed.
+  // `choose` is called when another model, or none, is selected; `look` when the answer to explain changes.
   constructor(choose, look) {
     this.select = byId("beside");
     this.inside = byId("inside");
@@ -20,12 +20,12 @@ export class Beside {
     return this.select.value;
   }
 
-  // Whether it is this answer, and not the first, that is looked into.
+  // Whether the second answer, and not the first, is explained.
   get looked() {
     return this.inside.ariaPressed === "true";
   }
 
-  // Offer what can be chosen: [identity, label] of each model that reads what the first reads.
+  // Fill the selection: [identity, label] of each model that accepts the same input as the first.
   offer(models) {
     const before = this.select.value;
     this.select.replaceChildren(new Option("Compare with …", ""), ...models.map(([identity, label]) => new Option(label, identity)));
@@ -33,7 +33,7 @@ export class Beside {
     this.select.hidden = !models.length;
   }
 
-  // Show or hide the second answer; both as pieces of text that say where they differ.
+  // Show or hide the second answer; returns both answers as pieces of text, marked where they differ.
   show(first, second, language) {
     byId("second").hidden = second === null;
     if (second === null) {

@@ -1,6 +1,6 @@
-// Copying to the clipboard, which a button says of itself.
+// Buttons that copy text to the clipboard and confirm it in their label.
 
-const SAID = 1600; // milliseconds
+const SAID = 1600; // milliseconds that the confirmation is shown
 
 export async function copy(button, content) {
   const label = button.querySelector("span");

@@ -1,17 +1,17 @@
-// Which language a text is in, and how far that is to be trusted.
+// Interpretation of the detected language and its confidence.
 
-const LIKELY = 30; // percent from which another language than those served is named
-const MORE_LIKELY = 10; // and so many times likelier it must be
-const SURE = 40; // percent from which a language is certain
+const LIKELY = 30; // percent from which a language that is not served is named
+const MORE_LIKELY = 10; // and this many times as probable as the best served language
+const SURE = 40; // percent from which a language counts as certain
 
-// What the detector's guesses say of a text that one of `possible` languages is to be read in:
-// the language, whether it is certain, and `doubt`: a sentence where it is hardly in that language.
+// Evaluate the detector's guesses for a text that should be in one of the `possible` languages:
+// the language, whether it is certain, and `doubt`: a sentence if the text is probably in another language.
 export function judge(text, guesses, possible, name) {
   const { language, confidence, likeliest } = guesses.find((guess) => possible.includes(guess.language));
   const said = { language, certain: confidence >= SURE && !likeliest, doubt: "" };
   if (!/\p{L}/u.test(text)) said.doubt = "There is no word in this text.";
   else if (likeliest?.confidence >= LIKELY && likeliest.confidence > MORE_LIKELY * confidence) {
-    // A name that is only a code says nothing to a reader.
+    // If only the code of a language is known, the sentence does not name it.
     const other = likeliest.name === likeliest.language ? "another language" : likeliest.name;
     said.doubt = `This looks like ${other}. Texts in ${possible.map(name).join(" or ")} are translated here.`;
   }

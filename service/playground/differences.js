@@ -1,6 +1,6 @@
-// Where two texts differ, word by word.
+// Differences of two texts, word by word.
 
-// For each of two lists, which of its items stand outside their longest common subsequence.
+// For each of two lists, which items are not in their longest common subsequence.
 function apart(one, other) {
   const longest = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
   for (let i = one.length - 1; i >= 0; i--) {
@@ -17,10 +17,10 @@ function apart(one, other) {
   return differs;
 }
 
-// A text cut at its white space, which is kept: [{ text, differs }].
+// A text split at white space, which is kept: [{ text, differs }].
 export const cut = (text) => (text.match(/\s+|\S+/gu) ?? []).map((piece) => ({ text: piece, differs: false }));
 
-// Two texts cut so, the words that only one of them has marked as different.
+// Two texts split in this way, with the words that only one of them has marked as different.
 export function compare(one, other) {
   const both = [cut(one), cut(other)];
   const words = both.map((pieces) => pieces.filter(({ text }) => text.trim()));

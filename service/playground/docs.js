@@ -1,4 +1,4 @@
-// The API's page, drawn from /openapi.json.
+// The API documentation page, rendered from /openapi.json.
 
 import { copy } from "./copy.js";
 import { byId, element } from "./elements.js";
@@ -7,7 +7,7 @@ const description = await (await fetch("/openapi.json")).json();
 const resolve = (schema) => (schema?.$ref ? schema.$ref.slice(2).split("/").reduce((at, key) => at[key], description) : schema);
 const code = (textContent) => element("code", { textContent });
 
-// A description's words, what stands between backticks as code; a single end of a line is a space.
+// A description as nodes: text between backticks becomes code, and a single line break becomes a space.
 function prose(text) {
   const parts = text.replace(/(\S)\n(?=\S)/g, "$1 ").split("`");
   return parts.map((part, i) => (i % 2 ? code(part) : part));
@@ -15,7 +15,7 @@ function prose(text) {
 
 const COPY = "M8.5 7H15A1.5 1.5 0 0 1 16.5 8.5V15A1.5 1.5 0 0 1 15 16.5H8.5A1.5 1.5 0 0 1 7 15V8.5A1.5 1.5 0 0 1 8.5 7ZM4.5 13H3.5V4.5A1 1 0 0 1 4.5 3.5H13V4.5";
 
-// A command, and a button that copies it.
+// A command with a button that copies it.
 function request(command) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 20 20");
@@ -27,7 +27,7 @@ function request(command) {
   return element("div", { className: "request" }, element("pre", {}, code(command)), button);
 }
 
-// A type in a few words, with its limits.
+// Short description of a type and its limits.
 function type(given) {
   const schema = resolve(given) ?? {};
   const branches = (schema.anyOf ?? schema.oneOf)?.filter((branch) => branch.type !== "null");

@@ -1,4 +1,4 @@
-// What was edited: the machine translation with what went struck through, and what came underlined.
+// Edits of a machine translation: deletions struck through, insertions underlined.
 
 import { byId, element } from "./elements.js";
 

@@ -1,4 +1,4 @@
-// Making elements. Text is always set as text, never as markup: names and texts come from outside.
+// Helpers that create elements. Text is set as text, never as markup, because it comes from users and the service.
 
 export function element(tag, properties = {}, ...children) {
   const node = Object.assign(document.createElement(tag), properties);
@@ -6,18 +6,18 @@ export function element(tag, properties = {}, ...children) {
   return node;
 }
 
-// Whether a pointer can leave what it points at without letting go: a finger that is lifted has left nothing.
+// Whether the pointer can hover. A lifted finger also fires leave events, but what it touched stays selected.
 export const hovers = (event) => event.pointerType === "mouse";
 
-const LONGEST = 24; // characters of a word that are shown
+const LONGEST = 24; // characters of a word that are displayed
 
-// A word as it is shown: of a very long one its begin and end.
+// The word as displayed: a very long one is shortened to its beginning and end.
 export function short(word) {
   const characters = [...word];
   return characters.length <= LONGEST ? word : [...characters.slice(0, LONGEST - 8), "…", ...characters.slice(-7)].join("");
 }
 
-// Give a node a word as its text, the whole of a shortened one as its tooltip.
+// Set a word as a node's text; if it is shortened, the tooltip has the full word.
 export function named(node, word) {
   node.textContent = short(word);
   if (node.textContent !== word) node.title = word;
@@ -26,7 +26,7 @@ export function named(node, word) {
 
 export const byId = (id) => document.getElementById(id);
 
-// A group of buttons of which one is pressed, by `titles` of values; empty where there is no choice.
+// A group of toggle buttons, one pressed; `titles` maps values to labels. Empty if there is only one value.
 export function segments(group, titles, chosen, choose) {
   const buttons = Object.entries(titles).map(([value, textContent]) => {
     const button = element("button", { type: "button", textContent, ariaPressed: String(value === chosen) });

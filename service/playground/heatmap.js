@@ -1,5 +1,5 @@
-// A matrix of weights: a row for every target word, a column for every source word, darker where more was looked at.
-// With contextual gates a strip beside it: how much of what a target word took came from the words, not the annotations.
+// Matrix of attention weights: a row for each target word, a column for each source word, darker for larger weights.
+// With contextual gates a strip beside it shows, for each target word, the gate's share of word attention.
 
 import { element, hovers, named } from "./elements.js";
 
@@ -31,7 +31,7 @@ export function drawHeatmap(table, { source, target, gate, weights }, readout) {
   };
   table.onpointerover = table.onclick = point;
   table.onpointerleave = (event) => {
-    if (!hovers(event)) return; // what a finger pointed at stays until it points elsewhere
+    if (!hovers(event)) return; // a touched cell stays selected until another is touched
     table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
     readout.textContent = "";
   };

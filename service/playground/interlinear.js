@@ -1,13 +1,13 @@
-// The interlinear: source words over target words, joined by lines whose width and opacity carry the weight.
-// Long text wraps as systems, pairs of lines, broken where the fewest lines are cut.
+// Interlinear view: source words above target words, joined by lines whose width and opacity show the weight.
+// Long text wraps into systems (pairs of rows), broken where the lines cut have the least weight.
 
 import { element, hovers, named, short } from "./elements.js";
 
-const LEAST = 0.08; // weights below it are not drawn
+const LEAST = 0.08; // smaller weights are not drawn
 const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
 
 export class Interlinear {
-  // `told`: called with the side (0: source, 1: target) and index of the word that is lit, and without when none is.
+  // `told` is called with the side (0: source, 1: target) and index of the highlighted word, without arguments if none.
   constructor(container, told) {
     this.container = container;
     this.told = told;
@@ -55,7 +55,7 @@ export class Interlinear {
     return node;
   }
 
-  // The words on the other side that share weight with this one, the strongest first.
+  // The words of the other side that share weight with this one, in descending order of weight.
   partners(side, index) {
     const others = side ? this.explanation.source : this.explanation.target;
     return others
@@ -64,7 +64,7 @@ export class Interlinear {
       .sort((a, b) => b.weight - a.weight);
   }
 
-  // A word and its partners' weights, in words.
+  // A sentence that states a word's partners and their weights.
   sentence(side, index) {
     const [own, others] = [this.explanation[side ? "target" : "source"], this.explanation[side ? "source" : "target"]];
     const names = this.partners(side, index).map(({ index: i, weight }) => `${short(others[i].text)} ${weight.toFixed(2)}`);
@@ -78,16 +78,16 @@ export class Interlinear {
     return this.words.map((row) => row.map((word) => word.getBoundingClientRect().width));
   }
 
-  // Where to break both rows, so that each piece fits and the weight of the lines cut is least: shortest path over
-  // pairs (s, t) of positions in the two rows. A system more costs as much as one whole line cut; so does an empty row.
-  // Beside that, both rows advance evenly, and room is left over at the end rather than before.
+  // Break both rows so that each piece fits and the total weight of the lines cut is minimal: a shortest path over
+  // pairs (s, t) of positions in the two rows. An additional system, or an empty row, costs as much as cutting a line
+  // of weight 1. Smaller costs make both rows advance evenly and leave free space at the end rather than before it.
   wrap([above, below], room, gap) {
     const before = (widths) => widths.reduce((sums, width) => [...sums, sums.at(-1) + width + gap], [0]);
     const [up, down] = [before(above), before(below)];
     const [S, T] = [above.length, below.length];
     if (up[S] - gap <= room && down[T] - gap <= room) return [{ from: [0, 0], to: [S, T] }];
     const drawn = (s, t) => (this.weight(s, t) < LEAST ? 0 : this.weight(s, t));
-    // sum[s][t]: weight of lines from the first s source words to the first t target words
+    // sum[s][t]: total weight of the lines from the first s source words to the first t target words
     const sum = Array.from({ length: S + 1 }, () => new Float64Array(T + 1));
     for (let s = 1; s <= S; s++)
       for (let t = 1; t <= T; t++) sum[s][t] = drawn(s - 1, t - 1) + sum[s - 1][t] + sum[s][t - 1] - sum[s - 1][t - 1];
@@ -112,7 +112,7 @@ export class Interlinear {
     return systems;
   }
 
-  // One pair of lines. The longer is spread, up to a point; the other takes the same width, so that partners are near.
+  // One pair of rows. The longer row is spaced out up to a limit; the other gets the same width, to keep partners close.
   system({ from, to }, widths, room, gap) {
     const spans = [0, 1].map((side) => ({ from: from[side], to: to[side] }));
     const sums = spans.map((span, side) => widths[side].slice(span.from, span.to).reduce((a, b) => a + b, 0));
@@ -166,7 +166,7 @@ export class Interlinear {
     }
   }
 
-  // Light a word and its partners, with the weights of the strongest; without arguments, nothing is lit.
+  // Highlight a word and its partners, with the largest weights; without arguments, remove the highlight.
   light(side, index) {
     this.container.classList.toggle("dim", side !== undefined);
     for (const node of this.container.querySelectorAll(".word.lit")) node.classList.remove("lit");
@@ -187,7 +187,7 @@ export class Interlinear {
     this.light(side, index);
   }
 
-  // Arrow keys walk: along the line, or over to the strongest partner.
+  // Arrow keys move the focus along the row, or to the partner with the largest weight.
   walk(event, side, index) {
     const forward = RIGHT_TO_LEFT.has(this.languages[side]) ? "ArrowLeft" : "ArrowRight";
     const backward = forward === "ArrowRight" ? "ArrowLeft" : "ArrowRight";

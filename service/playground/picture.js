@@ -1,9 +1,9 @@
-// The picture that goes with a text: chosen, dropped or pasted, and shown beside it.
+// Input of the picture that belongs to a text: chosen, dropped or pasted, with a preview.
 
 import { byId } from "./elements.js";
 
 export class Picture {
-  // `changed` is called when a picture comes or goes; `taken()` says whether one is wanted at all.
+  // `changed` is called when a picture is added or removed; `taken()` returns whether the task accepts pictures.
   constructor(taken, changed) {
     this.file = null;
     this.address = "";
@@ -39,7 +39,7 @@ export class Picture {
     byId("preview").hidden = true;
     byId("add").textContent = file ? "Another picture" : "Add a picture";
     if (!file) return this.changed();
-    const reader = new FileReader(); // the page may show data: addresses, and none that are made up (blob:)
+    const reader = new FileReader(); // the content security policy allows data: URLs, but not blob: URLs
     reader.onload = () => {
       if (this.file !== file) return;
       this.address = reader.result;

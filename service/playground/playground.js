@@ -1,4 +1,4 @@
-// The playground: type, and see what the model writes and what every word of it looked at.
+// The playground page: sends typed text to a model and shows its output with the attention weights of every word.
 
 import { drawAlternatives } from "./alternatives.js";
 import * as api from "./api.js";
@@ -17,9 +17,9 @@ import { drawStart } from "./start.js";
 import { Words } from "./words.js";
 
 const ALTERNATIVES = 3;
-const LONGEST_WAIT = 1000; // milliseconds of typing after which what stands there is asked, pause or not
-const QUIET = 200; // milliseconds before waiting shows at all
-const PATIENCE = 120; // seconds after which it is not tried again without being asked
+const LONGEST_WAIT = 1000; // milliseconds of typing after which the text is sent even without a pause
+const QUIET = 200; // milliseconds before the page shows that it is waiting
+const PATIENCE = 120; // a longer Retry-After, in seconds, is not retried automatically
 const TITLES = { attention: "Attention", word_attention: "Words", gated: "Gated", uam: "UAM" };
 const TASKS = {
   translation: {
@@ -70,25 +70,25 @@ const names = new Map();
 let served = [];
 let limit = 5000;
 let typing = 500;
-let required = false; // whether nothing is answered without a key
+let required = false; // whether the service requires an API key
 let task = "translation";
 let matrix = "attention";
-let shown = null; // the answer that stands on the page
-let second = null; // that of the model beside it
-let certainty = null; // what the detector said of the text
-let asking = null; // the request that is on its way
-let timer = 0; // when to ask: after a pause,
-let longest = 0; // or after the longest wait
+let shown = null; // the displayed answer
+let second = null; // the answer of the second model
+let certainty = null; // result of language detection
+let asking = null; // AbortController of the request in flight
+let timer = 0; // timer that sends the text after a pause
+let longest = 0; // timer that sends the text after LONGEST_WAIT
 let begun = false;
 
 const translating = () => task === "translation";
-const pairing = () => task !== "summarization"; // there are two languages to choose
+const pairing = () => task !== "summarization"; // the user selects two languages
 const detecting = () => pairing() && source.value === "auto";
 const chosen = () => ({ source: source.value, target: target.value });
 const fitting = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
 const identity = (m) => `${m.name}@${m.version}`;
-const named = (m) => (/^\d+$/.test(m.version) ? `${m.name}, version ${m.version}` : m.name); // else it is a checksum
-const looked = () => (beside.looked ? second : shown); // the answer that is looked into
+const named = (m) => (/^\d+$/.test(m.version) ? `${m.name}, version ${m.version}` : m.name); // other versions are checksums
+const looked = () => (beside.looked ? second : shown); // the answer that is explained
 const label = (m) => [named(m), ...m.aliases].join(", ");
 const keyless = () => required && !api.key();
 const unique = (codes) => [...new Set(codes)].sort();
@@ -101,7 +101,7 @@ function refill(select, entries) {
   select.value = entries.some((entry) => entry.value === before) ? before : (entries[0]?.value ?? "");
 }
 
-// The tasks that are served, and the models for the one that is chosen.
+// Show the tasks served, and the models of the chosen task.
 function choose(chosen) {
   task = chosen;
   const there = Object.entries(TASKS).filter(([name]) => served.some((m) => m.task === name));
@@ -121,7 +121,7 @@ function choose(chosen) {
   scores();
 }
 
-// What the page has before anything is typed.
+// Show the start page, before anything is typed.
 function start() {
   const fits = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
   drawStart(fitting().find(fits), language, (example) => {
@@ -133,7 +133,7 @@ function start() {
   });
 }
 
-// The languages that can be chosen with the model that is chosen; a pair that is not served is not offered.
+// Fill the language selections for the selected model; only pairs that are served are offered.
 function offer() {
   if (!pairing()) {
     offerBeside();
@@ -150,7 +150,7 @@ function offer() {
   mark();
 }
 
-// The models that can be set beside the one that answers: of the same task and languages.
+// Offer the models that can be compared with the selected one: same task and languages.
 function offerBeside() {
   const reads = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
   const there = served.filter((m) => m.task === task && reads(m));
@@ -158,10 +158,10 @@ function offerBeside() {
   beside.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
 }
 
-// The languages that the text may be in, to be translated as is chosen.
+// The source languages from which the selected models translate into the selected target language.
 const possible = () => unique(fitting().map((m) => m.languages).filter((p) => p.target === target.value).map((p) => p.source));
 
-// The languages of what is read and of what is written.
+// The languages of the input and of the output.
 function pair(detected) {
   if (pairing()) return [source.value === "auto" ? detected : source.value, target.value];
   const { source: from, target: into } = fitting()[0].languages;
@@ -196,7 +196,7 @@ function say(sentence) {
   problem.hidden = !sentence;
 }
 
-// Work is refused for want of a good key: say so where the answer would be, and mark the field.
+// The API key is missing or refused: show a message in place of the answer and mark the key field.
 function lock(sentence) {
   key.ariaInvalid = "true";
   say(sentence);
@@ -232,13 +232,13 @@ function old(is) {
   looks.classList.toggle("old", is);
 }
 
-// What stands there is the answer to another text than the one that is asked about: it says so, and does not react.
+// Mark the displayed answer as belonging to an earlier text and disable its interaction, or undo that.
 function stale(is) {
   byId("stale").hidden = !is;
   for (const node of [translation, byId("second"), looks]) node.inert = is;
 }
 
-// The text could not be answered: what stands there is faded, and not to be copied.
+// The request failed: fade the old answer and disable copying it.
 function outdated() {
   old(Boolean(shown));
   stale(Boolean(shown));
@@ -246,14 +246,14 @@ function outdated() {
   for (const id of ["copy", "link"]) byId(id).disabled = true;
 }
 
-// Ask about the text, whatever is on its way.
+// Send the text after `delay` milliseconds and abort a request in flight.
 function schedule(delay) {
   stop();
   if (TASKS[task].given()) timer = setTimeout(ask, delay);
   else clear();
 }
 
-// While somebody types: ask after a pause, or when that is long in coming. What is on its way is waited for.
+// On typing: send the text after a pause, or after LONGEST_WAIT. A request in flight is not aborted.
 function typed() {
   fit();
   if (!TASKS[task].given()) return schedule(0);
@@ -294,12 +294,12 @@ async function ask() {
       if (requests.length === 1 && performance.now() - begins > QUIET && !signal.aborted) partly(beginning);
     };
     const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal, follow)));
-    // A text that is too long to be explained is translated all the same.
+    // A text too long for an explanation is translated without one.
     const found = await both({}).catch((error) => {
       if (error.fields?.includes("explain")) return both({ explain: false });
       throw error;
     });
-    if (signal.aborted) return; // a newer text is on its way
+    if (signal.aborted) return; // a newer request has replaced this one
     show(...found);
   } catch (error) {
     if (signal.aborted) return;
@@ -328,7 +328,7 @@ async function answered(request, signal, follow) {
   return { ...answer, given, taken: 0, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started };
 }
 
-// What the answer begins with, while the rest is searched. The page below does not move.
+// Show the output so far while the search runs, without moving the page below.
 function partly(beginning) {
   wonder("");
   translation.style.minHeight = `${Math.max(translation.clientHeight, parseFloat(translation.style.minHeight) || 0)}px`;
@@ -336,8 +336,8 @@ function partly(beginning) {
   translation.textContent = beginning;
 }
 
-// Which language the text is in, where that is to be found out. A text that is in the target language already is to be
-// translated out of it, where a model can.
+// Detect the language of the text, if requested. If the text is already in the target language, swap the languages
+// if a model supports that.
 async function detected(signal) {
   if (!detecting() || !text.value.trim()) return null;
   const guesses = await api.detect(text.value, signal);
@@ -350,7 +350,7 @@ async function detected(signal) {
   return judge(text.value, guesses, possible(), language);
 }
 
-// Say why a text is not translated unasked, and offer to do it.
+// Explain why a text is not translated automatically, and offer to translate it.
 function wonder(doubt) {
   byId("doubt").hidden = true;
   if (!doubt) return;
@@ -362,7 +362,7 @@ function wonder(doubt) {
   byId("anyway").textContent = `Translate it as ${possible().map(language).join(" or ")}`;
 }
 
-// Come again when the service said, counting down, unless the text changes meanwhile.
+// Retry after the time that the service stated, with a countdown, unless the text changes meanwhile.
 function again(failure, signal) {
   let seconds = failure.retryAfter;
   const tick = () => {
@@ -396,11 +396,11 @@ function show(answer, other = null) {
   look();
 }
 
-// What an answer can be, the first choice first; and which of these is shown.
+// The outputs of an answer, best first; and the one that is selected.
 const choices = (answer) => [answer.text, ...(answer.alternatives ?? [])];
 const written = (answer) => choices(answer)[answer.taken];
 
-// Write the answers. The words of the one that is looked into react, where it is the one that is explained.
+// Show the answers. Words are interactive only in the explained answer, and only if its best output is selected.
 function write() {
   const pieces = beside.show(written(shown), second && written(second), shown.languages[1] ?? "");
   [shown, second].forEach((answer, place) => {
@@ -410,7 +410,7 @@ function write() {
   byId("from").textContent = "";
 }
 
-// What the answer that is looked into has to show.
+// Show alternatives, scores and attention of the answer that is explained.
 function look() {
   scores();
   write();
@@ -437,14 +437,14 @@ function look() {
   draw();
 }
 
-// The outputs of the answer that is looked into, and what ranked them.
+// The outputs of the explained answer with their scores.
 function odds() {
   const { scores, taken, languages, model: by } = looked();
   const penalty = served.find((m) => identity(m) === identity(by))?.accepts.length_penalty;
   return { texts: choices(looked()), scores, taken, penalty, language: languages[1] ?? "" };
 }
 
-// What the words can be shown beside: the matrices of a text, or of each of several.
+// The attention matrices that can be displayed: those of the only source, or of each source.
 function views(explanation) {
   const { target, sources: several, gate, sentences } = explanation;
   const own = (title, source, weights) => ({ title, explanation: { source, target, gate, weights, sentences } });
@@ -468,7 +468,7 @@ function draw() {
   sentences.show(view.explanation, view.name === "mt" ? mt.value : given, from ?? "");
 }
 
-// The sentence that is open, between the lines and as a matrix.
+// Draw the open sentence as interlinear view and as matrix.
 function drawSentence(part) {
   const { languages, explanations } = looked();
   const { name } = views(explanations[0])[matrix];
@@ -476,14 +476,14 @@ function drawSentence(part) {
   drawHeatmap(byId("heat"), part, byId("readout"));
 }
 
-// A word of an answer is pointed at: it is lit between the lines too, in its sentence.
+// The pointer is on a word of an answer: open its sentence and highlight it in the interlinear view.
 function point(place, index) {
   if (answers[place] !== answers[beside.looked ? 1 : 0] || byId("lines").hidden) return;
   if (index === undefined) return gloss.light();
   gloss.light(1, sentences.chooseByWord(index));
 }
 
-// A word is lit between the lines: it, or what it was written to, is lit in the answer, which says what it came from.
+// A word is highlighted in the interlinear view: highlight it, or its target words, in the answer, and describe it.
 function lit(side, index) {
   const { from } = sentences.part;
   const words = side === undefined ? [] : side ? [index] : gloss.partners(0, index).map((partner) => partner.index);
@@ -501,7 +501,7 @@ function scores() {
   byId("scores").replaceChildren(...entries.flatMap((entry, i) => (i ? [" · ", entry] : [entry])));
 }
 
-// What is on the page, as an address: the part behind # stays in the browser.
+// The state of the page as a URL. The fragment after # is not sent to the server.
 function address() {
   const choice = { ...(!translating() && { task }), ...(pairing() && chosen()), ...(task === "post-edit" && { mt: mt.value }) };
   const parts = new URLSearchParams({ q: text.value, ...choice });
@@ -530,7 +530,7 @@ function theme() {
   localStorage.setItem("theme", document.documentElement.dataset.theme);
 }
 
-// Learn what is served, at first and when the service has come back; what is on the page stays.
+// Load models, languages and settings, at first and whenever the service has returned; the page's state is kept.
 async function begin() {
   const [models, languages, settings] = await Promise.all([api.models(), api.languages(), api.settings()]);
   served = models;

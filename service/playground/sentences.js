@@ -1,8 +1,8 @@
-// The sentences of an answer, one of which is open: its words between the lines, and its matrix of weights.
+// The sentences of an answer. One is open, with its interlinear view and matrix of weights.
 
 import { byId, element } from "./elements.js";
 
-// An explanation as one for each sentence; `from`: how many words of the source and the answer stand before it.
+// Split an explanation into sentences; `from`: the number of source and target words before the sentence.
 export function sentencesOf({ source, target, gate, weights, sentences }) {
   let [s, t] = [0, 0];
   return (sentences ?? [[source.length, target.length]]).map(([words, written]) => {
@@ -19,7 +19,7 @@ export function sentencesOf({ source, target, gate, weights, sentences }) {
 }
 
 export class Sentences {
-  // `draw`: called with the sentence that is open now.
+  // `draw` is called with the open sentence.
   constructor(draw) {
     this.draw = draw;
     this.list = byId("sentences");
@@ -27,7 +27,7 @@ export class Sentences {
     this.open = 0;
   }
 
-  // `text` is what the sources' words are characters of. The sentence that was open stays so, where there is one.
+  // `text` is the source text to which the words' character offsets refer. The open sentence stays open if it exists.
   show(explanation, text, language) {
     const characters = [...text];
     this.parts = sentencesOf(explanation);
@@ -56,7 +56,7 @@ export class Sentences {
     this.unfold();
   }
 
-  // Open the sentence of a word of the whole answer; returns the word's place in it.
+  // Open the sentence with the word of this index in the answer; returns the word's index in the sentence.
   chooseByWord(index) {
     const last = this.parts.findLastIndex(({ from }) => from[1] <= index);
     this.choose(last);

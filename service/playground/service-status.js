@@ -1,11 +1,11 @@
-// Whether the service is there, asked again and again while the page is seen, and said in the footer.
+// Status of the service in the footer, polled while the page is visible.
 
 import * as api from "./api.js";
 
 const EVERY = 5000; // milliseconds
 
 export class ServiceStatus {
-  // `returned`: called when the service answers after it did not.
+  // `returned` is called when the service answers again after an outage.
   constructor(node, returned) {
     this.node = node;
     this.returned = returned;

@@ -1,4 +1,4 @@
-// Where each word came from: how much each source weighed, and where in the picture the word looked.
+// Weights of several sources: each source's share for every output word, and its attention over the picture.
 
 import { byId, element, hovers } from "./elements.js";
 
@@ -12,7 +12,7 @@ export class Sources {
     [this.frame, this.regions] = ["frame", "regions"].map(byId);
   }
 
-  // Nothing to show, and hidden, for a model of one source. `picture` is the address of the one that was sent.
+  // Hidden for a model with a single source. `picture` is the URL of the picture that was sent.
   show({ target, sources, between }, picture, language) {
     const [name, image] = Object.entries(sources ?? {}).find(([, looks]) => looks.grid) ?? [];
     this.section.hidden = !target.length || !(between || image);
@@ -57,7 +57,7 @@ export class Sources {
     return node;
   }
 
-  // What is drawn for a word, in words.
+  // A sentence that describes a word's weights.
   sentence(i) {
     const shares = this.kinds.map((kind) => `${title(kind).toLowerCase()} ${this.between[kind][i].toFixed(2)}`);
     if (this.image) {
@@ -68,7 +68,7 @@ export class Sources {
     return `${this.target[i].text}: ${shares.join(", ")}`;
   }
 
-  // Lay a word's weights over the picture: what it did not look at is dark, where it looked most has a frame.
+  // Overlay a word's attention weights on the picture: small weights are dark, the largest has a frame.
   point(i) {
     this.nodes.forEach((node, place) => {
       node.classList.toggle("lit", place === i);

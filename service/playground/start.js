@@ -1,15 +1,15 @@
-// The page before anything is typed: what the model knows, and texts of its own data to try.
+// Start page: describes the model and offers example texts from its data.
 
 import { byId, element } from "./elements.js";
 
-const SMALL = 10_000; // words that a small model knows fewer than
+const SMALL = 10_000; // a model with fewer words counts as small
 
 const round = (count) => {
   const unit = 10 ** Math.max(Math.floor(Math.log10(count)) - 1, 0);
   return (Math.round(count / unit) * unit).toLocaleString("en");
 };
 
-// What a model knows, in a line; `name` gives a language's name.
+// One-line description of a model's vocabulary; `name` maps a language code to its name.
 function knowledge({ words, languages, dataset }, name) {
   const known = Object.entries(words).filter(([source, count]) => count && source in languages);
   const parts = known.map(([source, count]) => `${round(count)} ${name(languages[source])}`);
@@ -18,7 +18,7 @@ function knowledge({ words, languages, dataset }, name) {
   return `${small}${dataset ? `, trained on the data set ${dataset}` : ""}: it knows about ${parts.join(" and ")} words.`;
 }
 
-// Offer a model's examples; `take` is called with the one that is chosen, its texts by source.
+// Offer a model's examples; `take` is called with the chosen one, as texts by source.
 export function drawStart(model, name, take) {
   byId("knows").textContent = model ? knowledge(model, name) : "";
   const examples = model?.examples ?? [];

@@ -1,4 +1,4 @@
-// Before anything is painted: the theme that was chosen here before, else the system's.
+// Runs before the first paint: applies the theme chosen earlier, or else the system's.
 {
   const chosen = localStorage.getItem("theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;

@@ -1,19 +1,19 @@
-// An answer as words that react: pointing at one, or moving the focus to it, says which word it is.
+// An answer as interactive words: hovering or focusing a word reports its index.
 
 import { element, hovers } from "./elements.js";
 
 export class Words {
-  // `point`: called with the index of a word that is pointed at, and without one when nothing is.
+  // `point` is called with the index of the hovered or focused word, without arguments if there is none.
   constructor(container, point) {
     this.container = container;
     this.point = point;
     this.nodes = [];
   }
 
-  // Write pieces of text, [{ text, differs }]; `spans` are the places of the words, in characters of the whole text.
+  // Show pieces of text, [{ text, differs }]; `spans` are the character ranges of the words in the whole text.
   write(pieces, spans = []) {
     this.nodes = [];
-    let place = 0; // in characters, as spans count them: a character outside the basic plane is one
+    let place = 0; // in code points, as in `spans`: a character outside the basic plane counts as one
     const children = pieces.map(({ text, differs }) => {
       const characters = [...text];
       const inside = this.split(characters, place, spans);
@@ -24,7 +24,7 @@ export class Words {
     if (this.nodes.length) this.nodes[0].tabIndex = 0;
   }
 
-  // One piece as words and what stands between them.
+  // One piece as words and the text between them.
   split(characters, start, spans) {
     const parts = [];
     let at = 0;
@@ -59,7 +59,7 @@ export class Words {
     return node;
   }
 
-  // Light these words, by index, and no others.
+  // Highlight exactly these words, by index.
   light(indices) {
     this.nodes.forEach((node, index) => node.classList.toggle("lit", indices.includes(index)));
   }

@@ -1,4 +1,4 @@
-"""`interlinear train` on a host, on a terminal of its own, where it shows every step: what it said, and when."""
+"""`interlinear train` on a host, in a pseudo-terminal where it prints every step; its output is recorded with times."""
 
 import itertools
 import os
@@ -16,8 +16,8 @@ import psutil
 
 from tests.cluster.hosts import PORT, Host, wait_until
 from tests.training.toy import SETTINGS
-from training.copies import whole_states
-from training.storage import Storage
+from training.loop.checkpoint_upload import complete_states
+from training.storage.storage import Storage
 
 STEP = re.compile(r"step ([\d,]+)/")
 ONWARDS = re.compile(r"going on after update ([\d,]+)")
@@ -27,15 +27,15 @@ PATIENT = ("training.patience=1000000", "training.batch_tokens=200", f"training.
 
 
 @dataclass(frozen=True)
-class Said:
-    """A line of the command's, and when it came (by the monotonic clock)."""
+class OutputLine:
+    """A line of the command's output, and its arrival by the monotonic clock."""
 
     text: str
     at: float
 
 
 class Training:
-    """The command, in a process of the host. Its run is kept in the folder that the hosts share, or on a storage."""
+    """The command, in a process of the host. Its run is stored in the folder that the hosts share, or on a storage."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Training:
         storage: Storage | None = None,
         **environment: str,
     ) -> None:
-        """It trains for as many epochs as one worker needs so many `seconds` for."""
+        """Train for as many epochs as one worker completes in that many `seconds`."""
         epochs = f"training.epochs={max(12, round(seconds / host.epoch_seconds))}"
         given = [word for one in (*SETTINGS, *PATIENT, epochs, *settings) for word in ("--set", one)]
         if address:
@@ -57,7 +57,7 @@ class Training:
             given += ["--storage", storage.uri]
         ours, theirs = os.openpty()
         self.folder, self.storage = host.seen(host.folder.parent / "runs" / run), storage
-        self.said: list[Said] = []
+        self.said: list[OutputLine] = []
         self.process = host.run(
             sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-tracking",
             "--run", run, *given, *more, output=theirs, **environment,
@@ -70,7 +70,7 @@ class Training:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """However the test ends, the command ends too, and Ray's workers with it."""
+        """However the test ends, the command and Ray's workers are ended."""
         if self.process.poll() is None:
             self.signal(signal.SIGKILL)
             self.process.wait(30)
@@ -80,14 +80,14 @@ class Training:
         while True:
             try:
                 some = os.read(terminal, 65536)
-            except OSError:  # how a terminal says that nobody writes to it any more
+            except OSError:  # EIO: all writers of the terminal have closed it
                 some = b""
             if not some:
                 os.close(terminal)
                 return
             *lines, rest = re.split(rb"[\r\n]+", rest + some)
             self.said += [
-                Said(line.decode(errors="replace").strip(), time.monotonic()) for line in lines if line.strip()
+                OutputLine(line.decode(errors="replace").strip(), time.monotonic()) for line in lines if line.strip()
             ]
 
     @property
@@ -95,23 +95,23 @@ class Training:
         return "\n".join(line.text for line in self.said)
 
     def signal(self, number: int) -> None:
-        """To the command itself, which is below the process that has entered the host."""
+        """Send a signal to the command itself, a child of the process that entered the host."""
         for process in psutil.Process(self.process.pid).children():
             process.send_signal(number)
 
     def steps(self, since: float = 0.0) -> list[tuple[int, float]]:
-        """Updates that it has told of, and when."""
+        """Reported updates, with times."""
         return [
             (number(match[1]), line.at) for line in self.said if line.at > since and (match := STEP.search(line.text))
         ]
 
     def epoch_seconds(self) -> float:
-        """What an epoch has taken, the first left out."""
+        """The duration of an epoch, without the first."""
         ends = [line.at for line in self.said if EPOCH.search(line.text)]
         return (ends[-1] - ends[0]) / (len(ends) - 1)
 
     def until(self, what: Callable[[], object], seconds: float, why: str) -> None:
-        """Wait until something is so while it runs; else fail with what it said."""
+        """Wait until a condition holds while the command runs; otherwise fail with its output."""
         try:
             wait_until(lambda: what() or self.process.poll() is not None, seconds, why)
         except AssertionError as error:
@@ -119,13 +119,13 @@ class Training:
         assert what(), f"it ended ({self.process.returncode}) before {why}\n{self.text}"
 
     def states(self) -> list[str]:
-        """The names of the states to go on from, oldest first."""
+        """The names of the resumable states, oldest first."""
         if self.storage:
-            return whole_states(self.storage, f"runs/{self.folder.name}/checkpoints")
+            return complete_states(self.storage, f"runs/{self.folder.name}/checkpoints")
         return sorted(path.name for path in self.folder.glob("checkpoints/state-*"))
 
     def until_states(self, states: int = 2) -> None:
-        """Wait until there are states to go on from, and updates after the newest."""
+        """Wait until there are states, and updates after the newest one."""
         self.until(lambda: len(self.states()) >= states, 300, "states are saved")
         told = len(self.steps())
         self.until(lambda: len(self.steps()) > told, 120, "it goes on")
@@ -141,30 +141,30 @@ class Training:
         return code
 
     def weights(self, seconds: float = 600) -> str:
-        """The SHA-256 that it prints last; it has to succeed."""
+        """The SHA-256 that it prints last; it must succeed."""
         assert self.ended(seconds) == 0, self.text
         assert re.fullmatch("[0-9a-f]{64}", self.said[-1].text), self.text
         return self.said[-1].text
 
-    def setback(self, fault: float) -> "Setback":
-        """What a fault at that time has cost, once the training has gone on from a state."""
+    def setback(self, fault: float) -> "FaultCost":
+        """The cost of a fault at that time, after the training has resumed from a state."""
         onwards = [(number(found[1]), line.at) for line in self.said if (found := ONWARDS.search(line.text))]
         state, at = [one for one in onwards if one[1] > fault][-1]
         again = [(update, when) for update, when in self.steps() if when <= fault and update > state]
         first = min((when for _, when in self.steps(since=at)), default=at)
         if not again:
-            return Setback(0, 0.0, first - fault)
-        return Setback(again[-1][0] - state, fault - again[0][1], first - fault)
+            return FaultCost(0, 0.0, first - fault)
+        return FaultCost(again[-1][0] - state, fault - again[0][1], first - fault)
 
-    def pause(self, fault: float) -> "Setback":
-        """The longest silence after a fault at that time, of a training that nothing else happened to."""
+    def pause(self, fault: float) -> "FaultCost":
+        """The longest gap in the output after a fault at that time, in a training without other faults."""
         moments = [fault, *(line.at for line in self.said if line.at > fault)]
-        return Setback(0, 0.0, max(after - before for before, after in itertools.pairwise(moments)))
+        return FaultCost(0, 0.0, max(after - before for before, after in itertools.pairwise(moments)))
 
 
 @dataclass(frozen=True)
-class Setback:
-    """What a fault has cost: updates that were done again, the seconds since the first of them, seconds to recover."""
+class FaultCost:
+    """The cost of a fault: repeated updates, the seconds since the first of them, and the seconds to recover."""
 
     updates: int
     worth: float

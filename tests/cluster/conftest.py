@@ -1,4 +1,4 @@
-"""One cluster for all tests of several hosts, and the table of what each fault cost."""
+"""One cluster for all multi-host tests, and the table of the cost of each fault."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.cluster.command import SAVED, Setback, Training
+from tests.cluster.command import SAVED, FaultCost, Training
 from tests.cluster.hosts import OUTSIDE, PORT, Host, Hosts, missing, network, wait_until
 from tests.s3 import S3Server, s3_server
 from tests.training.toy import write_corpus
 
 ROWS: list[str] = []
 WORKER = "ray::RayTrainWorker"
-SLACK = 5.0  # seconds that telling and saving may take beyond what they are meant to
+SLACK = 5.0  # seconds that reporting and saving may take beyond the configured intervals
 
-# Ray's command `drain-node` does the same, but takes seconds to begin.
+# Ray's command `drain-node` does the same, but takes seconds to start.
 NOTICE = """
 import pathlib, time, ray
 from ray.core.generated import autoscaler_pb2
@@ -33,30 +33,31 @@ assert accepted, why
 """
 
 
-def note(fault: str, happened: str, setback: Setback, equal: bool | None) -> None:
-    """A row of the table, printed at the end. Weights cannot be `equal` where the number of workers changed."""
+def add_table_row(fault: str, happened: str, setback: FaultCost, equal: bool | None) -> None:
+    """Add a row to the table that is printed at the end. Weights cannot be `equal` if the number of workers changed."""
     weights = "equal but for rounding" if equal is None else "equal" if equal else "NOT equal"
     ROWS.append(f"| {fault} | {happened} | {setback.updates} | {setback.seconds:.0f} | {weights} |")
 
 
-def busy(nodes: list[Host]) -> list[Host]:
+def nodes_of_workers(nodes: list[Host]) -> list[Host]:
     """The nodes that workers run on."""
     return [node for node in nodes if node.processes(WORKER)]
 
 
-def settle(training: Training, whole: str, fault: float, name: str, happened: str) -> None:
-    """The end of a disturbed training: the same weights, at most what was done since a state done again, and a row."""
+def check_recovery(training: Training, undisturbed_weights: str, fault: float, name: str, happened: str) -> None:
+    """Check the end of a disturbed training - the same weights, at most the updates since a state repeated - and add a
+    row."""
     weights = training.weights()
     setback = training.setback(fault)
-    note(name, happened, setback, weights == whole)
-    assert weights == whole, training.text
+    add_table_row(name, happened, setback, weights == undisturbed_weights)
+    assert weights == undisturbed_weights, training.text
     assert setback.worth <= SAVED + SLACK, training.text
 
 
 @dataclass
 class Cluster:
-    """A head without a CPU for workers, where the command runs, and nodes with one CPU each; its hosts share the
-    machine's disk, or each has one of its own."""
+    """A head without CPUs for workers, where the command runs, and nodes with one CPU each; its hosts share the
+    machine's disk, or each has its own."""
 
     hosts: Hosts
     head: Host
@@ -67,7 +68,7 @@ class Cluster:
         return Training(self.head, run, *more, address=self.head.address, **settings)
 
     def has(self, number: int) -> list[Host]:
-        """See to it that so many nodes run, and no more, and that Ray knows; returns them."""
+        """Start or stop nodes until exactly this many run and Ray knows them; returns them."""
         while len(self.nodes) < number:
             self.nodes.append(self.hosts.add(self.own_disks))
         for node in self.nodes[number:]:
@@ -84,7 +85,7 @@ class Cluster:
 
     @contextmanager
     def notices(self, seconds: int) -> Iterator[Callable[[Host], None]]:
-        """Gives a function that gives Ray notice, at once, that a node will be taken in so many seconds."""
+        """A function that notifies Ray that a node will be drained after that many seconds."""
         letter = self.hosts.folder / "notice"
         program = NOTICE.format(head=f"{self.head.address}:{PORT}", letter=letter, seconds=seconds)
         giver = self.head.run(sys.executable, "-c", program)
@@ -106,7 +107,7 @@ class Cluster:
                 path.unlink(missing_ok=True)
 
     def ask(self, program: str) -> str:
-        """What a few lines of Python print that are connected with the cluster."""
+        """The output of a few lines of Python that are connected to the cluster."""
         connect = f"import ray, time\nray.init(address='{self.head.address}:{PORT}', logging_level='ERROR')\n"
         asked = self.head.run(sys.executable, "-c", connect + program)
         said, _ = asked.communicate(timeout=150)
@@ -137,14 +138,14 @@ def cluster(hosts: Hosts) -> Cluster:
 
 @pytest.fixture(scope="session")
 def s3(hosts: Hosts) -> Iterator[S3Server]:
-    """A storage that the hosts reach, with credentials for it at all that start later."""
+    """A storage that the hosts reach; all processes started later have its credentials."""
     with s3_server(OUTSIDE) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def apart(hosts: Hosts, s3: S3Server) -> Cluster:
-    """Hosts that have no disk in common. The corpus lies at the head, where the command runs."""
+def separate_hosts(hosts: Hosts, s3: S3Server) -> Cluster:
+    """Hosts without a shared disk. The corpus is on the head, where the command runs."""
     head = hosts.add(own_disk=True)
     write_corpus(head.seen(hosts.folder), 2400)
     head.ray(cpus=0)
@@ -152,8 +153,8 @@ def apart(hosts: Hosts, s3: S3Server) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def whole(hosts: Hosts) -> str:
-    """The weights of a training with two workers on one host, which nobody disturbed."""
+def undisturbed_weights(hosts: Hosts) -> str:
+    """The weights of an undisturbed training with two workers on one host."""
     host = hosts.add()
     try:
         with Training(host, "whole", "--workers", "2") as training:
@@ -163,7 +164,7 @@ def whole(hosts: Hosts) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of docs/reliability.md, as this run has measured it."""
+    """Print the table of docs/reliability.md, as measured by this run."""
     if ROWS:
         terminalreporter.write_line("")
         terminalreporter.write_line(

@@ -1,11 +1,11 @@
-"""Hosts on one machine: each has a network namespace with an interface on one bridge and numbers its own processes; it
-may run a Ray node.
+"""Hosts on one machine: each has a network namespace with an interface on one bridge, and a PID namespace; it may run a
+Ray node.
 
-The hosts share the machine's disk, but for those with a disk of their own: there the folder in which all is written is
-another one, empty and in memory, that no other host has.
+The hosts share the machine's disk, except hosts with a disk of their own: there the folder for all files is a separate,
+initially empty one in memory, which no other host sees.
 
-Everything of a host is below its first process, which ends with this one: whatever happens to the tests, the kernel
-ends the rest. Namespaces and bridge that a killed run has left are cleared, by name, before the next one begins.
+All processes of a host are children of its first process, which ends with this one: however the tests end, the kernel
+ends the rest. Namespaces and the bridge of a killed run are removed, by name, before the next one starts.
 """
 
 import fcntl
@@ -23,9 +23,9 @@ from typing import IO
 
 import psutil
 
-NETWORK = "198.18.7"  # of the range that RFC 2544 keeps for tests
+NETWORK = "198.18.7"  # from the range that RFC 2544 reserves for tests
 BRIDGE = "il-bridge"
-OUTSIDE = f"{NETWORK}.254"  # where the hosts reach what runs on the machine itself
+OUTSIDE = f"{NETWORK}.254"  # the hosts reach services of the machine itself at this address
 PORT = 6379
 OBJECT_STORE = 80_000_000  # bytes
 PROJECT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ TOOLS = ("ip", "nsenter", "setpriv", "unshare")
 
 
 def missing() -> str | None:
-    """Why there can be no hosts here, or None."""
+    """The reason why no hosts can be created here, or None."""
     if os.geteuid() != 0:
         return "hosts in network namespaces are made by root only"
     if absent := [tool for tool in TOOLS if shutil.which(tool) is None]:
@@ -46,7 +46,7 @@ def missing() -> str | None:
 
 
 def call(*command: str) -> None:
-    """Run a command that has to succeed."""
+    """Run a command that must succeed."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.strip()}"
 
@@ -60,9 +60,9 @@ def wait_until(what: Callable[[], object], seconds: float, why: str) -> None:
 
 @dataclass
 class Host:
-    """One of the hosts. `folder` has its Ray node's files; with a disk of its own, that is beside its token.
+    """One of the hosts. `folder` contains its Ray node's files; with a disk of its own, that is beside its token.
 
-    `epoch_seconds` is what an epoch of the toy training takes one worker here.
+    `epoch_seconds` is the duration of an epoch of the toy training with one worker on this machine.
     """
 
     number: int
@@ -81,7 +81,7 @@ class Host:
         return f"{NETWORK}.{self.number + 1}"
 
     def start(self) -> None:
-        """Bring it up, without Ray."""
+        """Start it, without Ray."""
         call("ip", "netns", "add", self.name)
         call("ip", "link", "add", self.name, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         call("ip", "link", "set", self.name, "master", BRIDGE, "up")
@@ -109,11 +109,11 @@ class Host:
         return int(first.pid)
 
     def seen(self, path: Path) -> Path:
-        """A path of the host's, as one here."""
+        """The path on this machine of a path inside the host."""
         return Path(f"/proc/{self.inner}/root{path}") if self.own_disk else path
 
     def kill(self) -> None:
-        """As if its power went: every process ends at once, and nobody is told."""
+        """Simulate a power failure: every process ends at once, and no other host is notified."""
         if self.first:
             for process in psutil.Process(self.first.pid).children():
                 process.kill()
@@ -127,11 +127,11 @@ class Host:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def link(self, state: str) -> None:
-        """`down`: it is cut off from the others; `up`: it is back."""
+        """Set the interface `down`, cut off from the other hosts, or `up` again."""
         call("ip", "link", "set", self.name, state)
 
     def run(self, *command: str, output: int | IO[bytes] = subprocess.PIPE, **more: str) -> "subprocess.Popen[bytes]":
-        """Start a command there; its two outputs go to one place."""
+        """Start a command there; both of its outputs are returned together."""
         environment = {
             **os.environ,
             "PYTHONPATH": str(PROJECT),
@@ -143,7 +143,7 @@ class Host:
             **more,
         }
         enter = ["nsenter", f"--target={self.inner}", "--net", "--pid", "--mount"]
-        enter += ["env", f"--chdir={self.folder.parent}"]  # where that is the host's own, only what is inside sees it
+        enter += ["env", f"--chdir={self.folder.parent}"]  # with a disk of its own, only processes inside see it
         return subprocess.Popen(
             [*enter, *command], env=environment,
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
@@ -169,7 +169,7 @@ class Host:
         assert running.returncode == 0, said.decode()
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Its processes whose command line has the word, oldest first."""
+        """Its processes whose command line contains the word, oldest first."""
         found = []
         for process in psutil.Process(self.first.pid).children(recursive=True) if self.first else []:
             try:
@@ -182,14 +182,14 @@ class Host:
 
 @dataclass
 class Hosts:
-    """The bridge and what is on it."""
+    """The bridge and its hosts."""
 
     folder: Path
     epoch_seconds: float = 1.0
     hosts: list[Host] = field(default_factory=list)
 
     def add(self, own_disk: bool = False) -> Host:
-        """One more host."""
+        """Add a host."""
         number = len(self.hosts) + 1
         host = Host(number, self.folder / f"h{number}", self.folder / "token", self.epoch_seconds, own_disk)
         self.hosts.append(host)
@@ -197,18 +197,18 @@ class Hosts:
         return host
 
     def again(self, host: Host) -> None:
-        """A host that was killed starts, with the same name and address, without Ray."""
+        """Start a killed host again, with the same name and address, without Ray."""
         host.remove()
         host.start()
 
 
 @contextmanager
 def network() -> Iterator[Hosts]:
-    """A bridge without hosts. One at a time on a machine; another run is waited for."""
+    """A bridge without hosts. Only one can exist on a machine; this waits for another run to end."""
     with Path("/tmp/interlinear-hosts.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         clear()
-        folder = Path(tempfile.mkdtemp(prefix="il-", dir="/tmp"))  # Ray's sockets want a short path
+        folder = Path(tempfile.mkdtemp(prefix="il-", dir="/tmp"))  # Ray's socket paths must be short
         hosts = Hosts(folder)
         (folder / "token").write_text("a-token-for-the-hosts-of-a-test-0123456789")
         (folder / "token").chmod(0o600)
@@ -225,7 +225,7 @@ def network() -> Iterator[Hosts]:
 
 
 def clear() -> None:
-    """Remove what an earlier run has left: its processes ended with it."""
+    """Remove the namespaces and bridge of an earlier run; its processes have ended."""
     listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
     for name in (line.split()[0] for line in listed.splitlines() if line.startswith("il-")):
         subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)

@@ -1,4 +1,4 @@
-"""`--workers 1:3`: a group grows with the cluster and shrinks with it, over the batches that one worker would have."""
+"""`--workers 1:3`: a worker group grows and shrinks with the cluster, over the batches that one worker would have."""
 
 import time
 
@@ -7,23 +7,23 @@ import torch
 
 import seq2seq
 from seq2seq.bundle import Bundle
-from seq2seq.model import Model
+from seq2seq.model.model import Model
 from tests.cluster.command import Training
-from tests.cluster.conftest import Cluster, note
+from tests.cluster.conftest import Cluster, add_table_row
 from tests.cluster.hosts import Hosts
 from tests.s3 import S3Server
-from training.storage import Storage
+from training.storage.storage import Storage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
-# Dropout's random numbers depend on the rank; without it any number of workers computes the same, but for rounding.
+# Dropout's random numbers depend on the rank; without it any number of workers computes the same, up to rounding.
 SAME = ("model.dropout=0",)
-SECONDS = 90.0  # a node has to join, and be lost, before it ends
+SECONDS = 90.0  # long enough for a node to join and to be lost
 
 
 @pytest.fixture(scope="module")
 def alone(hosts: Hosts) -> tuple[str, Bundle[Model]]:
-    """The last state and the bundle of one worker whom nobody joined."""
+    """The last state and the bundle of a training with one worker."""
     host = hosts.add()
     try:
         with Training(host, "alone", "--no-ray", settings=SAME, seconds=SECONDS) as training:
@@ -34,7 +34,7 @@ def alone(hosts: Hosts) -> tuple[str, Bundle[Model]]:
 
 
 def grow_and_shrink(cluster: Cluster, alone: tuple[str, Bundle[Model]], storage: Storage | None = None) -> None:
-    """A node joins one with a worker, and is lost again; the updates are those of one worker."""
+    """A node joins a group of one worker, and is lost again; the updates equal those of one worker."""
     cluster.has(1)
     kept = ", `--storage`" if storage else ""
     settings = {"settings": SAME, "seconds": SECONDS, "storage": storage, "INTERLINEAR_RESIZE_SECONDS": "5"}
@@ -46,12 +46,12 @@ def grow_and_shrink(cluster: Cluster, alone: tuple[str, Bundle[Model]], storage:
         told = len(training.steps())
         training.until(lambda: len(training.steps()) > told + 2, 120, "it goes on")
         grown = training.setback(began)
-        note(f"a node joins (`--workers 1:3`{kept})", "a state is saved; the group grows", grown, None)
+        add_table_row(f"a node joins (`--workers 1:3`{kept})", "a state is saved; the group grows", grown, None)
         fault = time.monotonic()
         cluster.nodes[1].kill()
         training.until(lambda: "1 worker goes on" in training.text, 240, "it shrinks")
         training.weights(900)
-        note(f"a node is killed (`--workers 1:3`{kept})", "the group shrinks", training.setback(fault), None)
+        add_table_row(f"a node is killed (`--workers 1:3`{kept})", "the group shrinks", training.setback(fault), None)
         done, bundle = training.states()[-1], seq2seq.load(training.folder / "bundle")
     assert grown.updates <= 3, "a state is saved before the group grows"
     assert done.endswith("-done") and done == alone[0]
@@ -63,8 +63,8 @@ def test_a_group_grows_with_the_cluster_and_shrinks_with_it(cluster: Cluster, al
     grow_and_shrink(cluster, alone)
 
 
-def test_so_does_one_whose_state_is_on_a_storage(
-    apart: Cluster, alone: tuple[str, Bundle[Model]], s3: S3Server
+def test_the_same_with_states_on_a_storage(
+    separate_hosts: Cluster, alone: tuple[str, Bundle[Model]], s3: S3Server
 ) -> None:
-    """No node has the files of another: who joins, and who is left, gets the state from there."""
-    grow_and_shrink(apart, alone, Storage(s3.uri("elastic")))
+    """Nodes share no files: new and remaining workers read the state from the storage."""
+    grow_and_shrink(separate_hosts, alone, Storage(s3.uri("elastic")))

@@ -1,6 +1,6 @@
-"""What goes wrong in a cluster, one thing a test: the training goes on, from the newest state, to the same weights.
+"""Faults in a cluster, one per test: the training continues from the newest state to the same weights.
 
-Every test prints a row of docs/reliability.md's table.
+Every test adds a row to the table of docs/reliability.md.
 """
 
 import re
@@ -10,50 +10,62 @@ import time
 import pytest
 
 from tests.cluster.command import SAVED
-from tests.cluster.conftest import SLACK, WORKER, Cluster, busy, note, settle
+from tests.cluster.conftest import SLACK, WORKER, Cluster, add_table_row, check_recovery, nodes_of_workers
 from tests.cluster.hosts import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 
-def test_a_worker_is_killed(cluster: Cluster, whole: str) -> None:
+def test_a_worker_is_killed(cluster: Cluster, undisturbed_weights: str) -> None:
     cluster.has(2)
     with cluster.train("worker", "--workers", "2") as training:
         training.until_states()
         (victim,) = cluster.nodes[1].processes(WORKER)
         fault = time.monotonic()
         victim.kill()
-        settle(training, whole, fault, "a worker is killed (`kill -9`)", "the group starts again")
+        check_recovery(training, undisturbed_weights, fault, "a worker is killed (`kill -9`)", "the group starts again")
     assert "2 workers go on from the newest checkpoint (restart 1)." in training.text
     assert re.search(r"rank \d \(process \d+ on 198.18.7.\d+\) has died", training.text), training.text
 
 
-def test_a_node_loses_its_power_and_another_takes_over(cluster: Cluster, whole: str) -> None:
+def test_a_node_fails_and_another_takes_over(cluster: Cluster, undisturbed_weights: str) -> None:
     nodes = cluster.has(3)
     with cluster.train("node", "--workers", "2") as training:
         training.until_states()
-        lost = busy(nodes)[-1]
+        lost = nodes_of_workers(nodes)[-1]
         fault = time.monotonic()
         lost.link("down")
         lost.kill()
-        settle(training, whole, fault, "a node loses its power", "Ray misses it; the group starts again on another")
+        check_recovery(
+            training,
+            undisturbed_weights,
+            fault,
+            "a node loses its power",
+            "Ray misses it; the group starts again on another",
+        )
         assert not lost.processes(WORKER)
 
 
-def test_the_command_is_killed_and_resumed(cluster: Cluster, whole: str) -> None:
+def test_the_command_is_killed_and_resumed(cluster: Cluster, undisturbed_weights: str) -> None:
     nodes = cluster.has(2)
     with cluster.train("driver", "--workers", "2") as training:
         training.until_states()
         fault = time.monotonic()
         training.signal(signal.SIGKILL)
         assert training.ended() != 0
-        wait_until(lambda: not busy(nodes), 30, "Ray ends the workers of a driver that has died")
+        wait_until(lambda: not nodes_of_workers(nodes), 30, "Ray ends the workers of a driver that has died")
     with cluster.train("driver", "--workers", "2", "--resume") as resumed:
         resumed.said = [*training.said, *resumed.said]
-        settle(resumed, whole, fault, "the command is killed (`kill -9`)", "the same command with `--resume` goes on")
+        check_recovery(
+            resumed,
+            undisturbed_weights,
+            fault,
+            "the command is killed (`kill -9`)",
+            "the same command with `--resume` goes on",
+        )
 
 
-def test_a_short_cut_of_the_network_is_not_noticed(cluster: Cluster, whole: str) -> None:
+def test_a_short_network_partition_is_not_noticed(cluster: Cluster, undisturbed_weights: str) -> None:
     nodes = cluster.has(2)
     with cluster.train("cut", "--workers", "2") as training:
         training.until_states()
@@ -61,41 +73,43 @@ def test_a_short_cut_of_the_network_is_not_noticed(cluster: Cluster, whole: str)
         nodes[1].link("down")
         time.sleep(5)
         nodes[1].link("up")
-        assert training.weights() == whole
+        assert training.weights() == undisturbed_weights
     assert "restart" not in training.text, training.text
-    note("a node is cut off for 5 s", "TCP sends again; nobody notices", training.pause(fault), True)
+    add_table_row("a node is cut off for 5 s", "TCP sends again; nobody notices", training.pause(fault), True)
 
 
-def test_a_long_cut_of_the_network_is_sat_out_or_is_the_loss_of_a_node(cluster: Cluster, whole: str) -> None:
-    """Ray's health checks lose patience at about this time; either way the training ends with the same weights."""
+def test_a_long_network_partition_is_survived_or_is_the_loss_of_a_node(
+    cluster: Cluster, undisturbed_weights: str
+) -> None:
+    """Ray's health checks time out at about this duration; either way the training ends with the same weights."""
     nodes = cluster.has(3)
     with cluster.train("cut-off", "--workers", "2") as training:
         training.until_states()
-        cut = busy(nodes)[-1]
+        cut = nodes_of_workers(nodes)[-1]
         fault = time.monotonic()
         cut.link("down")
         time.sleep(30)
         cut.link("up")
-        assert training.weights() == whole
+        assert training.weights() == undisturbed_weights
     if "restart" in training.text:
         happened, setback = "Ray gives it up; the group starts again on another", training.setback(fault)
     else:
         happened, setback = "TCP sends again; the training stands still meanwhile", training.pause(fault)
         assert setback.seconds > 20
     assert setback.worth <= SAVED + SLACK
-    note("a node is cut off for 30 s", happened, setback, True)
+    add_table_row("a node is cut off for 30 s", happened, setback, True)
 
 
-def test_a_hung_rank_is_named(cluster: Cluster, whole: str) -> None:
+def test_a_hung_rank_is_named(cluster: Cluster, undisturbed_weights: str) -> None:
     cluster.has(2)
     with cluster.train("hung", "--workers", "2", INTERLINEAR_COLLECTIVE_SECONDS="20") as training:
         training.until_states()
         (victim,) = cluster.nodes[1].processes(WORKER)
         fault = time.monotonic()
         victim.suspend()
-        settle(
+        check_recovery(
             training,
-            whole,
+            undisturbed_weights,
             fault,
             "a worker hangs (`SIGSTOP`; 20 s allowed)",
             "its rank is named; the group starts again",
@@ -104,26 +118,32 @@ def test_a_hung_rank_is_named(cluster: Cluster, whole: str) -> None:
     assert not victim.is_running()
 
 
-def test_a_node_is_to_be_taken(cluster: Cluster, whole: str) -> None:
+def test_a_node_is_drained(cluster: Cluster, undisturbed_weights: str) -> None:
     nodes = cluster.has(3)
     looks = {"RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "1"}
     with cluster.notices(seconds=3) as give, cluster.train("preempted", "--workers", "2", **looks) as training:
         training.until_states()
-        taken = busy(nodes)[-1]
+        taken = nodes_of_workers(nodes)[-1]
         fault = time.monotonic()
         give(taken)
         training.until(lambda: "restart" in training.text, 240, "the group leaves the node")
-        training.until(lambda: len(busy(nodes)) == 2, 60, "it is on two others")
-        assert taken not in busy(nodes)
-        settle(training, whole, fault, "a node is to be taken, 3 s notice", "a state is saved; the group moves")
+        training.until(lambda: len(nodes_of_workers(nodes)) == 2, 60, "it is on two others")
+        assert taken not in nodes_of_workers(nodes)
+        check_recovery(
+            training,
+            undisturbed_weights,
+            fault,
+            "a node is to be taken, 3 s notice",
+            "a state is saved; the group moves",
+        )
     taken.kill()
 
 
-def test_a_worker_is_told_to_end(cluster: Cluster, whole: str) -> None:
+def test_a_worker_gets_sigterm(cluster: Cluster, undisturbed_weights: str) -> None:
     cluster.has(2)
     with cluster.train("told", "--workers", "2") as training:
         training.until_states()
         (victim,) = cluster.nodes[1].processes(WORKER)
         fault = time.monotonic()
         victim.send_signal(signal.SIGTERM)
-        settle(training, whole, fault, "a worker gets `SIGTERM`", "the group starts again")
+        check_recovery(training, undisturbed_weights, fault, "a worker gets `SIGTERM`", "the group starts again")

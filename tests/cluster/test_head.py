@@ -1,4 +1,4 @@
-"""The head of a cluster is lost: with Redis behind it the training does not notice; without, the command resumes."""
+"""Loss of a cluster's head: with Redis the training is not affected; without it, the command can be resumed."""
 
 import shutil
 import time
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.command import Training
-from tests.cluster.conftest import note
+from tests.cluster.conftest import add_table_row
 from tests.cluster.hosts import PORT, Host, Hosts, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
@@ -25,7 +25,9 @@ def three(hosts: Hosts) -> Iterator[tuple[Host, Host, Host]]:
         host.kill()
 
 
-def test_with_redis_the_head_comes_back_and_nothing_is_lost(three: tuple[Host, Host, Host], whole: str) -> None:
+def test_with_redis_the_head_restarts_and_nothing_is_lost(
+    three: tuple[Host, Host, Host], undisturbed_weights: str
+) -> None:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed (Debian: redis-server)")
     head, ours, other = three
@@ -46,12 +48,16 @@ def test_with_redis_the_head_comes_back_and_nothing_is_lost(three: tuple[Host, H
         head.remove()
         head.start()
         head.ray(None, 0, password, **backed)
-        assert training.weights() == whole
+        assert training.weights() == undisturbed_weights
     assert "restart" not in training.text and "does not answer" in training.text, training.text
-    note("the head is killed, Redis has its state", "the training does not notice", training.pause(fault), True)
+    add_table_row(
+        "the head is killed, Redis has its state", "the training does not notice", training.pause(fault), True
+    )
 
 
-def test_without_redis_the_same_command_goes_on_on_a_new_head(three: tuple[Host, Host, Host], whole: str) -> None:
+def test_without_redis_the_same_command_resumes_on_a_new_head(
+    three: tuple[Host, Host, Host], undisturbed_weights: str
+) -> None:
     head, ours, other = three
     head.ray(cpus=0)
     for node in (ours, other):
@@ -60,7 +66,7 @@ def test_without_redis_the_same_command_goes_on_on_a_new_head(three: tuple[Host,
         training.until_states()
         fault = time.monotonic()
         head.kill()
-        assert training.ended(300) == 1  # Ray's doing, a minute later
+        assert training.ended(300) == 1  # ended by Ray, a minute later
     assert f"head at {head.address}:{PORT} does not answer" in training.text, training.text
     for host in three:
         host.remove()
@@ -70,6 +76,6 @@ def test_without_redis_the_same_command_goes_on_on_a_new_head(three: tuple[Host,
         node.ray(head)
     with Training(ours, "beheaded", "--workers", "2", "--resume", address=head.address) as resumed:
         resumed.said = [*training.said, *resumed.said]
-        assert resumed.weights() == whole
+        assert resumed.weights() == undisturbed_weights
         setback = resumed.setback(fault)
-    note("the head is killed, without Redis", "a sentence; `--resume` on a new head goes on", setback, True)
+    add_table_row("the head is killed, without Redis", "a sentence; `--resume` on a new head goes on", setback, True)

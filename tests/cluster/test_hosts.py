@@ -1,4 +1,4 @@
-"""Several hosts, each with its Ray node: the same command, workers spread over them, sums over the network."""
+"""Several hosts, each with its Ray node: the same command, workers on different nodes, all-reduce over the network."""
 
 import pytest
 
@@ -7,15 +7,15 @@ from tests.cluster.conftest import Cluster
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
-def test_workers_of_two_nodes_make_the_weights_of_one_host(cluster: Cluster, whole: str) -> None:
+def test_workers_on_two_nodes_give_the_weights_of_one_host(cluster: Cluster, undisturbed_weights: str) -> None:
     first, second = cluster.has(2)
     with cluster.train("spread", "--workers", "2") as training:
         training.until_states(1)
         assert [len(node.processes("ray::RayTrainWorker")) for node in (first, second)] == [1, 1]
-        assert training.weights() == whole
+        assert training.weights() == undisturbed_weights
 
 
-def test_more_workers_than_there_is_room_for_are_refused_at_once(cluster: Cluster) -> None:
+def test_more_workers_than_cpus_are_refused_at_once(cluster: Cluster) -> None:
     first, second = cluster.has(2)
     with cluster.train("many", "--workers", "3") as training:
         assert training.ended(120) == 1

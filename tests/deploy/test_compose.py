@@ -1,4 +1,4 @@
-"""docker-compose.yml: by its schema, by linters, and as `deploy.local` reads it."""
+"""docker-compose.yml: checked by its schema, by linters, and as `deploy.local` reads it."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import yaml
 
 from deploy.local import images
 from deploy.local.compose import read
-from seq2seq.errors import CallError
+from seq2seq.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -24,11 +24,11 @@ def passes(*words: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_files_are_what_the_compose_specification_says():
+def test_the_files_conform_to_the_compose_specification():
     passes(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", *FILES)
 
 
-def test_gpus_are_assigned_and_the_processors_limits_are_lifted():
+def test_gpus_are_assigned_and_cpu_limits_removed():
     file = yaml.safe_load((ROOT / "docker-compose.gpu.yml").read_text())["services"]
     base = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     assigned = []
@@ -44,7 +44,7 @@ def test_gpus_are_assigned_and_the_processors_limits_are_lifted():
     assert all(f"`{name}" in page or f"export {name}" in page for name in assigned)
 
 
-def test_the_security_linter_finds_nothing_high():
+def test_the_security_linter_finds_nothing_severe():
     passes(BIN / "compose-lint", "docker-compose.yml")
 
 
@@ -52,15 +52,15 @@ def test_yaml_is_tidy():
     passes(BIN / "yamllint", "--strict", *FILES, "deploy")
 
 
-def test_prometheus_reads_its_configuration():
+def test_prometheus_accepts_its_configuration():
     if not shutil.which("promtool"):
         pytest.skip("promtool is not here: apt-get install prometheus")
     passes("promtool", "check", "config", "deploy/prometheus/prometheus.yml")
 
 
 @pytest.mark.parametrize("name", STACK.services)
-def test_every_service_is_hardened_and_its_ports_stay_on_this_machine(name):
-    service = STACK.services[name]  # that it is read-only and without capabilities is in the model's types
+def test_every_service_is_hardened_and_its_ports_are_local(name):
+    service = STACK.services[name]  # the model's types require that it is read-only and without capabilities
     assert service.user.split(":")[0] not in ("0", "root")
     assert {port.host for port in service.ports} <= {"127.0.0.1"}
     assert service.deploy.resources["limits"]["memory"] and service.deploy.resources["limits"]["cpus"]
@@ -69,14 +69,14 @@ def test_every_service_is_hardened_and_its_ports_stay_on_this_machine(name):
     assert tag and tag != "latest"
 
 
-def test_no_secret_stands_in_the_environment():
+def test_no_secret_is_in_the_environment():
     for service in STACK.services.values():
         for name, value in service.environment.items():
             if any(word in name for word in ("PASSWORD", "SECRET", "TOKEN", "KEY")):
                 assert value.startswith(("/run/secrets/", "/var/lib/interlinear/")), name
 
 
-def test_what_a_service_uses_is_declared():
+def test_everything_that_a_service_uses_is_declared():
     for service in STACK.services.values():
         assert {secret.source for secret in service.secrets} <= STACK.secrets.keys()
         assert {config.source for config in service.configs} <= STACK.configs.keys()
@@ -86,16 +86,16 @@ def test_what_a_service_uses_is_declared():
         assert (ROOT / config.file).is_file()
 
 
-def test_services_come_after_what_they_need():
+def test_services_start_after_their_dependencies():
     order = [name for name, _ in STACK.in_order(None)]
     assert order.index("postgres") < order.index("mlflow") < order.index("ray-head") < order.index("ray-worker")
     assert "service" not in order and "service" in [name for name, _ in STACK.in_order("serve")]
     assert [name for name, _ in STACK.in_order(None, ("service",))] == ["postgres", "mlflow", "service"]
-    with pytest.raises(CallError, match="nobody: there is no such service"):
+    with pytest.raises(UsageError, match="nobody: there is no such service"):
         list(STACK.in_order(None, ("nobody",)))
 
 
-def test_variables_are_filled_in_as_compose_does(tmp_path):
+def test_variables_are_substituted_as_by_compose(tmp_path):
     model = {"INTERLINEAR_MODEL": "models:/other@champion", "SECRETS": "", "RAY_WORKERS": "3"}
     stack = read(ROOT / "docker-compose.yml", model)
     assert "--model=models:/other@champion" in stack.services["service"].command
@@ -108,30 +108,30 @@ def test_variables_are_filled_in_as_compose_does(tmp_path):
     assert read(ROOT / FILES[0], {"TORCH_INDEX": ""}).services["service"].build["args"] == {"TORCH_INDEX": ""}
 
 
-def test_what_the_local_stack_cannot_follow_is_refused(tmp_path):
+def test_features_that_the_local_stack_lacks_are_refused(tmp_path):
     content = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     changed = tmp_path / "docker-compose.yml"
 
     content["services"]["mlflow"]["network_mode"] = "host"
     changed.write_text(yaml.safe_dump(content))
-    with pytest.raises(CallError, match=r"services\.mlflow\.network_mode: extra inputs are not permitted"):
+    with pytest.raises(UsageError, match=r"services\.mlflow\.network_mode: extra inputs are not permitted"):
         read(changed, {})
 
     del content["services"]["mlflow"]["network_mode"]
     content["services"]["mlflow"]["environment"]["NEW"] = "${NOT_SET}"
     changed.write_text(yaml.safe_dump(content))
-    with pytest.raises(CallError, match="the variable NOT_SET is not set"):
+    with pytest.raises(UsageError, match="the variable NOT_SET is not set"):
         read(changed, {})
 
 
-def test_our_services_find_the_images_environment():
+def test_our_services_get_the_images_environment():
     environment = images.environment(STACK.services["ray-head"], ROOT / "Dockerfile")
     assert environment["HOME"] == "/home/interlinear" and environment["XDG_CACHE_HOME"] == "/var/cache/interlinear"
     assert environment["RAY_AUTH_MODE"] == "token" and environment["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
     assert "HOME" not in images.environment(STACK.services["postgres"], ROOT / "Dockerfile")
 
 
-def test_operations_says_what_every_alert_means():
+def test_operations_page_explains_every_alert():
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
     for rule in rules:

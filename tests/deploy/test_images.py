@@ -1,4 +1,4 @@
-"""The Dockerfile: linted, pinned, without root; its context is a wheel's parts and nothing else."""
+"""The Dockerfile: linted, pinned, without root; its build context has the parts of a wheel and nothing else."""
 
 import re
 import subprocess
@@ -18,30 +18,30 @@ def stage(name: str) -> str:
     return found
 
 
-def test_hadolint_has_nothing_to_say():
+def test_hadolint_finds_nothing():
     done = subprocess.run([BIN / "hadolint", ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
-def test_shell_scripts_are_shell():
+def test_shell_scripts_pass_the_linter():
     subprocess.run(["sh", "-n", ROOT / "docker" / "secrets.sh"], check=True)
 
 
 @pytest.mark.parametrize("target", ["train", "serve", "tracking"])
-def test_every_target_runs_without_root_and_says_whether_it_is_well(target):
+def test_every_target_runs_without_root_and_has_a_health_check(target):
     assert stage(target).startswith("FROM runtime AS "), "the stage that has the user"
     assert "HEALTHCHECK " in stage(target)
     users = re.findall(r"^USER (.*)$", stage("runtime") + stage(target), re.M)
     assert users[-1] == "10001:10001"
 
 
-def test_every_image_that_is_started_from_has_a_version():
+def test_every_base_image_has_a_version():
     assert re.search(r"^ARG BASE=python:\d+\.\d+\.\d+-slim-bookworm$", DOCKERFILE, re.M)
     stages = set(re.findall(r" AS (\S+)$", DOCKERFILE, re.M))
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)) <= {*stages, "${BASE}"}
 
 
-def test_requirements_are_those_of_pyproject():
+def test_requirements_equal_those_of_pyproject():
     def printed(*words: str) -> list[str]:
         command = [sys.executable, ROOT / "docker" / "requirements.py", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
@@ -62,8 +62,8 @@ def test_requirements_are_those_of_pyproject():
     assert [re.match(r"[\w-]+", line)[0] for line in tracking] == ["mlflow", "psycopg", "boto3"]
 
 
-def test_the_serve_images_packages_are_counted_and_the_figure_stands_in_the_docs():
-    """1.3 GB; all of MLflow, which it had before, would bring half a gigabyte more."""
+def test_the_serve_images_package_size_is_in_the_docs():
+    """1.3 GB; all of MLflow, as in earlier versions, would add half a gigabyte."""
 
     def counted(*words: str) -> dict[str, float]:
         command = [sys.executable, ROOT / "docker" / "size.py", *words]
@@ -81,8 +81,10 @@ def test_the_serve_images_packages_are_counted_and_the_figure_stands_in_the_docs
     assert "python docker/size.py serve postgres" in page
     (said,) = re.findall(r"packages are (\d+) MB", page)
     libraries = sum(size for name, size in serve.items() if name.startswith(("nvidia-", "triton", "torch")))
-    told = float(re.search(r"(\d+) of them torch's", page)[1])
-    assert sum(serve.values()) - libraries == pytest.approx(float(said) - told, rel=0.1), "torch's size is its build's"
+    torch_size = float(re.search(r"(\d+) of them torch's", page)[1])
+    assert sum(serve.values()) - libraries == pytest.approx(float(said) - torch_size, rel=0.1), (
+        "torch's size is its build's"
+    )
 
 
 def test_the_context_has_a_wheels_parts_and_nothing_else():
@@ -94,7 +96,7 @@ def test_the_context_has_a_wheels_parts_and_nothing_else():
     assert all((ROOT / path).exists() for path in allowed)
 
 
-def test_secrets_are_made_once_and_only_their_folders_owner_gets_at_them(tmp_path):
+def test_secrets_are_generated_once_and_private(tmp_path):
     folder = tmp_path / "secrets"
     make = [ROOT / "docker" / "secrets.sh", folder]
     subprocess.run(make, check=True)

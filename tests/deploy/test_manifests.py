@@ -1,4 +1,4 @@
-"""deploy/kubernetes: by Kubernetes' own schemas, the pods inside of KubeRay's kinds too."""
+"""deploy/kubernetes: checked by Kubernetes' own schemas, including the pods inside KubeRay's kinds."""
 
 import asyncio
 import os
@@ -20,18 +20,18 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from interlinear.cli import app
 from seq2seq.errors import KeyFileError
-from service.key_store import KeyStore
-from service.keys import KeyRing
+from service.auth.key_cache import KeyCache
+from service.auth.key_store import KeyStore
+from service.inference.images import BASE64_OVERHEAD
 from service.metrics import Metrics
-from service.pictures import BASE64_LONGER
 from service.settings import MIB, Settings
 from tests.registry.servers import postgres
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUBERNETES = "1.33"
-MOUNTED = "/srv/interlinear"  # the volume that all of the cluster's pods see
+MOUNTED = "/srv/interlinear"  # the volume that all pods of the cluster mount
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
-BESIDE = {"submit.yaml", "train.yaml", "ray-service.yaml"}  # applied when somebody says so
+BESIDE = {"submit.yaml", "train.yaml", "ray-service.yaml"}  # applied separately, on demand
 COMPONENTS = sorted(path.parent.name for path in FOLDER.glob("*/kustomization.yaml"))
 VALUES = "queue-scaling/prometheus-adapter.yaml"  # of a Helm chart
 DOCUMENTS = [
@@ -40,7 +40,7 @@ DOCUMENTS = [
     if path.name != "kustomization.yaml" and str(path.relative_to(FOLDER)) != VALUES
     for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
 ]
-# No package carries KubeRay's schemas: these are the fields of its API (ray.io/v1, KubeRay 1.6) that we use.
+# No package contains KubeRay's schemas: these are the fields of its API (ray.io/v1, KubeRay 1.6) that we use.
 RAY_FIELDS = {
     "RayCluster": {
         "rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions",
@@ -52,7 +52,7 @@ RAY_FIELDS = {
 
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every pod template that there is, and what it is of."""
+    """Every pod template, and the object that contains it."""
 
     def of_cluster(name: str, spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{name} head", spec["headGroupSpec"]["template"]
@@ -79,7 +79,7 @@ PODS = dict(pods())
     "document",
     [pytest.param(document, id=f"{file}-{document['kind']}") for file, document in DOCUMENTS],
 )
-def test_every_document_is_what_its_schema_says(document):
+def test_every_document_conforms_to_its_schema(document):
     if document["kind"] in RAY_FIELDS:
         assert document["apiVersion"] == "ray.io/v1"
         assert document["spec"].keys() <= RAY_FIELDS[document["kind"]]
@@ -91,7 +91,7 @@ def test_every_document_is_what_its_schema_says(document):
 
 @pytest.mark.parametrize("name", PODS)
 def test_every_pod_is_valid_and_restricted(name):
-    """Also inside of KubeRay's kinds, whose own schema no package carries."""
+    """Including those inside KubeRay's kinds, whose own schema no package contains."""
     template = PODS[name]
     kubernetes_validate.validate(
         {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template},
@@ -113,7 +113,7 @@ def test_every_pod_is_valid_and_restricted(name):
         assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
 
 
-def test_pods_that_answer_say_whether_they_are_alive_and_ready():
+def test_pods_with_ports_have_liveness_and_readiness_probes():
     for name in ("service.yaml Deployment", "mlflow.yaml Deployment", "postgres.yaml StatefulSet"):
         (container,) = PODS[name]["spec"]["containers"]
         assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
@@ -122,19 +122,19 @@ def test_pods_that_answer_say_whether_they_are_alive_and_ready():
     assert service["readinessProbe"]["httpGet"]["path"] == "/health/ready"
 
 
-def test_the_service_is_given_longer_to_end_than_it_takes():
+def test_the_service_gets_more_time_to_end_than_it_takes():
     pod = PODS["service.yaml Deployment"]["spec"]
     before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
     assert pod["terminationGracePeriodSeconds"] > before + Settings.model_fields["grace_seconds"].default
 
 
-def test_the_kustomization_has_every_file_but_those_that_are_applied_alone():
+def test_the_kustomization_has_every_file_except_separate_ones():
     files = {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
     assert set(KUSTOMIZATION["resources"]) == (files - BESIDE) | {"../mlflow", "../postgres"}
 
 
 def built(folder: Path) -> list[dict[str, Any]]:
-    """What `kubectl apply -k` would apply."""
+    """The documents that `kubectl apply -k` would apply."""
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not here: apt-get install kubernetes-client")
     done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False)
@@ -155,7 +155,7 @@ def container(documents: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def with_component(tmp_path):
-    """What is applied with these components, as a line in kustomization.yaml asks for them."""
+    """The documents applied with these components, as enabled by a line in kustomization.yaml."""
 
     def build(*names: str) -> list[dict[str, Any]]:
         shutil.copytree(FOLDER.parent, tmp_path / "deploy", dirs_exist_ok=True)
@@ -204,9 +204,10 @@ def test_components_go_together(with_component):
     assert container(documents, "mlflow")["env"]["ARTIFACTS"].startswith("s3://")
 
 
-def test_prometheus_finds_the_pods_themselves():
-    """Its Helm chart's job `kubernetes-pods` reads a pod's own annotations, and keeps its name as the label `pod`, by
-    which queues are told apart; what it finds by a Service's annotations has no such label, and would count twice."""
+def test_prometheus_discovers_the_pods_themselves():
+    """Its Helm chart's job `kubernetes-pods` reads a pod's own annotations, and keeps its name as the label `pod`,
+    which distinguishes the queues; targets found by a Service's annotations have no such label, and would be counted
+    twice."""
     (service,) = PODS["service.yaml Deployment"]["spec"]["containers"]
     said = PODS["service.yaml Deployment"]["metadata"]["annotations"]
     assert said == {
@@ -218,7 +219,7 @@ def test_prometheus_finds_the_pods_themselves():
     assert services and not any("annotations" in one["metadata"] for one in services)
 
 
-def test_gpus_are_asked_for_and_used(with_component):
+def test_gpus_are_requested_and_used(with_component):
     documents = with_component("gpu")
     service = container(documents, "service")
     assert service["resources"]["limits"]["nvidia.com/gpu"] == service["resources"]["requests"]["nvidia.com/gpu"] == 1
@@ -230,7 +231,7 @@ def test_gpus_are_asked_for_and_used(with_component):
 
 
 def seen_as(settings: Settings, address: str, forwarded: str) -> str:
-    """Whom the service takes a caller for, from this address and with this X-Forwarded-For."""
+    """The client address that the service determines from this address and this X-Forwarded-For."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["client"][0])
@@ -238,12 +239,12 @@ def seen_as(settings: Settings, address: str, forwarded: str) -> str:
     seen: list[str] = []
     headers = [(b"x-forwarded-for", forwarded.encode())]
     scope = {"type": "http", "scheme": "http", "client": (address, 1), "headers": headers}
-    proxies: Any = ProxyHeadersMiddleware(app, list(settings.trusted_proxies))  # as uvicorn and service.on_ray do
+    proxies: Any = ProxyHeadersMiddleware(app, list(settings.trusted_proxies))  # as uvicorn and service.ray_serve do
     asyncio.run(proxies(scope, None, None))
     return seen[0]
 
 
-def test_callers_behind_the_ingress_are_told_apart(with_component, monkeypatch):
+def test_clients_behind_the_ingress_are_distinguished(with_component, monkeypatch):
     documents = with_component("ingress")
     for name, value in container(documents, "service")["env"].items():
         monkeypatch.setenv(name, value or "")
@@ -260,13 +261,13 @@ def test_callers_behind_the_ingress_are_told_apart(with_component, monkeypatch):
     service = called(documents, "Service", path["backend"]["service"]["name"])
     assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
     said = ingress["metadata"]["annotations"]
-    longest = settings.body_bytes + int(BASE64_LONGER * settings.image_bytes)
+    longest = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
     size = said["nginx.ingress.kubernetes.io/proxy-body-size"]
     assert size.endswith("m") and int(size[:-1]) * MIB >= longest
     assert int(said["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > settings.seconds
 
 
-def test_pods_are_added_by_their_queues(with_component):
+def test_pods_are_scaled_by_their_queues(with_component):
     scaler = called(with_component("queue-scaling"), "HorizontalPodAutoscaler", "service")["spec"]
     (by_queue,) = [one["pods"] for one in scaler["metrics"] if one["type"] == "Pods"]
     metric = by_queue["metric"]["name"]
@@ -288,13 +289,13 @@ def test_artifacts_in_a_bucket_can_be_reached(with_component):
     assert reaches(policies, "mlflow", WORLD, 443) and not reaches(POLICIES, "mlflow", WORLD, 443)
 
 
-# Who may reach whom.
+# Allowed network connections.
 
 POLICIES = [document for file, document in DOCUMENTS if document["kind"] == "NetworkPolicy" and "/" not in file]
 WORLD = "the world"
 MAY_ASK = {"interlinear.example.org/may-ask": "true"}
 HEAD = {"ray.io/node-type": "head"}  # as KubeRay labels it
-# Pods of others: the labels of their namespace, and their own, as KubeRay 1.6 writes them.
+# Pods of other namespaces: the labels of their namespace, and their own, as KubeRay 1.6 writes them.
 OTHERS = {
     "kuberay by Helm": ({}, {
         "app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": "kuberay-operator",
@@ -310,7 +311,7 @@ OTHERS = {
 
 
 def chosen(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Whether a label selector of Kubernetes chooses these labels."""
+    """Whether a Kubernetes label selector matches these labels."""
     for one in selector.get("matchExpressions", []):
         assert one["operator"] == "In"
         if labels.get(one["key"]) not in one["values"]:
@@ -319,7 +320,7 @@ def chosen(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 def labels_of(who: str) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """A pod's namespace's labels (None: it is ours) and its own."""
+    """The labels of a pod's namespace (None: ours) and its own."""
     if who in OTHERS:
         return OTHERS[who]
     name, _, head = who.partition(" ")
@@ -338,12 +339,12 @@ def is_peer(peer: dict[str, Any], who: str) -> bool:
 
 
 def reaches(policies: list[dict[str, Any]], source: str, target: str, port: int) -> bool:
-    """Whether TCP gets through, out of the one and into the other, as the NetworkPolicy API defines it."""
+    """Whether TCP connections from one pod to the other are allowed by the NetworkPolicy API."""
 
     def allows(pod: str, direction: str, other: str) -> bool:
         namespace, labels = labels_of(pod)
         if pod == WORLD or namespace is not None:
-            return True  # not ours to say
+            return True  # policies of other namespaces are unknown
         specs = [policy["spec"] for policy in policies]
         mine = [one for one in specs if direction in one["policyTypes"] and chosen(one["podSelector"], labels)]
         side = {"Ingress": "from", "Egress": "to"}[direction]
@@ -372,7 +373,7 @@ def reaches(policies: list[dict[str, Any]], source: str, target: str, port: int)
         ("service", "name server", 53), ("ray-serve", "name server", 53),
     ],
 )  # fmt: skip
-def test_who_has_to_reach_whom_does(source, target, port):
+def test_required_connections_are_allowed(source, target, port):
     assert reaches(POLICIES, source, target, port)
 
 
@@ -388,12 +389,12 @@ def test_who_has_to_reach_whom_does(source, target, port):
         ("service", "postgres", 22), ("mlflow", "service", 8000),
     ],
 )  # fmt: skip
-def test_nobody_else_does(source, target, port):
+def test_other_connections_are_denied(source, target, port):
     assert not reaches(POLICIES, source, target, port)
 
 
-def test_policies_let_in_by_labels_that_pods_have():
-    """Both sides of every rule: whom a policy is for, and whom it names as `from` and `to`."""
+def test_policies_select_labels_that_pods_have():
+    """Both sides of every rule: the pods that a policy applies to, and those in `from` and `to`."""
     labels = {template["metadata"]["labels"]["app.kubernetes.io/name"] for template in PODS.values()}
     everybody = {*labels, *(f"{name} head" for name in labels), *OTHERS}
     for policy in POLICIES:
@@ -407,7 +408,7 @@ def test_policies_let_in_by_labels_that_pods_have():
         assert len(mine) > 1, "every pod has a policy, beside the one that shuts all"
 
 
-def test_services_that_share_keys_have_the_way_to_them():
+def test_services_that_share_keys_can_reach_the_key_store():
     ray = yaml.safe_load(next(d for _, d in DOCUMENTS if d["kind"] == "RayService")["spec"]["serveConfigV2"])
     settings = ray["applications"][0]["args"]["settings"]
     assert settings["require_key"] is True
@@ -423,8 +424,8 @@ def test_services_that_share_keys_have_the_way_to_them():
     assert mounted["first-start"] == "/docker-entrypoint-initdb.d"
 
 
-def test_the_first_start_of_postgresql_makes_the_keys_database(tmp_path):
-    """The script of the image's first start, against a real server; the keys' user gets at the keys alone."""
+def test_the_first_start_of_postgresql_creates_the_keys_database(tmp_path):
+    """The image's first-start script, against a real server; the keys' user can access only the keys."""
     if not shutil.which("psql"):
         pytest.skip("psql is not here: apt-get install postgresql-client")
     (tmp_path / "keys_password").write_text("it's random\n")
@@ -442,13 +443,13 @@ def test_the_first_start_of_postgresql_makes_the_keys_database(tmp_path):
         mine = url.set(username="interlinear", password="it's random", database="interlinear")
         store = KeyStore(mine.render_as_string(hide_password=False))
         key = store.add("app")
-        assert KeyRing(store).find(key)
+        assert KeyCache(store).find(key)
         store.close()
         with pytest.raises(KeyFileError, match="permission denied for database"):
             KeyStore(mine.set(database="mlflow").render_as_string(hide_password=False)).list_keys()
 
 
-def test_trainings_are_asked_for_in_words_that_the_command_has():
+def test_training_jobs_use_existing_command_options():
     verbs = get_command(app).commands
     (job,) = [document for file, document in DOCUMENTS if document["kind"] == "RayJob"]
     submitter, services = PODS["submit.yaml Job"]["spec"]["containers"][0], []
@@ -461,7 +462,7 @@ def test_trainings_are_asked_for_in_words_that_the_command_has():
     assert services == [
         f"http://{cluster['metadata']['name']}-head-svc:8265",
         "auto",
-    ]  # as KubeRay names a head's service
+    ]  # the name that KubeRay gives a head's service
     assert f"--folder={MOUNTED}" in submitter["command"] and "--wait" in submitter["command"]
     token = {one["name"]: one for one in submitter["env"]}["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
     assert token["name"] == cluster["spec"]["authOptions"]["secretName"] and token["key"] == "auth_token"
@@ -469,16 +470,16 @@ def test_trainings_are_asked_for_in_words_that_the_command_has():
     assert {"name": "work", "mountPath": MOUNTED} in head["volumeMounts"]
 
 
-def test_the_ray_service_is_asked_for_in_terms_that_the_service_has():
+def test_the_ray_service_uses_existing_settings():
     (document,) = [document for file, document in DOCUMENTS if document["kind"] == "RayService"]
     (application,) = yaml.safe_load(document["spec"]["serveConfigV2"])["applications"]
     assert application["args"]["retry_seconds"] >= 3600, "a registry that comes late, or a first model, is waited for"
     settings = Settings(**application["args"]["settings"])
     assert settings.models and settings.tracking == "http://mlflow:5000"
-    on_ray = pytest.importorskip("service.on_ray", reason="the service on Ray is not in this checkout")
+    on_ray = pytest.importorskip("service.ray_serve", reason="the service on Ray is not in this checkout")
     assert application["import_path"] == f"{on_ray.__name__}:{on_ray.build.__name__}"
-    asked = on_ray.Deployment(**application["args"])
-    # Ray gives a deployment up after so many of its replicas could not be made.
+    asked = on_ray.ServeDeployment(**application["args"])
+    # Ray gives a deployment up after so many replicas failed to start.
     deployment = on_ray.build(asked)._bound_deployment
     assert deployment._deployment_config.max_constructor_retry_count > 3
     assert deployment.init_args[1] == asked.retry_seconds, "and each waits by itself"

@@ -1,4 +1,4 @@
-"""The stack of docker-compose.yml as processes: up, a model trained and served through it, down."""
+"""The services of docker-compose.yml as local processes: start, train a model and translate with it, stop."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ PROGRAMS = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Unused ports."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -53,13 +53,13 @@ def left() -> list[str]:
     return found
 
 
-def test_an_address_for_every_instance():
+def test_every_instance_has_an_address():
     hosts = network.planned(["postgres", "ray-worker", "ray-worker"])
     assert [(host.service, host.number) for host in hosts] == [("postgres", 1), ("ray-worker", 1), ("ray-worker", 2)]
     assert len({host.address for host in hosts}) == len({host.namespace for host in hosts}) == 3
 
 
-def test_what_is_not_up_cannot_be_entered(tmp_path):
+def test_a_stack_that_is_not_up_cannot_be_entered(tmp_path):
     if (ROOT / ".stack").exists():
         pytest.skip("a stack is up here")
     done = stack("exec", "mlflow", "true")

@@ -1,4 +1,4 @@
-"""A small bundle with weights that were drawn, not learned: enough for what a command does with any model."""
+"""A small untrained bundle, which suffices to test commands that work with any model."""
 
 import random
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.bundle import Card, Limits, Task, write_bundle
+from seq2seq.bundle import Limits, ModelCard, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, SourceConfig, TextVocabulary
-from seq2seq.model import build
-from seq2seq.networks import grid_of
+from seq2seq.images.networks import grid_shape
+from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 
@@ -19,9 +19,10 @@ ENGLISH = "a dog runs . the cat sleeps in garden and man reads book".split()
 
 
 def write_toy(folder: Path, seed: int, back: bool = False, image: ImageGrid | None = None, **keys: Any) -> Path:
-    """A bundle from German to English, or back; it has words as units, and reads 12 at most. `keys` are the model's.
+    """A bundle from German to English, or the reverse; its units are words, its maximum length is 12. `keys` are model
+    settings.
 
-    With `combination` it edits English that is there (`mt`), or looks at an image.
+    With `combination` it post-edits English (`mt`), or reads an image.
     """
     draw = random.Random(seed)
     there = [("de", GERMAN), ("en", ENGLISH)]
@@ -46,7 +47,7 @@ def write_toy(folder: Path, seed: int, back: bool = False, image: ImageGrid | No
         sources={"source": TextVocabulary(vocabulary=tokenizers["source"].size), **further},
         target=TextVocabulary(vocabulary=tokenizers["target"].size),
     )
-    card = Card(
+    card = ModelCard(
         task=task,
         languages={name: language for name, (language, _) in languages.items()},
         model=config,
@@ -93,7 +94,7 @@ def editing_toy(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def seeing_toy(tmp_path_factory) -> Path:
     network = ImageNetwork(size=32)
-    rows, columns, features = grid_of(network)
+    rows, columns, features = grid_shape(network)
     grid = ImageGrid(rows=rows, columns=columns, features=features, network=network)
     return write_toy(
         tmp_path_factory.mktemp("models") / "seeing", seed=7, image=grid, combination="concat",

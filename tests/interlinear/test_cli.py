@@ -1,4 +1,4 @@
-"""How the command speaks and ends: at once, in sentences, with the exit code that the outcome has."""
+"""The command line: start-up time, messages, and exit codes."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlinear import cli, terminal
+from interlinear import cli, console
 from seq2seq.errors import BundleError, DataError, RecipeError
 
 COMMAND = [sys.executable, "-m", "interlinear"]
@@ -30,8 +30,8 @@ HEAVY = {
 }
 
 
-def test_help_answers_at_once():
-    """0.3 seconds is the promise: nothing that takes long to import is imported for it."""
+def test_help_is_fast():
+    """The limit is 0.3 seconds: slow modules must not be imported for help."""
     script = "import sys; from interlinear import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not HEAVY & {name.partition(".")[0] for name in done.stderr.split()}
@@ -40,7 +40,7 @@ def test_help_answers_at_once():
         assert verb in done.stdout
 
 
-def test_no_verb_shows_the_help_and_version_the_version(capsys):
+def test_no_command_prints_help_and_version_prints_the_version(capsys):
     assert cli.run([]) == 0
     assert "translate" in capsys.readouterr().out
     assert cli.run(["--version"]) == 0
@@ -51,7 +51,7 @@ def test_no_verb_shows_the_help_and_version_the_version(capsys):
     "arguments",
     [["--bogus"], ["bogus"], ["info"], ["info", "rnnsearch", "--bogus"], ["translate", "x", "--n-best", "0"]],
 )
-def test_a_wrong_call_is_a_sentence_and_exit_code_2(arguments, capsys):
+def test_a_usage_error_is_a_message_and_exit_code_2(arguments, capsys):
     assert cli.run(arguments) == 2
     out, said = capsys.readouterr()
     assert out == ""
@@ -70,21 +70,21 @@ def test_a_wrong_call_is_a_sentence_and_exit_code_2(arguments, capsys):
         (ModuleNotFoundError("No module named 'fastapi'", name="fastapi"), 1, "pip install 'interlinear[serve]'"),
     ],
 )
-def test_what_is_expected_is_a_sentence(error, code, said, capsys):
+def test_expected_errors_are_messages(error, code, said, capsys):
     def work() -> None:
         raise error
 
-    assert terminal.exit_code_of(work) == code
+    assert console.exit_code_of(work) == code
     assert said in capsys.readouterr().err
 
 
-def test_a_bug_is_not_hidden():
+def test_an_unexpected_error_keeps_its_traceback():
     for bug in (ZeroDivisionError(), ModuleNotFoundError("No module named 'seq2sec'", name="seq2sec")):
         with pytest.raises(type(bug)):
-            terminal.exit_code_of(lambda bug=bug: (_ for _ in ()).throw(bug))
+            console.exit_code_of(lambda bug=bug: (_ for _ in ()).throw(bug))
 
 
-def test_a_reader_that_has_read_enough_is_no_error():
+def test_a_closed_pipe_is_no_error():
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([*COMMAND, "info", "rnnsearch"], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
@@ -99,15 +99,15 @@ def test_a_signal_ends_the_command_without_a_traceback(toy, sent, code):
     assert running.stdin and running.stdout and running.stderr
     running.stdin.write("ein hund läuft .\n")
     running.stdin.flush()
-    assert running.stdout.readline() != ""  # it answers what has come, and waits for more
+    assert running.stdout.readline() != ""  # it has answered the first line, and waits for more
     running.send_signal(sent)
     _, said = running.communicate(timeout=20)
     assert running.returncode == code
     assert "Traceback" not in said
 
 
-def test_a_bare_install_names_the_extra(tmp_path):
-    """MLflow is kept from being found, as where the extra is not installed."""
+def test_an_install_without_extras_names_the_missing_extra(tmp_path):
+    """MLflow is hidden, as if the extra were not installed."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mlflow'] = None\n")
     done = subprocess.run([*COMMAND, "models"], env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"},
                           capture_output=True, text=True, check=False)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a verb imports before its work begins: nothing that takes seconds and that it does not use."""
+"""Imports of each command before its work begins: no slow module that it does not use."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Each verb, called so that it ends early, and packages or modules that it has no use for.
+# Each command with arguments that end it early, and packages or modules that it must not import.
 COMPILER = ("torch._dynamo", "torch._inductor", "sympy")
 EVER = ("ray", "matplotlib", "sklearn", "torchvision")
 CALLS = {
@@ -26,7 +26,7 @@ SCRIPT = "import sys; from interlinear import cli; cli.run(sys.argv[1:]); print(
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_verb_imports_no_more_than_it_needs(name: str, toy: Path, tmp_path: Path):
+def test_a_command_imports_no_more_than_it_needs(name: str, toy: Path, tmp_path: Path):
     words, forbidden = CALLS[name]
     text = tmp_path / "text"
     text.write_text("ein hund\n")

@@ -1,4 +1,4 @@
-"""What the command says of a call that cannot work: one sentence, with what was wrong, where, and the way out."""
+"""Error messages: one sentence that says what was wrong, where, and how to correct it."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ Said = Callable[..., str]
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
-    """What a call that fails prints, in a folder with a data set."""
+    """The message of a failing command, run in a folder with a data set."""
     write_corpus(tmp_path)
     monkeypatch.chdir(tmp_path)
 
@@ -36,14 +36,14 @@ def prepared(said: Said) -> str:
     return said("prepare", "rnnsearch", "--data", "toy.yaml", "--set", "target.units=words")
 
 
-def test_a_text_or_a_folder_is_no_data_set(said: Said) -> None:
+def test_a_text_or_a_folder_is_not_a_data_set(said: Said) -> None:
     for name, kind in (("train.source", "a text"), (".", "a folder"), ("./train.source", "a text")):
         sentence = said("train", "rnnsearch", "--data", name)
         assert f"{name}: is {kind}, and a data set is described by a YAML file" in sentence
         assert "See docs/your-own-data.md" in sentence
 
 
-def test_a_known_name_means_its_data_set_whatever_lies_here(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_known_name_takes_precedence_over_local_files(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
     Path("multi30k-de-en").mkdir()
     Path("demo").write_text("a text\n")
     assert cli.run(["data", "list"]) == 0 and "multi30k-de-en" in capsys.readouterr().out
@@ -60,7 +60,7 @@ def test_a_folder_as_a_field(said: Said) -> None:
     ("encoding", "named"),
     [("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("latin-1", "LATIN1"), ("cp1252", "WINDOWS-1252")],
 )
-def test_another_encoding_is_named_with_the_command_that_converts(said: Said, encoding: str, named: str) -> None:
+def test_another_encoding_is_named_with_a_command_that_converts(said: Said, encoding: str, named: str) -> None:
     quotes = "" if encoding == "latin-1" else "„schön“ "
     text = "".join(f"{quotes}{line} für\n" for line in Path("train.source").read_text().splitlines())
     Path("train.source").write_bytes(text.encode(encoding))
@@ -71,44 +71,44 @@ def test_another_encoding_is_named_with_the_command_that_converts(said: Said, en
     assert converted.stdout.decode() == text
 
 
-def test_a_nul_byte_is_no_text(said: Said) -> None:
+def test_a_nul_byte_is_refused(said: Said) -> None:
     lines = Path("train.source").read_text().splitlines()
     lines[6] += "\0"
     Path("train.source").write_text("".join(f"{line}\n" for line in lines))
     assert "train.source, line 7: is not valid UTF-8 (a NUL byte)" in prepared(said)
 
 
-def test_broken_yaml_is_named_with_line_and_column(said: Said) -> None:
+def test_invalid_yaml_is_reported_with_line_and_column(said: Said) -> None:
     describe(lambda text: "task: translation\nabout: [not closed\nlicence: none\n")
     sentence = said("data", "describe", "toy.yaml")
     assert "toy.yaml, line 3, column 8: is not YAML: expected ',' or ']'" in sentence
     assert "See docs/datasets.md" in sentence
 
 
-def test_a_word_that_is_none_of_some_gets_the_nearest(said: Said) -> None:
+def test_an_unknown_choice_suggests_the_nearest(said: Said) -> None:
     describe(lambda text: text.replace("task: translation", "task: translate"))
     sentence = said("data", "describe", "toy.yaml")
     assert "task: 'translate' is none of translation, summarization, multimodal, post-edit; did you mean" in sentence
     assert "did you mean translation?" in sentence and "Input should" not in sentence
 
 
-def test_the_yaml_of_a_data_set_is_no_table(said: Said) -> None:
+def test_a_data_set_s_yaml_is_not_a_table(said: Said) -> None:
     sentence = said("reproduce", "toy.yaml")
     assert "toy.yaml: describes no paper's tables: " in sentence and "validation error" not in sentence
 
 
-def test_a_verb_that_is_nearly_right(said: Said) -> None:
+def test_a_misspelt_command_gets_a_suggestion(said: Said) -> None:
     assert said("trane").endswith("Did you mean 'train', 'translate'? See `interlinear --help`.\n")
 
 
-def test_two_fields_from_one_file_are_warned_of(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_fields_from_one_file_give_a_warning(said: Said, capsys: pytest.CaptureFixture[str]) -> None:
     describe(lambda text: text.replace("train.target", "train.source"))
     assert cli.run(["prepare", "rnnsearch", "--data", "toy.yaml", "--set", "target.units=words"]) == 0
     assert "'source' and 'target' are one text, train.source" in capsys.readouterr().err
 
 
-def test_the_pages_name_a_data_set_a_recipe_and_a_table_differently() -> None:
-    """`mine.yaml` is a data set wherever it stands, and so is what follows `--data`; recipes and tables have others."""
+def test_the_pages_name_data_sets_recipes_and_tables_differently() -> None:
+    """In the docs `mine.yaml` and every argument of `--data` is a data set; recipes and tables have other names."""
     root = Path(__file__).parents[2]
     for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
         text = page.read_text(encoding="utf-8")

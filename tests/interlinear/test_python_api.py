@@ -1,4 +1,4 @@
-"""docs/python-api.md does what it says, in the order in which it says it."""
+"""The programs of docs/python-api.md run, in the order of the page."""
 
 import os
 import re
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_page_runs(tmp_path):
-    """As a program: a notebook's cells one after the other, in one process."""
+    """As one program, like the cells of a notebook."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Every system, as a bundle: translated with, explained, aligned, each way that it looks."""
+"""Every system as a bundle: translation, explanation, and alignment by each kind of attention."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlinear import cli
-from interlinear.align import BY
+from interlinear.decoding.alignment import KIND_NAMES
 from tests.interlinear.conftest import write_toy
 from tests.seq2seq.systems import SYSTEMS
 from training.recipe import load_recipe
@@ -14,12 +14,12 @@ from training.recipe import load_recipe
 
 @pytest.fixture(params=SYSTEMS)
 def system(request, tmp_path) -> Path:
-    """A bundle of that system, with weights that were drawn."""
+    """An untrained bundle of that system."""
     keys = load_recipe(request.param).model.model_dump(exclude={"dropout", "embedding", "hidden"})
     return write_toy(tmp_path / request.param, seed=1, **keys)
 
 
-def test_it_translates_and_explains_itself(system, parallel, capsys):
+def test_a_system_translates_and_explains(system, parallel, capsys):
     source, _ = parallel
     assert cli.run(["translate", str(system), "--explain", str(source)]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -27,7 +27,7 @@ def test_it_translates_and_explains_itself(system, parallel, capsys):
     assert len(answers) == 10
     for answer in answers:
         explanation = answer["explanation"]
-        assert set(explanation["matrices"]) == set(config.looks)
+        assert set(explanation["matrices"]) == set(config.attention_kinds)
         for matrix in explanation["matrices"].values():
             assert len(matrix) == len(explanation["target"])
             for row in matrix:
@@ -39,31 +39,31 @@ def test_it_translates_and_explains_itself(system, parallel, capsys):
         assert fertility is None or len(fertility) == len(explanation["source"])
 
 
-def test_it_aligns_in_every_way_that_it_looks(system, parallel, capsys):
+def test_a_system_aligns_by_every_attention_kind(system, parallel, capsys):
     source, target = parallel
     files = ["--source", str(source), "--target", str(target)]
-    looks = load_recipe(system.name).model.looks
-    best = next(kind for kind in ("uam", "gated", "attention") if kind in looks)
+    kinds = load_recipe(system.name).model.attention_kinds
+    best = next(kind for kind in ("uam", "gated", "attention") if kind in kinds)
     printed = {}
-    for by, kind in BY.items():
+    for by, kind in KIND_NAMES.items():
         code = cli.run(["align", str(system), *files, "--by", by])
         shown = capsys.readouterr()
-        if kind not in looks:
+        if kind not in kinds:
             assert code == 2
-            assert f"{system}: the model has no way of looking called {by}" in shown.err
+            assert f"{system}: the model has no attention of kind {by}" in shown.err
             continue
         assert code == 0
         printed.setdefault(kind, shown.out)
         for line in shown.out.splitlines():
             links = [tuple(map(int, link.split("-"))) for link in line.split()]
             words = sorted(j for _, j in links)
-            # Over the vocabulary a word has no link where the source does not have what the module took it for.
+            # The module over the vocabulary gives a word no link if its predicted token is not in the source.
             assert words == list(range(6)) or (by == "uam-vocabulary" and len({*words}) == len(words))
     assert cli.run(["align", str(system), *files]) == 0
     assert capsys.readouterr().out == printed[best]
 
 
-def test_unknown_target_words_are_said_and_aligned(toy, tmp_path, capsys):
+def test_unknown_target_words_are_reported_and_aligned(toy, tmp_path, capsys):
     (tmp_path / "s").write_text("ein hund läuft\nder mann\n")
     (tmp_path / "t").write_text("a dog runs\na zebra quietly\n")
     assert cli.run(["align", str(toy), "--source", str(tmp_path / "s"), "--target", str(tmp_path / "t")]) == 0
@@ -72,7 +72,7 @@ def test_unknown_target_words_are_said_and_aligned(toy, tmp_path, capsys):
     assert "2 target words are unknown to the model, the first in line 2" in shown.err
 
 
-def test_a_source_longer_than_the_model_reads_is_one_sentence(system, tmp_path, capsys):
+def test_a_source_that_is_too_long_is_reported(system, tmp_path, capsys):
     (tmp_path / "long").write_text("ein hund läuft . " * 5 + "\n")
     assert cli.run(["translate", str(system), str(tmp_path / "long")]) == 1
     shown = capsys.readouterr()

@@ -1,6 +1,6 @@
-"""How a transcription is held against the model: outputs, looks, loss and gradients to 1e-9 in float64.
+"""Comparison of a transcription with the model: outputs, attention weights, loss and gradients to 1e-9 in float64.
 
-Sentences of unequal length stand beside each other in the model's batch, and alone in the transcription.
+Sentences of unequal length are batched in the model and computed one by one in the transcription.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2seq.batch import collate
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from seq2seq.text import BEGIN, END
 
 SOURCES = [[5, 9, 6, 11], [7, 8], [10, 10, 5, 6, 6]]
@@ -20,18 +20,18 @@ TARGETS = [[6, 7], [8, 5, 9, 11], [10]]
 
 
 @dataclass
-class Transcribed:
-    """What a transcription says of one pair: log p (L, V); looks by kind, each (L, ...); and what is minimised beyond
-    the words' negative log-likelihood."""
+class TranscriptionResult:
+    """A transcription's results for one pair: log p (L, V); attention weights by kind, each (L, ...); and the loss
+    terms beyond the words' negative log-likelihood."""
 
     log_p: Tensor
-    looks: dict[str, Tensor]
+    attention_weights: dict[str, Tensor]
     gates: list[Tensor] = field(default_factory=list)  # o (L, H) of every layer
     fertility: Tensor | None = None
     extra_loss: Tensor | float = 0.0
 
 
-Transcription = Callable[[dict[str, Tensor], ModelConfig, list[int], list[int]], Transcribed]
+Transcription = Callable[[dict[str, Tensor], ModelConfig, list[int], list[int]], TranscriptionResult]
 
 
 def small(**variant: Any) -> Model:
@@ -49,27 +49,28 @@ def close(ours: Tensor, theirs: Tensor, what: str) -> None:
 
 
 def agrees(model: Model, transcription: Transcription) -> None:
-    """The model's teacher-forced outputs, looks, loss and gradients are the transcription's."""
+    """Assert that the model's teacher-forced outputs, attention weights, loss and gradients equal the
+    transcription's."""
     w = dict(model.named_parameters(remove_duplicate=False))
     batch = collate({"source": SOURCES}, TARGETS)
-    readouts, looks = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0]
     theirs_loss: Tensor | float = 0.0
     for row, (x, y) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         expected = transcription(w, model.config, [*x, END], [*y, END])
         steps, width = len(y) + 1, len(x) + 1
         close(log_p[row, :steps], expected.log_p[:steps], "log p")
-        assert expected.looks.keys() == {kind for _, kind in looks.weights}
-        for kind, weights in expected.looks.items():
-            ours = looks.weights["source", kind][row, 0]
+        assert expected.attention_weights.keys() == {kind for _, kind in attention_weights.weights}
+        for kind, weights in expected.attention_weights.items():
+            ours = attention_weights.weights["source", kind][row, 0]
             close(ours[:steps, :width], weights[:steps], kind)
             assert (ours[:, width:] == 0).all()
             close(ours.sum(-1), torch.ones_like(ours[:, 0]), f"sum of {kind}")
-        assert len(expected.gates) == len(looks.gates)
-        for ours_gate, gate in zip(looks.gates, expected.gates, strict=True):
+        assert len(expected.gates) == len(attention_weights.gates)
+        for ours_gate, gate in zip(attention_weights.gates, expected.gates, strict=True):
             close(ours_gate[row, 0, :steps], gate[:steps], "gate")
         if expected.fertility is not None:
-            close(looks.fertility["source"][row, :width], expected.fertility, "fertility")
+            close(attention_weights.fertility["source"][row, :width], expected.fertility, "fertility")
         words = -sum(expected.log_p[i, word] for i, word in enumerate([*y, END]))
         theirs_loss = theirs_loss + words + expected.extra_loss
 
@@ -80,21 +81,21 @@ def agrees(model: Model, transcription: Transcription) -> None:
     for (name, parameter), mine, paper in zip(model.named_parameters(), ours_gradients, theirs_gradients, strict=True):
         gradient = torch.zeros_like(parameter) if paper is None else paper
         if name in ("encoders.source.words.weight", "target_words.weight") and not model.config.alignment_module:
-            gradient[0] = mine[0]  # padding's row is never looked up
+            gradient[0] = mine[0]  # padding's embedding is never used
         close(mine, gradient, f"gradient of {name}")
 
 
 def stepping_agrees(model: Model) -> None:
-    """Stepping word by word gives what teacher forcing gives."""
+    """Assert that stepping word by word equals teacher forcing."""
     batch = collate({"source": SOURCES}, TARGETS)
     memory = model.encode(batch)
-    readouts, looks = model.teacher_forced(memory, batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
     state, token = model.start(memory), torch.full((len(SOURCES), 1), BEGIN)
     for i in range(batch.target_BL.shape[1]):
         state, readout, seen = model.step(memory, state, token)
         torch.testing.assert_close(readout, readouts[:, :, i], rtol=0, atol=1e-12)
-        for name, weights in looks.weights.items():
+        for name, weights in attention_weights.weights.items():
             torch.testing.assert_close(seen.weights[name], weights[:, :, i], rtol=0, atol=1e-12)
-        for ours, stacked in zip(seen.gates, looks.gates, strict=True):
+        for ours, stacked in zip(seen.gates, attention_weights.gates, strict=True):
             torch.testing.assert_close(ours, stacked[:, :, i], rtol=0, atol=1e-12)
         token = batch.target_BL[:, i : i + 1]

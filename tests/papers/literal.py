@@ -1,6 +1,6 @@
-"""What the papers take from others, as loops over words in float64: cells, encoders, a first state, a softmax.
+"""Components that the papers reuse, as loops over words in float64: cells, encoders, the initial state, a softmax.
 
-`w` holds a model's weights by the names of docs/parameters.md, `config` its sizes. Nothing here knows the package.
+`w` holds a model's weights by the names of docs/parameters.md, `config` its sizes. Nothing here imports the package.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 Weights = dict[str, Tensor]
-BEGIN, END = 2, 3  # the symbols that stand before the first word, and after the last one
+BEGIN, END = 2, 3  # the symbols before the first word and after the last one
 
 
 def sigma(x: Tensor) -> Tensor:
@@ -54,8 +54,9 @@ def cell(
     c: Tensor,
     mixed: Tensor | float = 0,
 ) -> tuple[Tensor, Tensor]:
-    """One step of a cell that is stepped by hand: `y` is the word before, where this cell takes it; `enters` is what
-    else enters it; `mixed` is what gated contexts add to its gates and its candidate, in their order."""
+    """One step of a cell that is stepped in Python: `y` is the previous word's embedding, if the cell takes it;
+    `enters` are its further inputs; `mixed` is what gated contexts add to its gates and its candidate, in their
+    order."""
     n = s.shape[0]
     given = w[f"{name}.bias"] if y is None else w[f"{name}.words.weight"] @ y + w[f"{name}.words.bias"]
     given = given + mixed
@@ -71,7 +72,7 @@ def cell(
 
 
 def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list[Tensor]) -> Any:
-    """A stack of layers over a sequence, in the order given: the top layer's states, and every layer's last state and
+    """A stack of layers over a sequence, in the given order: the top layer's states, and every layer's last state and
     memory."""
     ends = []
     for layer in range(depth):
@@ -89,8 +90,8 @@ def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list
 
 
 def encode(w: Weights, config: Any, x: list[int]) -> tuple[list[Tensor], Tensor, Tensor, list[Any]]:
-    """h_j of every word; the top layer's last forward and first backward state; and for every layer both directions'
-    last states and memories, summed."""
+    """h_j of every word; the top layer's last forward and first backward state; and for every layer the last states and
+    memories of both directions, summed."""
     h = [w["encoders.source.words.weight"][x_j] for x_j in x]
     layers = config.encoder_layers or config.layers
     stacks, depth = (layers, 1) if config.encoder_stacks == "interleaved" else (1, layers)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.papers.agreement import Transcribed, agrees, small, stepping_agrees
+from tests.papers.agreement import TranscriptionResult, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,
     additive_energy,
@@ -36,8 +36,8 @@ def coverage_gru(w: Weights, config: Any, C: torch.Tensor, a: torch.Tensor, h_j:
     return (1 - z) * torch.tanh(known[2 * d :] + r * (U @ C)) + z * C
 
 
-def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transcribed:
-    """log p(y_t | y_<t, x), and the weights of reading, of one sentence pair."""
+def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> TranscriptionResult:
+    """log p(y_t | y_<t, x), and the read attention weights, of one sentence pair."""
     layers = config.decoder_layers or config.layers
     h, last, first, sums = encode(w, config, x)
     s, memory = first_state(w, config, h, last, first, sums)
@@ -81,7 +81,7 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
         t_t = torch.tanh(w["decoder.readout.weight"] @ torch.cat([e_y, s[-1], c]) + w["decoder.readout.bias"])
         log_p.append(log_softmax_output(w, t_t))
         weights.append(torch.stack(w_R))
-    return Transcribed(torch.stack(log_p), {"attention": torch.stack(weights)}, fertility=fertility)
+    return TranscriptionResult(torch.stack(log_p), {"attention": torch.stack(weights)}, fertility=fertility)
 
 
 STAR = {"decoder": "conditional", "cell": "gru"}

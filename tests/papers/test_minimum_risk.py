@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import collate
-from seq2seq.risk import Candidates, RiskOptions, expected_risk, propose
+from seq2seq.minimum_risk.minimum_risk import Candidates, RiskOptions, expected_risk, generate_candidates
 from seq2seq.text import END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
 from tests.papers.agreement import SOURCES, TARGETS, Transcription, close, small
@@ -26,7 +26,7 @@ SYSTEMS: dict[str, tuple[dict[str, Any], Transcription]] = {
 
 
 def smoothed_bleu(y: list[int], reference: list[int]) -> float:
-    """Lin and Och 2004: one is added to what is counted of pairs and more."""
+    """Lin and Och 2004: add-one smoothing for n-grams of order 2 and more."""
     product = 1.0
     for n in range(1, 5):
         ours = Counter(tuple(y[i : i + n]) for i in range(len(y) - n + 1))
@@ -100,7 +100,7 @@ def test_the_risk_and_its_gradient_are_the_papers(system: str, options: dict[str
     asked = RiskOptions(**{"candidates": 4, "max_length": 5, **options})
     batch = collate({"source": SOURCES}, TARGETS)
     torch.manual_seed(1)
-    candidates = propose(model, batch, asked)
+    candidates = generate_candidates(model, batch, asked)
     S = subsets(candidates)
     for S_x, reference in zip(S, TARGETS, strict=True):
         assert len({tuple(y) for y in S_x}) == len(S_x) > 1
@@ -114,7 +114,7 @@ def test_the_risk_and_its_gradient_are_the_papers(system: str, options: dict[str
     ours = torch.autograd.grad(loss.objective, list(w.values()), allow_unused=True)
     for name, mine, paper in zip(w, ours, gradient, strict=True):
         close(torch.zeros_like(paper) if mine is None else mine, paper, f"gradient of {name}")
-    assert max(float(part.norm()) for part in gradient) > 1e-4  # there was something to agree on
+    assert max(float(part.norm()) for part in gradient) > 1e-4  # the compared gradients are not all zero
     nats = -sum(
         transcription(w, model.config, [*x, END], [*y, END]).log_p[n, word]
         for x, y in zip(SOURCES, TARGETS, strict=True)

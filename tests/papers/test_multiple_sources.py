@@ -1,7 +1,7 @@
 """Several sources (Libovicky and Helcl, ACL 2017): the talk's equations as loops over sources and their states.
 
-Two texts and an image of four regions; each sentence lacks other sources. The sentinel is Lu et al. 2016's, equations 9
-and 10.
+Two texts and an image of four regions; each sentence lacks other sources. The sentinel is that of Lu et al. 2016,
+equations 9 and 10.
 """
 
 import copy
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from seq2seq.text import BEGIN, END, PAD
 from tests.papers.agreement import close
 from tests.papers.literal import (
@@ -57,7 +57,7 @@ def small(**variant: Any) -> Model:
 
 
 def batch_of(model: Model, rows: list[int]) -> Batch:
-    """Some of the sentences, side by side."""
+    """A batch of some of the sentences."""
     texts = {name: [SOURCES[name][row] for row in rows] for name in model.config.texts}
     lengths = torch.tensor([REGIONS * IMAGES[row] for row in rows])
     images = {name: ImageInput(features()[rows], lengths) for name in model.config.images}
@@ -65,7 +65,7 @@ def batch_of(model: Model, rows: list[int]) -> Batch:
 
 
 def attended(w: Weights, config: Any, row: int) -> dict[str, tuple[list[Tensor], Tensor]]:
-    """Of each source that a sentence has: its states h^(k), and its final state."""
+    """States h^(k) and the final state of each source that a sentence has."""
     found = {}
     for name in config.sources:
         if name in config.images:
@@ -99,7 +99,7 @@ def psi(w: Weights, e_y: Tensor, before: Tensor, s: Tensor) -> Tensor:
 def combined(
     w: Weights, config: Any, s: Tensor, e_y: Tensor, before: Tensor, h: Mapping[str, list[Tensor]]
 ) -> tuple[Tensor, dict[str, list[Tensor]], dict[str, Tensor]]:
-    """c_i, alpha_ij^(k) and what each source (and the sentinel) weighs, of one step."""
+    """c_i, alpha_ij^(k) and the weight of each source (and of the sentinel), of one step."""
     at = "decoder.combination"
     if config.combination == "concat":
         alpha = {k: softmax(additive_energy(w, f"{at}.attentions.{k}", s, h[k])) for k in h}
@@ -136,13 +136,13 @@ def combined(
 
 
 def transcription(w: Weights, config: Any, row: int, y: list[int]) -> Any:
-    """log p(y_t | y_<t, sources), and the looks, of one sentence."""
+    """log p(y_t | y_<t, sources) and the attention weights of one sentence."""
     found = attended(w, config, row)
     h = {k: states for k, (states, _) in found.items()}
     finals = [found[k][1] if k in found else zeros(n) for k, n in sizes_of_summaries(config).items()]
     s = w["decoder.first.0.weight"] @ torch.cat(finals) + w["decoder.first.0.bias"]
     s = torch.tanh(s) if len(config.sources) == 1 else s
-    log_p, looks = [], []
+    log_p, attention_weights = [], []
     for t in range(len(y)):
         e_y, before = word_before(w, config, y, t), s
         s_i, _ = cell(w, config, "decoder.opening", e_y, zeros(0), s, zeros(0))
@@ -150,8 +150,8 @@ def transcription(w: Weights, config: Any, row: int, y: list[int]) -> Any:
         s, _ = cell(w, config, "decoder.cells.0", None, c, s_i, zeros(0))
         t_i = torch.tanh(w["decoder.readout.weight"] @ torch.cat([e_y, s, c]) + w["decoder.readout.bias"])
         log_p.append(log_softmax_output(w, t_i))
-        looks.append((alpha, between))
-    return torch.stack(log_p), looks
+        attention_weights.append((alpha, between))
+    return torch.stack(log_p), attention_weights
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -183,13 +183,13 @@ def rows_of(model: Model) -> list[int]:
 
 @each
 def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
-    """Outputs, looks, loss and gradients, of sentences that lack other sources side by side."""
+    """Outputs, attention weights, loss and gradients of a batch of sentences that lack different sources."""
     model = small(**variant)
     config, rows = model.config, rows_of(model)
     w = dict(model.named_parameters())
     batch = batch_of(model, rows)
     assert batch.target_BL is not None
-    readouts, looks = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(model.encode(batch), batch.target_BL[:, None])
     log_p = model.log_probabilities(readouts)[:, 0]
     theirs_loss: Tensor | float = 0.0
     for i, row in enumerate(rows):
@@ -199,12 +199,14 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
         theirs_loss = theirs_loss - sum(expected[t, word] for t, word in enumerate(y))
         for t, (alpha, between) in enumerate(steps):
             for name in config.sources:
-                ours = looks.weights[name, "attention"][i, 0, t]
+                ours = attention_weights.weights[name, "attention"][i, 0, t]
                 theirs = torch.stack(alpha[name]) if name in alpha else zeros(0)
                 close(ours[: len(theirs)], theirs, f"weights of {name}")
                 assert (ours[len(theirs) :] == 0).all()
-            assert (looks.between.keys() == {*config.sources, *["sentinel"][: config.sentinel]}) == bool(between)
-            for name, weight in looks.between.items():
+            assert (
+                attention_weights.source_weights.keys() == {*config.sources, *["sentinel"][: config.sentinel]}
+            ) == bool(between)
+            for name, weight in attention_weights.source_weights.items():
                 close(weight[i, 0, t], torch.as_tensor(between.get(name, 0.0)).double(), f"weight of {name} in all")
     loss = model.loss(batch)
     close(loss.objective, torch.as_tensor(theirs_loss), "loss")
@@ -213,7 +215,7 @@ def test_the_model_is_the_talks(variant: dict[str, Any]) -> None:
     for (name, parameter), mine, paper in zip(w.items(), ours_gradients, theirs_gradients, strict=True):
         gradient = torch.zeros_like(parameter) if paper is None else paper.clone()
         if name.endswith("words.weight"):
-            gradient[PAD] = mine[PAD]  # padding's row is never looked up
+            gradient[PAD] = mine[PAD]  # padding's embedding is never used
         close(mine, gradient, f"gradient of {name}")
 
 
@@ -223,26 +225,26 @@ def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, Any]) -> N
     batch = batch_of(model, rows_of(model))
     assert batch.target_BL is not None
     memory = model.encode(batch)
-    readouts, looks = model.teacher_forced(memory, batch.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(memory, batch.target_BL[:, None])
     state, token = model.start(memory), torch.full((batch.rows, 1), BEGIN)
     for t in range(batch.target_BL.shape[1]):
         state, readout, seen = model.step(memory, state, token)
         torch.testing.assert_close(readout, readouts[:, :, t], rtol=0, atol=1e-12)
-        for key, weights in looks.weights.items():
+        for key, weights in attention_weights.weights.items():
             torch.testing.assert_close(seen.weights[key], weights[:, :, t], rtol=0, atol=1e-12)
-        for name, weight in looks.between.items():
-            torch.testing.assert_close(seen.between[name], weight[:, :, t], rtol=0, atol=1e-12)
+        for name, weight in attention_weights.source_weights.items():
+            torch.testing.assert_close(seen.source_weights[name], weight[:, :, t], rtol=0, atol=1e-12)
         token = batch.target_BL[:, t : t + 1]
 
 
 @each
-def test_a_sentence_is_the_same_alone_and_among_others(variant: dict[str, Any]) -> None:
-    """Whatever sources it lacks, and whatever those beside it have."""
+def test_a_sentence_alone_equals_the_sentence_in_a_batch(variant: dict[str, Any]) -> None:
+    """Whichever sources it lacks, and whichever the others have."""
     model = small(**variant)
     rows = rows_of(model)
     together = batch_of(model, rows)
     assert together.target_BL is not None
-    readouts, looks = model.teacher_forced(model.encode(together), together.target_BL[:, None])
+    readouts, attention_weights = model.teacher_forced(model.encode(together), together.target_BL[:, None])
     for i, row in enumerate(rows):
         alone = batch_of(model, [row])
         assert alone.target_BL is not None
@@ -250,14 +252,14 @@ def test_a_sentence_is_the_same_alone_and_among_others(variant: dict[str, Any]) 
         steps = len(TARGETS[row]) + 1
         close(readouts[i, :, :steps], own[0], "readouts")
         for key, weights in own_looks.weights.items():
-            close(looks.weights[key][i, :, :steps, : weights.shape[-1]], weights[0], "weights")
+            close(attention_weights.weights[key][i, :, :steps, : weights.shape[-1]], weights[0], "weights")
             total = sum(own_looks.weights[name, "attention"].sum(-1) for name in model.config.sources)
             assert (total > 0).all()
 
 
 @each
 def test_the_order_of_sources_does_not_matter(variant: dict[str, Any]) -> None:
-    """Sources in another order, with their parameters, give the same output, and each its own looks."""
+    """Sources in another order, with their parameters, give the same output and permuted attention weights."""
     model = small(**copy.deepcopy(variant))
     names = list(model.config.sources)
     other = small(**{**variant, "sources": names[::-1]})
@@ -266,24 +268,24 @@ def test_the_order_of_sources_does_not_matter(variant: dict[str, Any]) -> None:
     blocks = list(range(n))[::-1]
 
     def permuted(columns: Tensor, start: int) -> Tensor:
-        """Columns for each source's part, from `start` on, in the other order."""
+        """Columns of each source's part, from `start` on, in the other order."""
         head, parts, tail = columns.split([start, n * annotation, columns.shape[1] - start - n * annotation], 1)
         return torch.cat([head, *(parts[:, b * annotation : (b + 1) * annotation] for b in blocks), tail], 1)
 
     weights["decoder.first.0.weight"] = permuted(weights["decoder.first.0.weight"], 0)
-    if model.config.combination == "concat":  # contexts lie side by side: what reads them has their columns
+    if model.config.combination == "concat":  # contexts are concatenated: weights that read them have their columns
         weights["decoder.readout.weight"] = permuted(weights["decoder.readout.weight"], 4 + 3)
         for name in ("decoder.cells.0.gates.weight", "decoder.cells.0.candidate_inputs.weight"):
             weights[name] = permuted(weights[name], 0)
     other.load_state_dict(weights)
     rows = rows_of(model)
     batches = [batch_of(model, rows), batch_of(other, rows)]
-    (ours, looks), (theirs, their_looks) = (
+    (ours, attention_weights), (theirs, their_looks) = (
         one.teacher_forced(one.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
         for one, batch in zip((model, other), batches, strict=True)
     )
     close(ours, theirs, "readouts")
-    for key, weights_BKLT in looks.weights.items():
+    for key, weights_BKLT in attention_weights.weights.items():
         close(weights_BKLT, their_looks.weights[key], str(key))
 
 
@@ -312,7 +314,7 @@ def test_one_source_is_plain_attention_with_its_context_multiplied(combination: 
         }  # fmt: skip
         mine |= {f"{at}.values.source.map.weight": U, f"{at}.values.source.bias": b}
         mine |= {name: own[name] for name in own if name.startswith((f"{at}.keys", f"{at}.query", f"{at}.energy"))}
-    # what reads the context reads U c + b: W (U c + b) = (W U) c + W b
+    # weights that read the context read U c + b: W (U c + b) = (W U) c + W b
     read, gates, candidate = (torch.randn(4, 4).double(), torch.randn(6, 4).double(), torch.randn(3, 4).double())
     words, states = weights["decoder.readout.weight"][:, :4], weights["decoder.readout.weight"][:, 4:7]
     mine["decoder.readout.weight"] = torch.cat([words, states, read], 1)
@@ -324,20 +326,20 @@ def test_one_source_is_plain_attention_with_its_context_multiplied(combination: 
     mine["decoder.cells.0.candidate_inputs.weight"] = candidate
     weights["decoder.cells.0.candidate_inputs.weight"] = candidate @ U
     weights["decoder.cells.0.bias"] = weights["decoder.cells.0.bias"] + torch.cat([gates @ b, candidate @ b])
-    one.load_state_dict(mine)  # first: these weights are still the plain model's own
+    one.load_state_dict(mine)  # first, while these weights are still the plain model's
     plain.load_state_dict(weights)
     rows = [0, 1, 3]
-    (ours, looks), (theirs, their_looks) = (
+    (ours, attention_weights), (theirs, their_looks) = (
         model.teacher_forced(model.encode(batch), batch.target_BL[:, None])  # type: ignore[index]
         for model in (one, plain)
         for batch in [batch_of(model, rows)]
     )
     close(ours, theirs, "readouts")
-    close(looks.weights["source", "attention"], their_looks.weights["source", "attention"], "attention")
+    close(attention_weights.weights["source", "attention"], their_looks.weights["source", "attention"], "attention")
 
 
 @pytest.mark.parametrize("combination", ["concat", "flat", "hierarchical"])
-def test_an_image_alone_foretells_the_words(combination: str) -> None:
+def test_the_image_word_loss(combination: str) -> None:
     """- weight * sum over words of log p(w | image), p(w | image) = 1/T sum_t softmax(W v_t + b)_w; v_t is read."""
     model = small(combination=combination, image_words=0.7, combination_size=4 if combination == "flat" else None)
     w = dict(model.named_parameters())

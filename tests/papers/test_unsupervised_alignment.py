@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2seq.batch import collate
-from tests.papers.agreement import Transcribed, agrees, small, stepping_agrees
+from tests.papers.agreement import TranscriptionResult, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,
     additive_energy,
@@ -34,8 +34,8 @@ def gated(
     return [h_i * sigma(W @ h_i + U @ s + b) for h_i in h]
 
 
-def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transcribed:
-    """log o_j over the vocabulary and the attention, of one pair; with UAM over Y', and what it adds to the loss."""
+def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> TranscriptionResult:
+    """log o_j over the vocabulary and the attention weights of one pair; with UAM over Y', and its loss term."""
     layers = config.decoder_layers or config.layers
     h, last, first, sums = encode(w, config, x)  # (2) - (4)
     s, memory = first_state(w, config, h, last, first, sums)  # (6)
@@ -101,8 +101,8 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
         for x_i in x:
             x_tilde[x_i] += 1
         extra = extra + ((q_tilde - x_tilde) ** 2).sum() / (config.alignment_weight or 10.0)  # (18), (19)
-    looks = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
-    return Transcribed(torch.stack(log_o), looks, extra_loss=extra)
+    attention_weights = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
+    return TranscriptionResult(torch.stack(log_o), attention_weights, extra_loss=extra)
 
 
 LUONG = {"decoder": "luong", "directions": "summed", "attention": "bilinear", "first_state": "sum"}
@@ -139,8 +139,8 @@ def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, object]) -
     stepping_agrees(small(**variant))
 
 
-def test_of_the_nulls_none_is_smoothed() -> None:
-    """With label smoothing the loss grows by what the real words' grows, whatever stands behind them."""
+def test_null_tokens_are_not_smoothed() -> None:
+    """With label smoothing the loss grows by the real words' share, whatever follows them."""
     model = small(**UAM)
     batch = collate({"source": [[5, 6, 7, 8, 5, 6]]}, [[6, 7]])
     target_BL = batch.target_BL

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.model import build
-from tests.papers.agreement import Transcribed, agrees, small, stepping_agrees
+from seq2seq.model.model import build
+from tests.papers.agreement import TranscriptionResult, agrees, small, stepping_agrees
 from tests.papers.literal import (
     Weights,
     additive_energy,
@@ -23,7 +23,7 @@ from tests.papers.literal import (
 from training.recipe import load_recipe
 
 
-def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transcribed:
+def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> TranscriptionResult:
     """log p(y_i | y_<i, x) over the vocabulary, alpha, beta, and o of every layer, of one sentence pair."""
     n, layers = config.hidden, config.decoder_layers or config.layers
     h, last, first, sums = encode(w, config, x)
@@ -73,8 +73,8 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
             t = torch.tanh(t)
         log_p.append(log_softmax_output(w, t))  # (9)
         alphas.append(torch.stack(alpha))
-    looks = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
-    return Transcribed(torch.stack(log_p), looks, [torch.stack(layer) for layer in gates if layer])
+    attention_weights = {"attention": torch.stack(alphas)} | ({"word_attention": torch.stack(betas)} if betas else {})
+    return TranscriptionResult(torch.stack(log_p), attention_weights, [torch.stack(layer) for layer in gates if layer])
 
 
 WORDS = {"word_attention": True}
@@ -117,8 +117,9 @@ def test_stepping_gives_what_teacher_forcing_gives(variant: dict[str, object]) -
 
 
 @pytest.mark.parametrize("key", ["embedding", 2, None])
-def test_equation_6_has_the_sizes_that_the_recipe_gives_it(key: str | int | None) -> None:
-    """v_b in R^m, W_b in R^{m x n}, U_b in R^{m x m} in the paper's reading; without the key the other attention's."""
+def test_equation_6_has_the_sizes_of_the_recipe(key: str | int | None) -> None:
+    """v_b in R^m, W_b in R^{m x n}, U_b in R^{m x m} in the paper's reading; without the key the sizes of the other
+    attention."""
     model = small(word_attention=True, word_attention_size=key)
     n, m = 3, 4  # hidden, embedding
     size = {"embedding": m, 2: 2, None: 5}[key]
@@ -131,7 +132,7 @@ def test_equation_6_has_the_sizes_that_the_recipe_gives_it(key: str | int | None
 
 
 @pytest.mark.parametrize("recipe", ["word_attention", "word_attention_2", "contextual_gates", "contextual_gates_2"])
-def test_the_papers_recipes_read_equation_6_as_it_is_printed(recipe: str) -> None:
+def test_the_papers_recipes_use_equation_6_as_printed(recipe: str) -> None:
     model = load_recipe(f"paper/{recipe}", ["model.embedding=300"])
     with torch.device("meta"):
         built = build(model.model_for({"source": 50, "target": 50}, {}))

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from registry.store import Store
-from seq2seq.bundle import Card, write_bundle
+from registry.store import MlflowStore
+from seq2seq.bundle import ModelCard, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.metrics.score import Score
-from seq2seq.model import build
+from seq2seq.model.model import build
 from seq2seq.text import TextConfig, Tokenizer
 
 LINES = ["ein Hund läuft .", "eine Katze schläft .", "a dog runs .", "a cat sleeps ."]
@@ -25,7 +25,7 @@ def make_bundle(tmp_path: Path) -> Callable[..., Path]:
         tokenizer = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=40))
         vocabulary = TextVocabulary(vocabulary=tokenizer.size)
         config = ModelConfig(sources={"source": vocabulary}, target=vocabulary, embedding=6, hidden=6)
-        card = Card(
+        card = ModelCard(
             languages={"source": "de", "target": "en"},
             model=config,
             recipe={"name": "rnnsearch"},
@@ -41,20 +41,20 @@ def make_bundle(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store's tables, made once: MLflow takes a second over them."""
+    """The tables of an empty store, created once because MLflow takes a second for them."""
     folder = tmp_path_factory.mktemp("store")
-    Store(f"sqlite:///{folder}/mlflow.db", create=True).list_models()
+    MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True).list_models()
     return folder / "mlflow.db"
 
 
 @pytest.fixture
-def store(tmp_path: Path, empty_store: Path) -> Store:
+def store(tmp_path: Path, empty_store: Path) -> MlflowStore:
     (tmp_path / "mlflow.db").write_bytes(empty_store.read_bytes())
-    return Store(f"sqlite:///{tmp_path}/mlflow.db")
+    return MlflowStore(f"sqlite:///{tmp_path}/mlflow.db")
 
 
 @pytest.fixture
-def log(store: Store) -> Callable[[Path], str]:
+def log(store: MlflowStore) -> Callable[[Path], str]:
     """Log a bundle in a run of its own and register it as `de-en`; returns the run's id."""
 
     def logged(bundle: Path) -> str:

@@ -1,4 +1,4 @@
-"""MLflow's own server as a process, which tests start, stop and start again; and PostgreSQL, as its own user."""
+"""MLflow's own server as a process that tests start and stop, and a PostgreSQL server with a system user of its own."""
 
 import os
 import pwd
@@ -27,8 +27,8 @@ def free_port() -> int:
 def listening(
     command: list[str], folder: Path, url: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[psutil.Process]:
-    """A server, once it answers; with it all that it started ends."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # MLflow calls uvicorn by its name
+    """A server process, ready when it responds; it and all its children are ended afterwards."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # MLflow starts uvicorn by name
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=folder, env=os.environ | {"PATH": path} | dict(environment or {}), **quiet)
     try:
@@ -46,7 +46,7 @@ def listening(
 
 
 def kill(process: psutil.Process) -> None:
-    """As a machine that loses its power would: at once, and what it started too."""
+    """Kill the process and its children at once, as a power failure would."""
     family = [*process.children(recursive=True), process]
     for each in family:
         each.kill()
@@ -54,7 +54,7 @@ def kill(process: psutil.Process) -> None:
 
 
 class MlflowServer:
-    """An MLflow server with its artifacts behind it, which can be away for a while."""
+    """An MLflow server that also serves artifacts, and can be stopped and restarted."""
 
     def __init__(self, folder: Path, *options: str, backend: str | None = None, **environment: str) -> None:
         self.folder, self.port, self.environment = folder, free_port(), environment
@@ -83,7 +83,7 @@ class MlflowServer:
 
 
 def postgres_binary(name: str) -> str:
-    """One of PostgreSQL's programs; the test is skipped where it is not installed."""
+    """The path of one of PostgreSQL's programs; the test is skipped if it is not installed."""
     found = shutil.which(name) or next(map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))), None)
     if found is None:
         pytest.skip(f"PostgreSQL's {name} is not installed")
@@ -92,11 +92,11 @@ def postgres_binary(name: str) -> str:
 
 @contextmanager
 def postgres(user: str, password: str) -> Iterator[str]:
-    """A PostgreSQL of one's own on loopback; its address for SQLAlchemy."""
+    """A PostgreSQL server on loopback; yields its address for SQLAlchemy."""
     pytest.importorskip("psycopg")
     initdb, server = postgres_binary("initdb"), postgres_binary("postgres")
     owner: Sequence[str] = []
-    if os.getuid() == 0:  # as whom it refuses to run
+    if os.getuid() == 0:  # PostgreSQL refuses to run as root
         owner = [entry.pw_name for entry in pwd.getpwall() if entry.pw_name == "postgres"]
         if not owner:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
@@ -133,7 +133,7 @@ def postgres(user: str, password: str) -> Iterator[str]:
                 time.sleep(0.5)
             yield f"postgresql+psycopg://{user}:{password}@127.0.0.1:{port}/postgres"
         finally:
-            process.terminate()  # a fast shutdown would be SIGINT; whoever is connected has gone
+            process.terminate()  # a fast shutdown would be SIGINT; no client is connected any more
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:

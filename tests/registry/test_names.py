@@ -1,4 +1,4 @@
-"""Names and what they point to, in a real store."""
+"""Model names and their resolution, in a real store."""
 
 import shutil
 from collections.abc import Callable
@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import seq2seq
-from registry.names import AliasName, FolderName, RunName, VersionName, fetch, parse
-from registry.store import Store
-from seq2seq.errors import BundleError, CallError, RegistryError
+from registry.names import AliasName, FolderName, RunName, VersionName, parse_model_name
+from registry.resolve import fetch_bundle
+from registry.store import MlflowStore
+from seq2seq.errors import BundleError, RegistryError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -25,8 +26,8 @@ from seq2seq.errors import BundleError, CallError, RegistryError
         ("../models", FolderName(Path("../models"))),
     ],
 )
-def test_the_four_forms(text: str, expected: object):
-    assert parse(text) == expected
+def test_the_four_forms_of_a_name(text: str, expected: object):
+    assert parse_model_name(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,26 +57,26 @@ def test_the_four_forms(text: str, expected: object):
         "a\0b",
     ],
 )
-def test_other_forms_are_wrong_calls(text: str):
-    with pytest.raises(CallError, match="models:/NAME@champion"):
-        parse(text)
+def test_other_forms_are_usage_errors(text: str):
+    with pytest.raises(UsageError, match="models:/NAME@champion"):
+        parse_model_name(text)
 
 
-def test_every_form_leads_to_the_same_weights(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+def test_every_form_resolves_to_the_same_weights(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     bundle = make_bundle()
     run_id = log(bundle)
     weights = seq2seq.load(bundle).card.weights_sha256
 
     for name in (str(bundle), str(bundle.parent), "models:/de-en@champion", "models:/de-en/1", f"runs:/{run_id}/model"):
-        assert seq2seq.load(fetch(name, store.uri).folder).card.weights_sha256 == weights, name
-    located = fetch("models:/de-en@champion", store.uri)
+        assert seq2seq.load(fetch_bundle(name, store.uri).folder).card.weights_sha256 == weights, name
+    located = fetch_bundle("models:/de-en@champion", store.uri)
     assert (located.name, located.version) == ("de-en", "1")
 
 
-def test_what_is_not_there_is_named_with_what_is(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+def test_an_unknown_name_is_reported_with_the_known_ones(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     log(make_bundle())
     for name, sentence in {
@@ -86,56 +87,56 @@ def test_what_is_not_there_is_named_with_what_is(
         "runs:/0123abcd/model": "there is no run '0123abcd'",
     }.items():
         with pytest.raises(RegistryError, match=sentence):
-            fetch(name, store.uri)
+            fetch_bundle(name, store.uri)
 
 
-def test_a_name_that_the_registry_has_is_suggested(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+def test_a_similar_registered_name_is_suggested(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     log(make_bundle())
-    with pytest.raises(CallError, match=r"de-en: there is no such folder. Did you mean models:/de-en@champion\?"):
-        fetch("de-en", store.uri)
-    with pytest.raises(CallError, match=r"de-em: there is no such folder. A model is a bundle folder"):
-        fetch("de-em", store.uri)
-    assert fetch("models:/de-en", store.uri) == fetch("models:/de-en@champion", store.uri)
+    with pytest.raises(UsageError, match=r"de-en: there is no such folder. Did you mean models:/de-en@champion\?"):
+        fetch_bundle("de-en", store.uri)
+    with pytest.raises(UsageError, match=r"de-em: there is no such folder. A model is a bundle folder"):
+        fetch_bundle("de-em", store.uri)
+    assert fetch_bundle("models:/de-en", store.uri) == fetch_bundle("models:/de-en@champion", store.uri)
 
 
-def test_an_empty_registry_says_so(store: Store):
+def test_an_empty_registry_is_reported(store: MlflowStore):
     with pytest.raises(RegistryError, match=r"no model is registered as 'de-en'\. There are none yet\."):
-        fetch("models:/de-en@champion", store.uri)
+        fetch_bundle("models:/de-en@champion", store.uri)
 
 
 def test_folders_without_a_bundle(tmp_path: Path):
-    with pytest.raises(CallError, match="there is no such folder"):
-        fetch(str(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="there is no such folder"):
+        fetch_bundle(str(tmp_path / "nothing"))
     with pytest.raises(RegistryError, match="no model bundle in"):
-        fetch(str(tmp_path))
+        fetch_bundle(str(tmp_path))
 
 
-def test_a_registered_model_whose_files_are_gone_or_damaged(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+def test_a_registered_model_with_missing_or_damaged_files(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     log(make_bundle())
-    folder = fetch("models:/de-en/1", store.uri).folder
+    folder = fetch_bundle("models:/de-en/1", store.uri).folder
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")
     with pytest.raises(BundleError, match=r"model\.safetensors"):
-        seq2seq.load(fetch("models:/de-en/1", store.uri).folder)
+        seq2seq.load(fetch_bundle("models:/de-en/1", store.uri).folder)
 
     (folder / "model.json").unlink()
     with pytest.raises(RegistryError, match="no model bundle in"):
-        fetch("models:/de-en/1", store.uri)
+        fetch_bundle("models:/de-en/1", store.uri)
 
     shutil.rmtree(folder.parents[1])
     with pytest.raises(RegistryError, match="its files are not at"):
-        fetch("models:/de-en/1", store.uri)
+        fetch_bundle("models:/de-en/1", store.uri)
 
 
-def test_loading_runs_no_code_and_reads_no_pickle(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+def test_loading_executes_no_code_and_reads_no_pickle(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     log(make_bundle())
-    kept = store.find(parse("models:/de-en/1")).folder
+    kept = store.find(parse_model_name("models:/de-en/1")).folder
     assert kept is not None
     files = [path for path in kept.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".json", ".safetensors", ".py", ".txt", ".yaml", ".md", ""}

@@ -1,4 +1,4 @@
-"""A real MLflow store: logging, registering, aliases, MLflow's own tools, and stores that are not there."""
+"""A real MLflow store: logging, registering, aliases, MLflow's own tools, and unreachable stores."""
 
 import os
 import shutil
@@ -19,15 +19,16 @@ from mlflow.exceptions import MlflowException
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from registry.names import fetch, parse
-from registry.store import Store
-from seq2seq.errors import CallError, RegistryError
-from seq2seq.generation import Generation, Request
+from registry.names import parse_model_name
+from registry.resolve import fetch_bundle
+from registry.store import MlflowStore
+from seq2seq.errors import RegistryError, UsageError
+from seq2seq.generate import Request, SequenceGenerator
 from tests.registry.servers import free_port, listening
 
 
 def test_the_first_version_becomes_champion_and_later_ones_by_promote(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     log(make_bundle("a", seed=1))
     log(make_bundle("b", seed=2))
@@ -39,16 +40,16 @@ def test_the_first_version_becomes_champion_and_later_ones_by_promote(
         ("2", ("candidate", "champion")),
         ("1", ()),
     ]
-    assert fetch("models:/de-en@champion", store.uri).version == "2"
+    assert fetch_bundle("models:/de-en@champion", store.uri).version == "2"
     for name, version, sentence in (("de-en", "3", "no version 3"), ("en-de", "1", "registered as 'en-de'")):
         with pytest.raises(RegistryError, match=sentence):
             store.promote(name, version)
     for name, version, alias in (("de-en", "x", "champion"), ("de/en", "1", "champion"), ("de-en", "1", "a/b")):
-        with pytest.raises(CallError):
+        with pytest.raises(UsageError):
             store.promote(name, version, alias)
 
 
-def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
+def test_a_version_describes_itself(make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]):
     run_id = log(make_bundle())
     (record,) = store.list_models()
     assert (record.task, record.languages, record.recipe, record.dataset, record.dev_bleu, record.run_id) == (
@@ -65,7 +66,7 @@ def test_a_version_says_what_it_is(make_bundle: Callable[..., Path], store: Stor
 
 
 @contextmanager
-def mlflow_at(store: Store) -> Iterator[None]:
+def mlflow_at(store: MlflowStore) -> Iterator[None]:
     """MLflow's global functions use a store, as `MLFLOW_TRACKING_URI` lets them; then none."""
     mlflow.set_tracking_uri(store.uri)
     try:
@@ -78,18 +79,18 @@ def test_the_same_relative_address_in_another_folder_is_another_store(tmp_path: 
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        store = Store("sqlite:///mlflow.db", create=True)
+        store = MlflowStore("sqlite:///mlflow.db", create=True)
         assert store.list_models() == []
         store.client.create_registered_model("toy")
         shutil.rmtree(tmp_path / name)
 
 
-def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[..., Path], store: Store):
+def test_an_interrupted_logging_of_a_model_is_completed(make_bundle: Callable[..., Path], store: MlflowStore):
     experiment = store.experiment("cut off")
     run_id = store.client.create_run(experiment).info.run_id
     bundle = make_bundle()
     logged = store.log_model(bundle, run_id)
-    kept = store.find(parse(f"runs:/{run_id}/model"))
+    kept = store.find(parse_model_name(f"runs:/{run_id}/model"))
     assert kept.folder is not None
     (kept.folder / "MLmodel").unlink()
     store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.PENDING)
@@ -99,7 +100,7 @@ def test_a_model_whose_logging_was_cut_off_is_made_whole(make_bundle: Callable[.
     assert [output.model_id for output in store.client.get_run(run_id).outputs.model_outputs] == [logged.model_id]
 
 
-def test_logging_a_model_leaves_mlflow_s_own_store_what_it_was(
+def test_logging_a_model_does_not_change_mlflow_s_global_store(
     make_bundle: Callable[..., Path], log: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -107,8 +108,8 @@ def test_logging_a_model_leaves_mlflow_s_own_store_what_it_was(
     assert "MLFLOW_TRACKING_URI" not in os.environ
 
 
-def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]
+def test_mlflow_loads_the_model_with_the_same_outputs_as_the_bundle(
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]
 ):
     bundle = make_bundle()
     log(bundle)
@@ -117,7 +118,7 @@ def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
 
     def ours(beam: int) -> list[str]:
         options = loaded.card.search.model_copy(update={"beam": beam})
-        answers = Generation(loaded).answers(Request({"source": text}, options) for text in texts)
+        answers = SequenceGenerator(loaded).generate(Request({"source": text}, options) for text in texts)
         return [answer.candidates[0].text for answer in answers]
 
     with mlflow_at(store):
@@ -138,7 +139,7 @@ def test_mlflow_loads_the_model_and_it_answers_as_the_bundle_does(
 
 
 def test_models_and_promote_at_the_command_line(
-    make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+    make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
 ):
     log(make_bundle("a", seed=1))
     log(make_bundle("b", seed=2))
@@ -154,35 +155,35 @@ def test_models_and_promote_at_the_command_line(
     assert "has no version 9. It has 1, 2." in capsys.readouterr().err
 
 
-def test_names_that_cannot_be_registered(store: Store, make_bundle: Callable[..., Path]):
+def test_names_that_cannot_be_registered(store: MlflowStore, make_bundle: Callable[..., Path]):
     run_id = store.client.create_run(store.experiment("demo")).info.run_id
     logged = store.log_model(make_bundle(), run_id)
     for name in ("a/b", "a:b", "..", "", "a@b"):
-        with pytest.raises(CallError, match="cannot be a registered model's name"):
+        with pytest.raises(UsageError, match="cannot be a registered model's name"):
             store.register(logged, name)
     assert store.list_models() == []
 
 
 @pytest.mark.timeout(60)
-def test_nothing_answers(tmp_path: Path):
+def test_an_unreachable_server(tmp_path: Path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     for uri in (f"http://127.0.0.1:{port}", f"postgresql://user:secret@127.0.0.1:{port}/mlflow"):
         with pytest.raises(RegistryError, match=f"127.0.0.1:{port}: the tracking store does not answer") as raised:
-            Store(uri, create=True)
+            MlflowStore(uri, create=True)
         assert "secret" not in str(raised.value)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-def test_a_server_that_never_answers_is_given_up_within_seconds():
+def test_a_server_that_never_responds_times_out_within_seconds():
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RegistryError, match="does not answer"):
-        Store(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        MlflowStore(f"http://127.0.0.1:{silent.getsockname()[1]}")
 
 
 @pytest.mark.timeout(60)
-def test_files_that_are_no_store(tmp_path: Path):
+def test_files_that_are_not_a_store(tmp_path: Path):
     (tmp_path / "text.db").write_text("this is not a database, but it is long enough to have a header\n" * 40)
     for uri, sentence in {
         f"sqlite:///{tmp_path}/none.db": "there is no such store",
@@ -190,18 +191,18 @@ def test_files_that_are_no_store(tmp_path: Path):
         f"sqlite:///{tmp_path}": "cannot be opened",
     }.items():
         with pytest.raises(RegistryError, match=sentence):
-            Store(uri)
+            MlflowStore(uri)
     with pytest.raises(RegistryError, match="there is no folder"):
-        Store(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
+        MlflowStore(f"sqlite:///{tmp_path}/missing/mlflow.db", create=True)
     assert not (tmp_path / "none.db").exists()
     for uri in ("ftp://host/x", "mlflow.db", "http:///x"):
-        with pytest.raises(CallError, match="not a tracking store's address"):
-            Store(uri)
+        with pytest.raises(UsageError, match="not a tracking store's address"):
+            MlflowStore(uri)
 
 
-def test_a_store_whose_making_was_killed_is_made_again(tmp_path: Path):
+def test_a_store_whose_creation_was_killed_is_created_again(tmp_path: Path):
     file, draft = tmp_path / "mlflow.db", tmp_path / ".mlflow.db.draft/mlflow.db"
-    program = f"from registry.store import Store; Store('sqlite:///{file}', create=True)"
+    program = f"from registry.store import MlflowStore; MlflowStore('sqlite:///{file}', create=True)"
     maker = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
     deadline = time.monotonic() + 60
     while not (draft.exists() and draft.stat().st_size > 200_000):  # some of the tables
@@ -210,18 +211,18 @@ def test_a_store_whose_making_was_killed_is_made_again(tmp_path: Path):
     maker.kill()
     maker.wait()
     assert not file.stat().st_size, "it was killed too late to show anything"
-    assert Store(f"sqlite:///{file}", create=True).list_models() == []
+    assert MlflowStore(f"sqlite:///{file}", create=True).list_models() == []
     assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]
 
 
 @pytest.mark.slow
-def test_mlflow_serves_the_model(make_bundle: Callable[..., Path], store: Store, log: Callable[[Path], str]):
+def test_mlflow_serves_the_model(make_bundle: Callable[..., Path], store: MlflowStore, log: Callable[[Path], str]):
     bundle = make_bundle()
     log(bundle)
-    (answer,) = Generation(loaded := seq2seq.load(bundle)).answers(
+    (answer,) = SequenceGenerator(loaded := seq2seq.load(bundle)).generate(
         [Request({"source": "ein Hund"}, loaded.card.search)]
     )
-    folder = fetch("models:/de-en/1", store.uri).folder.parents[1]
+    folder = fetch_bundle("models:/de-en/1", store.uri).folder.parents[1]
     port = free_port()
     serve = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder), "--env-manager", "local"]
     with listening([*serve, "-p", str(port)], bundle.parent, f"http://127.0.0.1:{port}/ping"):
@@ -233,7 +234,7 @@ def test_mlflow_serves_the_model(make_bundle: Callable[..., Path], store: Store,
 
 
 @pytest.mark.slow
-def test_a_server_s_models_are_downloaded_once_and_checked(
+def test_models_of_a_server_are_downloaded_once_and_verified(
     make_bundle: Callable[..., Path], empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -248,23 +249,21 @@ def test_a_server_s_models_are_downloaded_once_and_checked(
     ]
     server = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port), *place]
     with listening(server, tmp_path, f"{uri}/health"):
-        store = Store(uri)
+        store = MlflowStore(uri)
         run_id = store.client.create_run(store.experiment("demo")).info.run_id
         bundle = make_bundle()
         store.register(store.log_model(bundle, run_id), "de-en")
 
-        folder = fetch("models:/de-en@champion", uri).folder
+        folder = fetch_bundle("models:/de-en@champion", uri).folder
         assert folder.is_relative_to(tmp_path / "cache")
         weights = folder / "model.safetensors"
         assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
         made = weights.stat().st_mtime_ns
-        assert fetch("models:/de-en/1", uri).folder == folder and weights.stat().st_mtime_ns == made
+        assert fetch_bundle("models:/de-en/1", uri).folder == folder and weights.stat().st_mtime_ns == made
 
         weights.write_bytes(b"half a file")
-        assert fetch("models:/de-en/1", uri).folder == folder
+        assert fetch_bundle("models:/de-en/1", uri).folder == folder
         assert weights.read_bytes() == (bundle / "model.safetensors").read_bytes()
-        assert [path.name for path in folder.parents[2].iterdir()] == [
-            folder.parents[1].name
-        ]  # nothing half downloaded
+        assert [path.name for path in folder.parents[2].iterdir()] == [folder.parents[1].name]  # no incomplete download
     with pytest.raises(RegistryError, match="does not answer"):
-        fetch("models:/de-en/1", uri)
+        fetch_bundle("models:/de-en/1", uri)

@@ -1,4 +1,4 @@
-"""Every system that ships, and some that nobody published, as tiny models in float64."""
+"""Every shipped system, and some unpublished combinations, as tiny models in float64."""
 
 from functools import cache
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.model import Model, build
+from seq2seq.model.model import Model, build
 from training.recipe import load_recipe
 
 TRANSLATION = (
@@ -29,7 +29,7 @@ ALL = (*SYSTEMS, *COMBINED)
 
 @cache
 def model_of(system: str, vocabulary: int = 9) -> Model:
-    """A recipe's model, or a combination's, with weights far from zero."""
+    """The model of a recipe or of a combination, with weights far from zero."""
     if system in COMBINED:
         chosen = COMBINED[system]
     else:

@@ -1,4 +1,4 @@
-"""Pictures that say what their captions do not: of which colour a ball is."""
+"""Images with information that their captions lack: the colour of a ball."""
 
 from PIL import Image, ImageDraw
 
@@ -9,7 +9,7 @@ COLOURS = {
     "gelbe": (240, 210, 30),
 }
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
-SIZE = 32  # pixels a side, of which the small network makes 2 x 2 regions
+SIZE = 32  # pixels a side; the small network makes 2 x 2 regions of them
 
 
 def picture(colour: str, corner: tuple[int, int] = (0, 0), size: int = SIZE) -> Image.Image:

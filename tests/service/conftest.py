@@ -1,4 +1,4 @@
-"""Small models that were really trained, one or two for every task, and services of them."""
+"""Small trained models, one or two for each task, and services that serve them."""
 
 import itertools
 import os
@@ -22,16 +22,16 @@ import uvicorn
 from filelock import FileLock
 
 from seq2seq.batch import collate, stack_images
-from seq2seq.bundle import Card, Limits, Task, write_bundle
+from seq2seq.bundle import Limits, ModelCard, Task, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
-from seq2seq.generation import blank
+from seq2seq.generate import blank_image
 from seq2seq.metrics.score import Score
-from seq2seq.model import build
+from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
 from service.app import create_app
-from service.server import server_config
-from service.settings import ModelPlace, Settings
+from service.http.server import server_config
+from service.settings import ServedModelConfig, Settings
 from tests.service.balls import COLOURS, CORNERS, SIZE, picture
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def sentences() -> list[tuple[str, str]]:
 
 
 def headlines() -> list[tuple[str, str]]:
-    """A sentence, and a headline: who does what."""
+    """A sentence, and a headline: subject, verb and object."""
     words = {"is running": "runs", "is sleeping": "sleeps", "is playing": "plays", "is sitting": "sits"}
     return [
         (capital(f"{who} {does} {where}."), capital(f"{who.split()[-1]} {words[does]}"))
@@ -83,7 +83,7 @@ def headlines() -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Example:
-    """What a model reads, some of it absent, and what it is to write."""
+    """A model's input, in which some sources may be absent, and its reference output."""
 
     texts: dict[str, str | None]
     target: str
@@ -95,7 +95,8 @@ def texts(pairs: list[tuple[str, str]]) -> list[Example]:
 
 
 def balls() -> list[Example]:
-    """What the ball, or the chair, in the picture looks like is said in German only; without a picture, nothing is."""
+    """Only the German text and the image state the attributes of the ball or chair; without an image the German text
+    omits them."""
     things = {"ball": "Ball", "chair": "Stuhl"}
     shown = [
         Example({"source": f"The {thing}."}, f"Der {colour} {name}.", np.asarray(picture(colour, corner)))
@@ -110,7 +111,7 @@ def balls() -> list[Example]:
 
 
 def edits() -> list[Example]:
-    """Verbs that a machine left as they stand in a dictionary, to be put right."""
+    """Verbs that a machine translation left in their dictionary form, and their corrected forms."""
     infinitives = {"läuft": "laufen", "schläft": "schlafen", "spielt": "spielen", "sitzt": "sitzen"}
     rows = []
     for (who, who_), (does, does_), (where, where_) in itertools.product(WHO, DOES, WHERE):
@@ -131,7 +132,8 @@ def train(
     examples: Sequence[int] = (),
     **architecture: Any,
 ) -> Path:
-    """A bundle that has learnt the rows, to so many nats a sentence, with the texts of some on its card."""
+    """A bundle trained on the rows until a loss of so many nats a sentence, with some of the texts as examples in its
+    card."""
     torch.manual_seed(3)
     own = {name: [row.texts[name] for row in rows] for name in languages if name != "target"}
     own["target"] = [row.target for row in rows]
@@ -158,7 +160,11 @@ def train(
             name: [None if (text := row.texts[name]) is None else tokenizers[name].encode(text).ids for row in chosen]
             for name in vocabularies
         }
-        seen = {"image": stack_images([row.image for row in chosen], blank(images), images.regions)} if images else {}
+        seen = (
+            {"image": stack_images([row.image for row in chosen], blank_image(images), images.regions)}
+            if images
+            else {}
+        )
         batch = collate(read, [tokenizers["target"].encode(row.target).ids for row in chosen], images=seen)
         optimizer.zero_grad()
         loss = model.loss(batch)
@@ -167,7 +173,7 @@ def train(
         optimizer.step()
         if float(loss.nats.detach()) / 24 < learnt:
             break
-    card = Card(
+    card = ModelCard(
         task=task,
         languages=languages,
         model=config,
@@ -184,7 +190,7 @@ SEVERAL = {"cell": "gru", "decoder": "conditional", "first_state": "ends", "comb
 
 
 class Bundles:
-    """Bundles by what they do, each trained when it is first asked for, once for all processes of a run."""
+    """Bundles by task, each trained on first use, once for all processes of a test run."""
 
     NAMES = ("de_en", "en_de", "headlines", "pictures", "edits")
 
@@ -193,7 +199,7 @@ class Bundles:
 
     @property
     def places(self) -> dict[str, Path]:
-        """By the names under which they are served."""
+        """Bundle folders by the names under which they are served."""
         return {name.replace("_", "-"): getattr(self, name) for name in self.NAMES}
 
     def made(self, name: str, *what: Any, **how: Any) -> Path:
@@ -255,7 +261,7 @@ class Bundles:
 @pytest.fixture(scope="session")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # a worker's folder lies in the run's
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the folder of a worker lies in that of the run
         folder = folder.parent
     (folder / "bundles").mkdir(exist_ok=True)
     return Bundles(folder / "bundles")
@@ -263,13 +269,13 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    places = tuple(ModelPlace(name=name, place=str(place)) for name, place in bundles.places.items())
+    places = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in bundles.places.items())
     return Settings(models=places, threads=1)
 
 
 @contextmanager
 def started(settings: Settings, port: int = 0) -> Iterator[str]:
-    """A real server in a thread, on a free port of loopback or on this one; gives its address."""
+    """A real server in a thread, on a free or given port of loopback; yields its address."""
     listening = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(server_config(create_app(settings)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -286,7 +292,7 @@ def started(settings: Settings, port: int = 0) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def serving() -> Callable[..., AbstractContextManager[str]]:
-    """Start services of one's own."""
+    """Starts services for a single test."""
     return started
 
 
@@ -299,7 +305,7 @@ def address(settings: Settings) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def client(address: str) -> Iterator[httpx.Client]:
-    """A client of that service that keeps its connections."""
+    """A client of the shared service with keep-alive connections."""
     with httpx.Client(base_url=address, timeout=30) as client:
         yield client
 
@@ -309,6 +315,6 @@ def browser() -> Iterator["Browser"]:
     """Debian's Chromium."""
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=15_000)  # a busy machine draws slowly
+    expect.set_options(timeout=15_000)  # rendering is slow on a busy machine
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

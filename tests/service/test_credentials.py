@@ -1,4 +1,4 @@
-"""What nobody is told: the registry's password; and only those who run the service: its host, paths and errors."""
+"""The registry's password is never shown; its host, paths and errors are shown to operators only."""
 
 import io
 import json
@@ -12,18 +12,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from starlette.testclient import TestClient
 
-from interlinear.terminal import say
-from registry.cache import Cache
-from registry.credentials import without_credentials
-from registry.names import parse
-from registry.store import Kept, Store
+from interlinear.console import say
+from registry.cache import ModelCache
+from registry.credentials import mask_credentials
+from registry.names import parse_model_name
+from registry.store import MlflowStore, StoredModel
 from seq2seq.errors import RegistryError
 from service.app import create_app
-from service.key_store import KeyStore
-from service.logs import Json, Reticent, configure
-from service.problems import Problem, response
-from service.scopes import Scope
-from service.settings import ModelPlace, Settings
+from service.auth.key_store import KeyStore
+from service.auth.scopes import Scope
+from service.logging import JsonFormatter, TextFormatter, configure
+from service.problems import Problem, problem_response
+from service.settings import ServedModelConfig, Settings
 from tests.service.test_swaps import until
 
 ALIAS = "models:/mt@champion"
@@ -32,7 +32,7 @@ PASSWORD = "s3cret"
 
 @contextmanager
 def broken_registry() -> Iterator[str]:
-    """A server that answers /health, and 502 elsewhere; its address, as HOST:PORT."""
+    """A server that answers /health, and 502 elsewhere; yields its address, as HOST:PORT."""
 
     class Broken(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -55,16 +55,16 @@ def broken_registry() -> Iterator[str]:
 
 @pytest.fixture
 def remembered(bundles, tmp_path, monkeypatch) -> Iterator[Callable[..., Settings]]:
-    """Settings of a service that starts from its cache, for the registry answers 502."""
+    """Settings of a service that starts from its cache because the registry answers 502."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with broken_registry() as host:
         tracking = f"http://alice:{PASSWORD}@{host}"
-        cache = Cache(tmp_path / "cache")
-        kept = Kept("mt", "1", bundles.de_en.as_uri(), bundles.de_en)
-        cache.take(parse(ALIAS), kept, Store(tracking))
+        cache = ModelCache(tmp_path / "cache")
+        kept = StoredModel("mt", "1", bundles.de_en.as_uri(), bundles.de_en)
+        cache.download_and_record(parse_model_name(ALIAS), kept, MlflowStore(tracking))
 
         def made(**changes: object) -> Settings:
-            given = {"models": [ModelPlace(name="mt", place=ALIAS)], "tracking": tracking, "threads": 1}
+            given = {"models": [ServedModelConfig(name="mt", place=ALIAS)], "tracking": tracking, "threads": 1}
             return Settings(**(given | {"cache": tmp_path / "cache", "poll_seconds": 0.05} | changes))
 
         yield made
@@ -77,11 +77,11 @@ def test_the_registry_s_password_is_in_no_message(remembered, caplog, capsys):
         until(lambda: any("502" in record.getMessage() for record in caplog.records))
         pages = [client.get(path).text for path in ("/models", "/metrics", "/openapi.json", "/health/ready")]
         assert first.json()[0]["status"] == "unchecked"
-        told = str(client.app.state.service.catalogue.entries[0].standing.error)
-    lines = [style.format(record) for record in caplog.records for style in (Json(), Reticent())]
+        told = str(client.app.state.service.model_manager.model_slots[0].sync.error)
+    lines = [style.format(record) for record in caplog.records for style in (JsonFormatter(), TextFormatter())]
     assert any("502" in line for line in lines) and "502" in told
     with pytest.raises(RegistryError) as caught:
-        Store(remembered().tracking).list_models()
+        MlflowStore(remembered().tracking).list_models()
     say(f"API request to http://alice:{PASSWORD}@{host} failed")
     for text in [*lines, *pages, capsys.readouterr().err]:
         assert PASSWORD not in text and "alice" not in text
@@ -89,7 +89,7 @@ def test_the_registry_s_password_is_in_no_message(remembered, caplog, capsys):
     assert host not in "".join(pages), "the registry's host is for those who run the service"
 
 
-def test_models_tells_operators_why_and_others_that_it_is_so(remembered, tmp_path):
+def test_models_shows_operators_the_error_and_others_only_the_status(remembered, tmp_path):
     keys = KeyStore(str(tmp_path / "keys.db"))
     key = {scope: keys.add(scope.value, scopes=[scope]) for scope in Scope}
     guarded = remembered(keys=str(tmp_path / "keys.db"), metrics_key=True, require_key=True)
@@ -104,7 +104,7 @@ def test_models_tells_operators_why_and_others_that_it_is_so(remembered, tmp_pat
             status, text = asked("/models", scope)
             (model,) = json.loads(text)
             assert (status, model["status"]) == (200, "unchecked")
-            assert model["error"] == "The registry could not be asked. The service's log says why."
+            assert model["error"] == "The registry does not answer. The service's log says why."
         status, text = asked("/models", Scope.ADMIN)
         assert status == 200 and "502" in text and PASSWORD not in text
         assert [asked("/metrics", scope)[0] for scope in (None, *Scope)] == [401, 403, 200, 403]
@@ -135,20 +135,20 @@ def test_models_tells_operators_why_and_others_that_it_is_so(remembered, tmp_pat
         ("il_0123456789ab_" + "x" * 43, "il_***"),
     ],
 )
-def test_credentials_are_masked_wherever_they_stand(text, said):
-    assert without_credentials(text) == said
+def test_credentials_are_masked_anywhere_in_a_text(text, said):
+    assert mask_credentials(text) == said
 
 
-def test_what_the_environment_holds_is_masked(monkeypatch):
+def test_values_from_the_environment_are_masked(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "hunter22")
-    body = response(Problem(503, "the server said: hunter22 is wrong"), "r").body
+    body = problem_response(Problem(503, "the server said: hunter22 is wrong"), "r").body
     assert b"hunter22" not in body and b"*** is wrong" in body
     record = logging.makeLogRecord({"msg": "tried %s", "args": ("hunter22",)})
-    assert "hunter22" not in Json().format(record) + Reticent().format(record)
+    assert "hunter22" not in JsonFormatter().format(record) + TextFormatter().format(record)
 
 
-def test_a_line_that_cannot_be_written_is_not_printed_with_what_it_masks(monkeypatch: pytest.MonkeyPatch):
-    """Python's logging would print the record's exception, as it is, to standard error."""
+def test_an_unwritable_log_line_is_not_printed_with_its_secrets(monkeypatch: pytest.MonkeyPatch):
+    """Python's logging would print the record's exception unmasked to standard error."""
     root = logging.getLogger()
     handlers, level, printed, closed = root.handlers[:], root.level, io.StringIO(), io.StringIO()
     monkeypatch.setattr(logging, "raiseExceptions", True)

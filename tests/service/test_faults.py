@@ -1,7 +1,7 @@
-"""Faults of what the service stands on, with a real `interlinear serve` under load: what it accepted is answered, and
-what it cannot answer is refused with a cause.
+"""Faults of the environment, with a real `interlinear serve` under load: accepted requests are answered, and refusals
+name a cause.
 
-One service, of two engine processes, goes through all of it in this order; it ends with SIGTERM.
+One service with two engine processes goes through all tests in this order; it ends with SIGTERM.
 """
 
 import json
@@ -23,9 +23,9 @@ import httpx
 import pytest
 
 from tests.service.conftest import sentences
-from tests.service.test_engine import LONG, quiet, value
-from tests.service.test_engine import until as soon
-from tests.service.test_processes import BOTH, up
+from tests.service.engine.test_engine import LONG, quiet, value
+from tests.service.engine.test_engine import until as soon
+from tests.service.engine.test_processes import BOTH, engines_up
 from tests.service.test_serve import address, process
 from tests.service.test_swaps import ALIAS, Registered, made
 
@@ -44,7 +44,7 @@ WRONG = [
     {"q": "Hund", "source": "de", "target": "en", "model": "nobody"},
     {"q": None},
 ]
-ROOM = "8m"  # of the cache's file system
+ROOM = "8m"  # size of the cache's file system
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -53,12 +53,12 @@ def until(true: Callable[[], bool]) -> None:
 
 @dataclass
 class Load:
-    """What callers who never stop asking were told, each for three texts at a time."""
+    """Callers that send requests without pause, three texts at a time, and record the responses."""
 
     url: str
-    answers: list[dict] = field(default_factory=list)  # of status 200
+    answers: list[dict] = field(default_factory=list)  # those with status 200
     refused: list[httpx.Response] = field(default_factory=list)
-    broken: list[httpx.HTTPError] = field(default_factory=list)  # without an answer
+    broken: list[httpx.HTTPError] = field(default_factory=list)  # without a response
     slowest: float = 0.0
 
     def ask(self, caller: int, ended: threading.Event) -> None:
@@ -82,14 +82,15 @@ class Load:
 
     @property
     def versions(self) -> Counter[str]:
-        """Answers by version; each is wholly of the one that it names: version 2 writes two tokens at most."""
+        """Responses by version; each is completely of the version that it names: version 2 writes two tokens at
+        most."""
         for answer in self.answers:
             short = {len(text.split()) <= 2 for text in answer["translatedText"]}
             assert short == {answer["model"]["version"] == "2"}, answer
         return Counter(answer["model"]["version"] for answer in self.answers)
 
     def goes_on(self, answers: int = 20) -> None:
-        """Wait for so many more answers."""
+        """Wait for so many more responses."""
         seen = len(self.answers)
         until(lambda: len(self.answers) >= seen + answers)
 
@@ -112,7 +113,7 @@ def loaded(url: str) -> Iterator[Load]:
 
 @dataclass(frozen=True)
 class Running:
-    """The service, what it reads from, and where it keeps what it fetched."""
+    """The service, its registry, and its model cache."""
 
     child: subprocess.Popen[str]
     url: str
@@ -124,20 +125,20 @@ class Running:
         return described
 
     def engines(self) -> list[int]:
-        """The processes that search."""
-        threads = Path(f"/proc/{self.child.pid}/task").glob("*/children")  # each has those that it started
+        """The engine processes."""
+        threads = Path(f"/proc/{self.child.pid}/task").glob("*/children")  # each process has those that it started
         children = [pid for file in threads for pid in file.read_text().split()]
         return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     def kill_engine(self) -> None:
-        """Kill one of them, and see that it is missed."""
+        """Kill one of them, and wait until the service notices."""
         os.kill(self.engines()[0], signal.SIGKILL)
-        until(lambda: up(self.url) != BOTH)
+        until(lambda: engines_up(self.url) != BOTH)
 
 
 @pytest.fixture(scope="module")
 def running(made: Registered, tmp_path_factory) -> Iterator[Running]:
-    """Its cache is a small file system of its own where that may be mounted."""
+    """The cache is a small file system of its own, if one may be mounted."""
     folder = tmp_path_factory.mktemp("faults")
     cache = folder / "cache"
     cache.mkdir()
@@ -149,19 +150,19 @@ def running(made: Registered, tmp_path_factory) -> Iterator[Running]:
     try:
         with process(*options, folder=folder, **environment) as child:
             url = address(child)
-            threading.Thread(target=child.stderr.read, daemon=True).start()  # or the pipe would be full
+            threading.Thread(target=child.stderr.read, daemon=True).start()  # otherwise the pipe would fill up
             yield Running(child, url, made, cache)
     finally:
         if mounted:
             subprocess.run(["umount", cache], check=True)
 
 
-def test_an_engine_that_is_killed_loses_only_what_it_had(running):
+def test_a_killed_engine_loses_only_its_running_texts(running):
     with loaded(running.url) as load:
         for _ in range(2):
             running.kill_engine()
             load.goes_on()
-            until(lambda: up(running.url) == BOTH)
+            until(lambda: engines_up(running.url) == BOTH)
     assert not load.broken
     assert {answer.status_code for answer in load.refused} <= {503}
     assert all(int(a.headers["retry-after"]) and "is started again" in a.json()["detail"] for a in load.refused)
@@ -170,10 +171,10 @@ def test_an_engine_that_is_killed_loses_only_what_it_had(running):
     assert value(running.url, "interlinear_engine_restarts_total") == 2
 
 
-def test_a_corrupt_version_keeps_the_one_before(running):
+def test_a_corrupt_version_is_not_loaded_and_the_old_one_served(running):
     weights = running.registered.artifacts(2) / "model.safetensors"
-    whole = weights.read_bytes()
-    weights.write_bytes(whole[:-4] + b"\0\0\0\1")
+    running_worker = weights.read_bytes()
+    weights.write_bytes(running_worker[:-4] + b"\0\0\0\1")
     try:
         with loaded(running.url) as load:
             running.registered.promote(2)
@@ -184,13 +185,13 @@ def test_a_corrupt_version_keeps_the_one_before(running):
     finally:
         running.registered.promote(1)
         until(lambda: running.model()["status"] == "current")
-        weights.write_bytes(whole)
+        weights.write_bytes(running_worker)
     assert not load.broken and not load.refused
     assert load.versions.keys() == {"1"}
     assert running.model()["version"] == "1"
 
 
-def test_a_full_disk_keeps_the_version_before(running):
+def test_a_full_disk_keeps_the_old_version(running):
     if not running.cache.is_mount():
         pytest.skip("a small file system for the cache can be mounted by root only")
     filler = running.cache / "filler"
@@ -213,7 +214,7 @@ def test_a_full_disk_keeps_the_version_before(running):
     assert load.versions.keys() == {"1", "2"}
 
 
-def test_the_registry_goes_and_comes_back(running):
+def test_a_registry_outage(running):
     database, away = running.registered.folder / "mlflow.db", running.registered.folder / "away.db"
     before = running.model()["version"]
     with loaded(running.url) as load:
@@ -221,8 +222,8 @@ def test_the_registry_goes_and_comes_back(running):
         try:
             until(lambda: running.model()["status"] == "unchecked")
             load.goes_on()
-            running.kill_engine()  # it needs no registry to be started again
-            until(lambda: up(running.url) == BOTH)
+            running.kill_engine()  # a restart does not need the registry
+            until(lambda: engines_up(running.url) == BOTH)
         finally:
             away.rename(database)
         until(lambda: running.model()["status"] == "current")
@@ -231,7 +232,7 @@ def test_the_registry_goes_and_comes_back(running):
     assert load.versions.keys() == {before}
 
 
-def test_an_alias_that_is_moved_fifty_times_in_a_minute(running):
+def test_an_alias_moved_fifty_times_in_a_minute(running):
     with loaded(running.url) as load:
         began = time.monotonic()
         for i in range(50):
@@ -246,7 +247,7 @@ def test_an_alias_that_is_moved_fifty_times_in_a_minute(running):
     assert memory < 2 * 2**30, "what was replaced is let go"
 
 
-def test_five_hundred_slow_connections_keep_nobody_waiting(running):
+def test_five_hundred_slow_connections_delay_nobody(running):
     host, port = running.url.removeprefix("http://").split(":")
     slow: list[socket.socket] = []
     try:
@@ -255,7 +256,7 @@ def test_five_hundred_slow_connections_keep_nobody_waiting(running):
                 connection = socket.create_connection((host, int(port)), timeout=30)
                 slow.append(connection)
                 connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nX-Slow: " if i % 2 else b"PO")
-            for _ in range(8):  # a byte now and then, until the service closes
+            for _ in range(8):  # a byte now and then, until the service closes the connection
                 for connection in slow:
                     with suppress(OSError):
                         connection.sendall(b"X")
@@ -270,7 +271,7 @@ def test_five_hundred_slow_connections_keep_nobody_waiting(running):
 
 
 def leave(url: str, request: dict) -> None:
-    """Send a request, and go before it is answered."""
+    """Send a request, and disconnect before it is answered."""
     host, port = url.removeprefix("http://").split(":")
     body = json.dumps(request).encode()
     head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
@@ -279,7 +280,7 @@ def leave(url: str, request: dict) -> None:
         time.sleep(0.05)
 
 
-def test_callers_who_go_free_what_they_had(running):
+def test_cancelled_requests_free_their_slots(running):
     with loaded(running.url) as load:
         for i in range(20):
             leave(running.url, LONG | {"max_length": 20 + i})
@@ -290,7 +291,7 @@ def test_callers_who_go_free_what_they_had(running):
 
 
 def test_memory_does_not_grow(running):
-    """`benchmarks.serving_soak` has the ten minutes, and how long answers take in them."""
+    """`benchmarks.serving.soak` runs for ten minutes, and measures latency."""
     memory: list[float] = []
     with loaded(running.url) as load:
         for i in range(SOAK_SECONDS):
@@ -305,7 +306,7 @@ def test_memory_does_not_grow(running):
     assert median(memory[-quarter:]) < 1.02 * median(memory[half : half + quarter])
 
 
-def test_sigterm_under_load_answers_what_was_accepted(running):
+def test_sigterm_under_load_answers_accepted_requests(running):
     engines = running.engines()
     long = [LONG | {"max_length": 40 + i} for i in range(3)]
     with loaded(running.url) as load, ThreadPoolExecutor(len(long)) as callers:
@@ -318,6 +319,6 @@ def test_sigterm_under_load_answers_what_was_accepted(running):
             assert len(one.result().json()["translatedText"]) == len(LONG["q"])
     assert {answer.status_code for answer in load.refused} <= {503}
     assert load.versions
-    # Those who go on asking find nobody there; a connection that is kept may close as the next request is sent.
+    # Later requests find no server; a keep-alive connection may close as the next request is sent.
     assert len(load.broken) == CALLERS and not any(isinstance(e, httpx.TimeoutException) for e in load.broken)
     assert not any(Path(f"/proc/{pid}").exists() for pid in engines)

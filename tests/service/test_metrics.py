@@ -1,4 +1,4 @@
-"""What Prometheus reads is what happened; what deploy/ asks of it is there, and is PromQL."""
+"""Prometheus metrics are right; the queries in deploy/ use existing metrics and are valid PromQL."""
 
 import json
 import re
@@ -29,7 +29,7 @@ DURATION = re.compile(r"\d+[smhd]")
 
 
 def page(client: TestClient) -> dict[tuple[str, ...], float]:
-    """Every figure, by its name and the values of its labels, whose names are in alphabetical order."""
+    """Every value, by its name and the values of its labels, in alphabetical order of their names."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(client.get("/metrics").text)
@@ -38,7 +38,7 @@ def page(client: TestClient) -> dict[tuple[str, ...], float]:
 
 
 def names(families: str) -> dict[str, set[str]]:
-    """The labels of every metric that there is, by its name as queries have it."""
+    """The labels of every metric, by its name in queries."""
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(families):
         for sample in family.samples:
@@ -46,8 +46,8 @@ def names(families: str) -> dict[str, set[str]]:
     return found
 
 
-def test_padding_occupancy_and_tokens_are_those_of_the_search(settings, bundles):
-    """One at a time nothing is padded but to the bucket of 8 positions; the batch is one text."""
+def test_padding_occupancy_and_tokens_equal_those_of_the_search(settings, bundles):
+    """Single texts are padded only to the bucket of 8 positions; the batch has one text."""
     tokens = len(seq2seq.load(bundles.de_en).tokenizers["source"].encode(SHORT["q"]).ids) + 1
     with TestClient(create_app(settings.model_copy(update={"slots": 1}))) as client:
         client.post("/translate", json=SHORT | {"beam_size": 1})
@@ -63,7 +63,7 @@ def test_padding_occupancy_and_tokens_are_those_of_the_search(settings, bundles)
     assert found["process_resident_memory_bytes",] > 10**7
 
 
-def test_every_reason_for_a_refusal_is_counted_from_the_beginning(settings):
+def test_every_refusal_reason_is_exported_from_the_start(settings):
     app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 20}))
     with TestClient(app) as client:
         rejected = {
@@ -92,7 +92,7 @@ def test_every_reason_for_a_refusal_is_counted_from_the_beginning(settings):
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Every PromQL that is in deploy/, and where; with Grafana's own variables filled in as Grafana does."""
+    """Every PromQL query in deploy/, with its location; Grafana's variables are substituted as Grafana does."""
     for panel in PANELS:
         for target in panel["targets"]:
             yield panel["title"], target["expr"].replace("$__rate_interval", "5m").replace("$instance", ".*")
@@ -106,17 +106,17 @@ def queries() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def exported(address, client) -> dict[str, set[str]]:
-    """The service's metrics, once it has done something of everything."""
+    """The service's metrics, after each kind of activity."""
     assert client.post("/translate", json=SHORT).status_code == 200
     return names(client.get("/metrics").text)
 
 
-SCRAPED: dict[str, set[str]] = {"up": set()}  # what Prometheus itself makes of a scrape
+SCRAPED: dict[str, set[str]] = {"up": set()}  # series that Prometheus adds to a scrape
 TARGET = {"job", "instance", "le"}  # labels that Prometheus adds; `le` is a histogram's
 
 
 @pytest.mark.parametrize(("where", "query"), queries())
-def test_every_query_is_promql_over_metrics_that_there_are(exported, where, query):
+def test_every_query_is_valid_promql_over_existing_metrics(exported, where, query):
     selectors: list[tuple[str, set[str]]] = []
     grouped: set[str] = set()
 
@@ -134,7 +134,7 @@ def test_every_query_is_promql_over_metrics_that_there_are(exported, where, quer
         assert labels | grouped <= known[name] | TARGET, f"{where}: {name} has no such label"
 
 
-def test_the_dashboard_is_one_that_grafana_lays_out():
+def test_the_dashboard_is_valid_for_grafana():
     assert DASHBOARD["schemaVersion"] >= 39 and DASHBOARD["uid"] and DASHBOARD["title"]
     assert DASHBOARD["id"] is None, "an import gives it one"
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
@@ -157,7 +157,7 @@ def test_the_dashboard_is_one_that_grafana_lays_out():
     assert used == {variable["name"] for variable in DASHBOARD["templating"]["list"]}
 
 
-def test_the_alerts_are_rules_that_prometheus_loads():
+def test_prometheus_loads_the_alert_rules():
     assert set(ALERTS) == {"groups"}
     assert len({group["name"] for group in ALERTS["groups"]}) == len(ALERTS["groups"])
     for rule in RULES:
@@ -169,7 +169,7 @@ def test_the_alerts_are_rules_that_prometheus_loads():
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
 
 
-def test_what_an_alert_says_is_a_template_over_its_own_labels():
+def test_alert_messages_use_the_alerts_labels():
     for rule in RULES:
         kept = set(re.findall(r"by ?\(([\w, ]+)\)", rule["expr"].split(" > ")[0]))
         for text in rule["annotations"].values():

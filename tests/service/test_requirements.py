@@ -1,4 +1,5 @@
-"""What `pip install interlinear[serve]` brings suffices to serve: in this environment, with all else taken away."""
+"""The dependencies of `pip install interlinear[serve]` suffice to serve: tested in this environment with all others
+hidden."""
 
 import importlib.metadata
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tests.service.test_on_ray import registered
+from tests.service.test_ray_serve import registered
 
 ROOT = Path(__file__).parents[2]
 SERVING = """
@@ -25,23 +26,23 @@ SERVING = """
 
     sys.meta_path.insert(0, Absent())
     from service.app import create_app
-    from service.settings import ModelPlace, Settings
+    from service.settings import ServedModelConfig, Settings
 
-    places = (ModelPlace(name="de-en", place="models:/mt@champion"),)
+    places = (ServedModelConfig(name="de-en", place="models:/mt@champion"),)
     app = create_app(Settings(models=places, tracking=tracking, cache=Path(cache)))
-    (served,) = app.state.service.models.doing("translation")
-    print(served.identity.version)
+    (served,) = app.state.service.models.for_task("translation")
+    print(served.version)
 """
 
 
 def brought_by(*extras: str) -> set[str]:
-    """The distributions that an install with these extras brings, and what each of them needs."""
+    """The distributions that an install with these extras includes, and the requirements of each."""
     command = [sys.executable, ROOT / "docker" / "size.py", *extras]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return {line.split()[-1] for line in printed[:-1]}
 
 
-def test_a_service_reads_the_registry_with_what_its_extra_brings(bundles, tmp_path):
+def test_a_service_reads_the_registry_with_its_extra_alone(bundles, tmp_path):
     brought = brought_by("serve")
     assert {"mlflow-skinny", "sqlalchemy", "fastapi"} <= brought
     assert not {"mlflow", "scikit-learn", "pandas", "scipy", "pyarrow", "flask", "gunicorn", "ray"} & brought

@@ -1,4 +1,4 @@
-"""`interlinear serve` as a process, as people and orchestrators run it."""
+"""`interlinear serve` as a process, as started by people and orchestrators."""
 
 import json
 import os
@@ -18,12 +18,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serve import champion, configured
-from registry.store import Store
+from interlinear.commands.serve_settings import champion_model, load_settings
+from registry.store import MlflowStore
 from service.app import create_app
-from service.settings import ModelPlace, Settings
+from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
-from tests.service.test_engine import value as counted
+from tests.service.engine.test_engine import value as counted
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def process(*arguments: str, folder: Path, **environment: str) -> Iterator[subpr
 
 
 def address(child: subprocess.Popen[str]) -> str:
-    """What the process says where it listens."""
+    """The address that the process prints when it listens."""
     said = []
     for line in child.stderr:
         said.append(line)
@@ -53,7 +53,7 @@ def ask(url: str, **request: object) -> dict:
         return json.load(answer)
 
 
-def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
+def test_sigterm_finishes_accepted_requests_and_ends_with_0(bundles, tmp_path):
     with process("--model", f"mt={bundles.de_en}", folder=tmp_path, INTERLINEAR_SERVE_SLOTS="1") as child:
         url, answers = address(child), []
         texts = {"q": [german for german, _ in sentences()[:100]], "source": "de", "target": "en"}
@@ -72,8 +72,8 @@ def test_sigterm_finishes_what_was_accepted_and_ends_with_0(bundles, tmp_path):
             urllib.request.urlopen(f"{url}/health/live")
 
 
-def test_sigterm_with_much_still_to_prepare_ends_within_the_grace_and_answers_all(bundles, tmp_path):
-    """Texts whose language is to be detected, and which are to be split and encoded, for much longer than the grace."""
+def test_sigterm_during_long_preparation_ends_within_the_grace_period_and_answers_all(bundles, tmp_path):
+    """The texts need detection, splitting and encoding for much longer than the grace period."""
     models = ["--model", f"mt={bundles.de_en}", "--model", f"back={bundles.en_de}"]
     with process(*models, folder=tmp_path, INTERLINEAR_SERVE_GRACE_SECONDS="1") as child:
         url, answers = address(child), []
@@ -89,7 +89,7 @@ def test_sigterm_with_much_still_to_prepare_ends_within_the_grace_and_answers_al
                 caller.sendall(f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
                 read = caller.makefile("rb")
                 assert read.readline().startswith(b"HTTP/1.1 100 ") and read.readline() == b"\r\n"
-                begun.wait()  # the service has begun to read every request, and owes every one its answer
+                begun.wait()  # the service has begun to read every request, and has to answer each one
                 caller.sendall(body)
                 answers.append(read.read())
 
@@ -104,19 +104,19 @@ def test_sigterm_with_much_still_to_prepare_ends_within_the_grace_and_answers_al
             one.join(60)
         assert child.wait(60) == 0
     assert len(answers) == 15
-    # 400: one had more sentences than are taken; 429: so much waited of one address already.
+    # 400: one had too many sentences; 429: too much was queued for one address already.
     assert {int(answer.split()[1]) for answer in answers} <= {400, 429, 503}
     assert all(json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] for answer in answers)
 
 
-def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # so that what MLflow sets in this process is undone
+def test_a_registered_champion_is_served_without_a_name(bundles, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # undoes what MLflow sets in this process
     tracking = f"sqlite:///{tmp_path}/mlflow.db"
-    store = Store(tracking, create=True)
+    store = MlflowStore(tracking, create=True)
     run = store.client.create_run(store.experiment("test")).info.run_id
     store.register(store.log_model(bundles.de_en, run), "multi30k-de-en")
     with TestClient(
-        create_app(Settings(models=(champion(tracking),), tracking=tracking, cache=tmp_path / "cache"))
+        create_app(Settings(models=(champion_model(tracking),), tracking=tracking, cache=tmp_path / "cache"))
     ) as client:
         (model,) = client.get("/models").json()
         assert (model["name"], model["version"], model["aliases"]) == ("multi30k-de-en", "1", ["champion"])
@@ -126,7 +126,7 @@ def test_a_registered_champion_is_served_without_being_named(bundles, tmp_path, 
         assert answer["model"] == {"name": "multi30k-de-en", "version": "1"}
 
 
-def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch):
+def test_models_and_settings_are_read_from_a_file(bundles, tmp_path, monkeypatch):
     file = tmp_path / "service.yaml"
     file.write_text(
         f"models:\n  - {{name: mt, place: '{bundles.de_en}', slots: 2, beam: 5}}\n"
@@ -134,7 +134,7 @@ def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch):
     )
     monkeypatch.setenv("INTERLINEAR_SERVE_SENTENCES", "2")
     monkeypatch.setenv("INTERLINEAR_SERVE_TEXTS", "7")
-    settings = configured(file, {"poll_seconds": 4.0})
+    settings = load_settings(file, {"poll_seconds": 4.0})
     assert (settings.sentences, settings.texts, settings.poll_seconds) == (3, 7, 4.0), "option, file, environment"
     with TestClient(create_app(settings)) as client:
         first, second = client.get("/models").json()
@@ -144,7 +144,7 @@ def test_models_and_settings_stand_in_a_file(bundles, tmp_path, monkeypatch):
         assert client.post("/translate", json=request).json()["errors"][0]["field"] == "beam_size"
 
 
-def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypatch, capsys):
+def test_models_that_cannot_be_served_are_reported(bundles, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -166,15 +166,19 @@ def test_what_cannot_be_served_is_said_in_a_sentence(bundles, tmp_path, monkeypa
             assert len(before) < 2 and all(line.startswith("interlinear: loading ") for line in before), said
 
 
-def test_options_that_are_lists_go_before_the_file_where_they_are_given(tmp_path, monkeypatch):
+def test_list_options_override_the_file(tmp_path, monkeypatch):
     file = tmp_path / "service.yaml"
     file.write_text("models: [{place: a, slots: 3}, {place: b}]\norigins: [https://a.example]\n")
     monkeypatch.setenv("INTERLINEAR_SERVE_TRUSTED_PROXIES", '["10.0.0.2"]')
-    settings = configured(file, {"models": (), "origins": [], "trusted_proxies": None})
+    settings = load_settings(file, {"models": (), "origins": [], "trusted_proxies": None})
     assert [(model.place, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
     assert (settings.origins, settings.trusted_proxies) == (("https://a.example",), ("10.0.0.2",))
-    given = {"models": (ModelPlace(place="c"),), "origins": ["https://b.example"], "trusted_proxies": ["10.0.0.3"]}
-    settings = configured(file, given)
+    given = {
+        "models": (ServedModelConfig(place="c"),),
+        "origins": ["https://b.example"],
+        "trusted_proxies": ["10.0.0.3"],
+    }
+    settings = load_settings(file, given)
     assert [model.place for model in settings.models] == ["c"]
     assert (settings.origins, settings.trusted_proxies) == (("https://b.example",), ("10.0.0.3",))
 
@@ -193,7 +197,7 @@ def test_options_that_are_lists_go_before_the_file_where_they_are_given(tmp_path
         ("\0", "--config {file}: cannot be read"),
     ],
 )
-def test_a_file_that_cannot_be_is_said_in_a_sentence(content, sentence, tmp_path, capsys):
+def test_an_invalid_file_is_reported(content, sentence, tmp_path, capsys):
     file = tmp_path / "service.yaml"
     file.write_text(content)
     assert interlinear(["serve", "--port", "0", "--config", str(file)]) == 2
@@ -201,7 +205,7 @@ def test_a_file_that_cannot_be_is_said_in_a_sentence(content, sentence, tmp_path
     assert sentence.format(file=file) in said and said.count("\n") == 1, said
 
 
-def test_an_environment_variable_that_cannot_be_is_said_in_a_sentence(monkeypatch, capsys):
+def test_an_invalid_environment_variable_is_reported(monkeypatch, capsys):
     for name, value, sentence in (
         ("RATE", "many", "rate: input should be a valid number"),
         ("ORIGINS", "https://example.org", "lists are written as json"),

@@ -1,4 +1,4 @@
-"""Versions that change under load: an alias moves, is bad, is back; the registry goes away; the cache has it all."""
+"""Model versions that change under load: moved aliases, bad versions, registry outages, and start from the cache."""
 
 import shutil
 import threading
@@ -13,14 +13,14 @@ import pytest
 from starlette.testclient import TestClient
 
 import seq2seq
-from registry.cache import Cache
-from registry.names import fetch
-from registry.store import Store
+from registry.cache import ModelCache
+from registry.resolve import fetch_bundle
+from registry.store import MlflowStore
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError, UnknownModelError
 from seq2seq.search import SearchOptions
 from service.app import create_app
-from service.settings import ModelPlace, Settings
+from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 
 DOG = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
@@ -29,9 +29,9 @@ ALIAS = "models:/mt@champion"
 
 @dataclass(frozen=True)
 class Registered:
-    """A store whose `mt` has versions 1 and 2, which writes short, and 3, which is for other languages."""
+    """A store whose `mt` has versions 1, 2 (short outputs) and 3 (other languages)."""
 
-    store: Store
+    store: MlflowStore
     folder: Path
 
     @property
@@ -39,7 +39,7 @@ class Registered:
         return f"sqlite:///{self.folder}/mlflow.db"
 
     def settings(self, **changes: object) -> Settings:
-        places = (ModelPlace(name="mt", place=ALIAS),)
+        places = (ServedModelConfig(name="mt", place=ALIAS),)
         given = {"models": places, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
         return Settings(**(given | {"threads": 1} | changes))
 
@@ -47,7 +47,7 @@ class Registered:
         self.store.promote("mt", str(version))
 
     def artifacts(self, version: int) -> Path:
-        return fetch(f"models:/mt/{version}", self.tracking).folder
+        return fetch_bundle(f"models:/mt/{version}", self.tracking).folder
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def made(bundles, tmp_path_factory) -> Registered:
     first, second = seq2seq.load(bundles.de_en), folder / "short"
     short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
     write_bundle(second, first.model, first.tokenizers, short)
-    store = Store(f"sqlite:///{folder}/mlflow.db", create=True)
+    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", "")
         for bundle in (bundles.de_en, second, bundles.en_de):
@@ -85,15 +85,15 @@ def model(client: TestClient | httpx.Client) -> dict:
 
 
 def why(client: TestClient) -> str:
-    """What the log and a key of the scope `admin` say; everybody else is told that it is so."""
+    """The reason in the log and in the response for a key of scope `admin`; other callers see the status only."""
     assert model(client)["error"].endswith("The service's log says why.")
-    catalogue = client.app.state.service.catalogue
-    return str(catalogue.standing(catalogue.models.served[0]).error)
+    model_manager = client.app.state.service.model_manager
+    return str(model_manager.sync_status(model_manager.models.served[0]).error)
 
 
 @contextmanager
 def load(client: httpx.Client, texts: list[str]) -> Iterator[list[dict]]:
-    """Lists of texts translated all the while, by three callers; what was answered."""
+    """Three callers translate lists of texts without pause; returns the responses."""
     answers, ended = [], threading.Event()
 
     def ask() -> None:
@@ -134,7 +134,7 @@ def test_under_load_every_answer_is_of_one_version_and_none_fails(registered, se
         assert 'version="1"' not in page
 
 
-def test_a_request_may_ask_for_the_version_that_is_served(registered):
+def test_a_request_may_name_the_served_version(registered):
     with TestClient(create_app(registered.settings())) as client:
         for reference in ("mt", "mt@champion", "mt@1"):
             answer = client.post("/translate", json=DOG | {"model": reference}).json()
@@ -144,7 +144,7 @@ def test_a_request_may_ask_for_the_version_that_is_served(registered):
         assert unknown.json()["errors"][0]["field"] == "model"
 
 
-def test_a_version_that_cannot_be_served_keeps_the_old_one_and_says_why(registered, monkeypatch):
+def test_a_bad_version_is_not_loaded_and_the_reason_reported(registered, monkeypatch):
     app = create_app(registered.settings())
     with TestClient(app) as client:
         registered.promote(3)
@@ -171,7 +171,7 @@ def test_a_version_that_cannot_be_served_keeps_the_old_one_and_says_why(register
         assert 'interlinear_swaps_total{model="mt",outcome="done"} 1.0' in page
 
 
-def test_no_room_for_a_new_version_keeps_the_old_one(registered):
+def test_without_memory_for_a_new_version_the_old_one_stays(registered):
     with TestClient(create_app(registered.settings())) as client:
         cache = registered.folder / "cache"
         cache.rename(registered.folder / "full")
@@ -187,7 +187,7 @@ def test_no_room_for_a_new_version_keeps_the_old_one(registered):
         until(lambda: model(client)["version"] == "2")
 
 
-def test_the_registry_may_go_away_and_come_back(registered, caplog):
+def test_a_registry_outage(registered, caplog):
     database, away = registered.folder / "mlflow.db", registered.folder / "away.db"
     with TestClient(create_app(registered.settings())) as client:
         database.rename(away)
@@ -202,7 +202,7 @@ def test_the_registry_may_go_away_and_come_back(registered, caplog):
         until(lambda: model(client)["version"] == "2")
 
 
-def test_the_service_starts_from_its_cache_and_then_follows(registered):
+def test_the_service_starts_from_its_cache_and_then_follows_the_registry(registered):
     with TestClient(create_app(registered.settings())):
         pass
     store, away = registered.folder / "mlflow.db", registered.folder / "away.db"
@@ -215,7 +215,7 @@ def test_the_service_starts_from_its_cache_and_then_follows(registered):
         away.rename(store)
         gone.rename(files)
     with TestClient(app) as client:
-        said = app.state.service.catalogue.standing(app.state.service.models.served[0])
+        said = app.state.service.model_manager.sync_status(app.state.service.models.served[0])
         assert said.status == "unchecked"
         assert "Served is version 1, which models:/mt@champion meant at" in said.error
         assert client.post("/translate", json=DOG).json()["translatedText"] == "A dog is running in the park."
@@ -224,17 +224,17 @@ def test_the_service_starts_from_its_cache_and_then_follows(registered):
         until(lambda: model(client)["version"] == "2")
 
 
-def test_the_cache_is_no_answer_where_the_registry_has_one(registered, tmp_path):
-    cache = Cache(tmp_path / "cache")
-    assert cache.locate(ALIAS, registered.tracking).located.version == "1"
+def test_the_cache_is_not_used_if_the_registry_answers(registered, tmp_path):
+    cache = ModelCache(tmp_path / "cache")
+    assert cache.resolve(ALIAS, registered.tracking).bundle.version == "1"
     with pytest.raises(UnknownModelError, match="no alias 'best'"):
-        cache.locate("models:/mt@best", registered.tracking)
+        cache.resolve("models:/mt@best", registered.tracking)
     missing = f"sqlite:///{tmp_path}/mlflow.db"
     with pytest.raises(RegistryError, match="there is no such store"):
-        cache.locate(ALIAS, missing)
+        cache.resolve(ALIAS, missing)
 
 
-def test_an_alias_that_is_moved_again_and_again_ends_where_it_ends(registered, serving):
+def test_an_alias_moved_repeatedly_ends_at_its_last_version(registered, serving):
     with serving(registered.settings()) as address, httpx.Client(base_url=address, timeout=60) as client:
         with load(client, [DOG["q"]]) as answers:
             for i in range(20):
@@ -244,11 +244,11 @@ def test_an_alias_that_is_moved_again_and_again_ends_where_it_ends(registered, s
         assert client.get("/metrics").text.count("interlinear_model{") == 1
 
 
-def test_the_old_version_is_let_go(registered):
+def test_the_old_version_is_unloaded(registered):
     app = create_app(registered.settings())
     engine = app.state.service.engine
     with TestClient(app) as client:
         registered.promote(2)
         until(lambda: model(client)["version"] == "2")
-        (lane,) = engine.lanes
-        until(lambda: len(lane.searcher.tables) == len(lane.models) == len(engine._known) == 1)
+        (handle,) = engine.pool
+        until(lambda: len(handle.worker.schedulers) == len(handle.models) == len(engine._models) == 1)

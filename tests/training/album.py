@@ -1,4 +1,4 @@
-"""A small data set with pictures: each is of one colour, and the caption names it."""
+"""A small data set with images: each image has one colour, and the caption names it."""
 
 import io
 import tarfile
@@ -28,7 +28,7 @@ def write_tar(path: Path, members: dict[str, bytes], mode: str = "w") -> None:
 
 
 def write_features(path: Path, features: np.ndarray, rows: int, columns: int, weights: str = "abc") -> None:
-    """As `interlinear features` writes them."""
+    """A file in the format that `interlinear features` writes."""
     made = {"network": "small", "size": "64", "weights_sha256": weights, "rows": str(rows), "columns": str(columns)}
     save_file({"features": features}, path, made)
 
@@ -36,8 +36,8 @@ def write_features(path: Path, features: np.ndarray, rows: int, columns: int, we
 def write_album(
     folder: Path, train: int = 12, pictured: tuple[int, ...] = (0, 2, 3, 7), mode: str = "tar", **image: object
 ) -> Path:
-    """A description beside its files. Line i of a split is of colour i mod 4; lines of `pictured` have pictures, and
-    dev (4 lines) has one for its line 1. Files: SPLIT.en, .de, .mt (empty in every third line)."""
+    """A description beside its files. Line i of a split has colour i mod 4; lines in `pictured` have images, and dev (4
+    lines) has one for its line 1. Files: SPLIT.en, .de, .mt (every third line is empty)."""
     names = list(COLOURS)
     members, index = {}, []
     for split, count, lines in (("train", train, pictured), ("dev", 4, (1,))):

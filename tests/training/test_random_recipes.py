@@ -1,4 +1,4 @@
-"""Recipes drawn at random: each is refused with a sentence that names a key, or trains, searches and explains."""
+"""Random recipes: each is refused with a message that names a key, or trains, searches and explains."""
 
 import random
 import re
@@ -11,16 +11,16 @@ import torch
 import yaml
 
 from seq2seq.batch import ImageInput, collate
-from seq2seq.bundle import Bundle, Card
+from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.errors import RecipeError
-from seq2seq.generation import Answer, Generation, Request, blank
-from seq2seq.model import Model, build
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator, blank_image
+from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
-from training.objective import Objective
-from training.recipe import Recipe, validated
-from training.schedules import optimizer
+from training.loop.objective import Objective
+from training.loop.optim import build_optimizer
+from training.recipe import Recipe, validate_recipe
 
 DRAWS, PARTS = 300, 10
 SIZES = (3, 4, 6)
@@ -74,7 +74,7 @@ TOKENIZER = Tokenizer.train(LINES, TextConfig(units="words", vocabulary=30))
 
 
 def drawn(number: int) -> dict[str, Any]:
-    """A recipe's content: every key of the model is set or not, whatever the others are."""
+    """A random recipe: every model key is set or not, independently of the others."""
     chance = random.Random(number)
     of_all = chance.choice((0.1, 0.25, 0.4))
     text = {"kind": "text", "units": "words", "vocabulary": 30}
@@ -98,12 +98,12 @@ def drawn(number: int) -> dict[str, Any]:
 
 
 def read(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
-    recipe = validated("drawn", content)
+    recipe = validate_recipe("drawn", content)
     return recipe, recipe.model_for(dict.fromkeys([*recipe.texts, "target"], TOKENIZER.size), {"grid": GRID})
 
 
 def accepted(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
-    """The recipe without what it is refused for: the key of the model that the sentence names first, or a source."""
+    """The recipe after removing what is refused: the model key that the message names first, or a source."""
     model, sources = content["model"], content["sources"]
     while True:
         try:
@@ -119,7 +119,7 @@ def accepted(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
 
 
 def train_a_step(recipe: Recipe, model: Model) -> None:
-    """An update on a batch in which every source is missing from a row, where there are several."""
+    """An update on a batch in which every source is missing from a row, if there are several."""
     config, rows = model.config, len(LINES)
     several = len(config.sources) > 1
     absent = {name: (number + 1) % rows if several else None for number, name in enumerate(config.sources)}
@@ -128,9 +128,9 @@ def train_a_step(recipe: Recipe, model: Model) -> None:
     images = {}
     for name, grid in config.images.items():
         lengths = torch.tensor([0 if row == absent[name] else grid.regions for row in range(rows)])
-        images[name] = ImageInput(torch.ones(rows, *torch.as_tensor(blank(grid)).shape), lengths)
+        images[name] = ImageInput(torch.ones(rows, *torch.as_tensor(blank_image(grid)).shape), lengths)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    steps = optimizer(recipe.training, list(model.parameters()))
+    steps = build_optimizer(recipe.training, list(model.parameters()))
     bf16 = recipe.training.precision == "bf16"
     with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
         loss = Objective(recipe.training).loss(model.train(), collate(texts, ids[::-1], images=images))
@@ -143,27 +143,27 @@ def train_a_step(recipe: Recipe, model: Model) -> None:
 
 
 def search_and_explain(model: Model, options: SearchOptions) -> None:
-    """All sources, and each alone."""
+    """With all sources, and with each source alone."""
     config = model.config
     tokenizers = dict.fromkeys([*config.texts, "target"], TOKENIZER)
-    generation = Generation(Bundle(model.eval(), tokenizers, Card(model=config), Path()))
+    generation = SequenceGenerator(Bundle(model.eval(), tokenizers, ModelCard(model=config), Path()))
     texts = dict.fromkeys(config.texts, LINES[0])
-    images = {name: blank(grid) for name, grid in config.images.items()}
+    images = {name: blank_image(grid) for name, grid in config.images.items()}
     requests = [Request(texts, options, True, images=images)]
     if len(config.sources) > 1:
         requests += [Request({name: text}, options, True) for name, text in texts.items()]
         requests += [Request({}, options, True, images={name: image}) for name, image in images.items()]
-    for answer in generation.answers(requests):
-        assert isinstance(answer, Answer), answer
+    for answer in generation.generate(requests):
+        assert isinstance(answer, GenerationResult), answer
         assert len(answer.candidates) == 2 and answer.explanation is not None
 
 
-def test_every_key_of_a_model_is_drawn() -> None:
+def test_every_model_key_is_sampled() -> None:
     assert set(CHOICES) == set(Architecture.model_fields)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_recipe_is_refused_with_a_sentence_or_works(part: int) -> None:
+def test_a_recipe_is_refused_with_a_message_or_works(part: int) -> None:
     for number in range(part, DRAWS, PARTS):
         content = drawn(number)
         recipe, config = accepted(content)

@@ -1,4 +1,4 @@
-"""Recipes: what builds on what, and that nothing in one is ignored."""
+"""Recipes: inheritance, validation, and that no key is ignored."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def test_every_shipped_recipe_is_valid(name: str) -> None:
     assert load_recipe(name).about
 
 
-def test_a_recipe_is_the_difference_from_what_it_extends(tmp_path: Path) -> None:
+def test_a_recipe_overrides_the_recipe_that_it_extends(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("extends: rnnsearch\nmodel: {layers: 2}\n")
     recipe, base = load_recipe(str(mine)), load_recipe("rnnsearch")
@@ -22,13 +22,13 @@ def test_a_recipe_is_the_difference_from_what_it_extends(tmp_path: Path) -> None
     assert recipe.model_copy(update={"model": base.model}) == base
 
 
-def test_settings_win_over_the_data_sets_defaults_and_these_over_the_recipe() -> None:
+def test_settings_override_the_data_sets_defaults_which_override_the_recipe() -> None:
     defaults = {"training.epochs": 7, "target.vocabulary": 500}
     recipe = load_recipe("rnnsearch", ["training.epochs=3"], defaults)
     assert (recipe.training.epochs, recipe.target.vocabulary, recipe.sources["source"].vocabulary) == (3, 500, 8000)
 
 
-def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
+def test_a_default_is_ignored_if_the_recipe_unsets_its_key() -> None:
     defaults = {"training.batch_tokens": 500}
     assert load_recipe("rnnsearch", defaults=defaults).training.batch_tokens == 500
     paper = load_recipe("paper/rnnsearch", defaults=defaults).training
@@ -63,7 +63,7 @@ def test_a_default_gives_way_to_a_recipe_that_unsets_its_key() -> None:
         ("model.layers=[", "no YAML"),
     ],
 )
-def test_what_has_no_meaning_is_refused_by_name(setting: str, says: str) -> None:
+def test_invalid_settings_are_refused_by_name(setting: str, says: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe("rnnsearch", [setting])
     assert says in str(caught.value)
@@ -89,7 +89,7 @@ def test_a_size_may_be_a_number_or_a_word() -> None:
         (["training.risk.alpha=0"], "training.risk.alpha: input should be greater than 0"),
     ],
 )
-def test_what_has_no_meaning_in_a_second_stage_is_refused_by_name(settings: list[str], says: str) -> None:
+def test_invalid_settings_of_a_second_stage_are_refused_by_name(settings: list[str], says: str) -> None:
     stage = ["training.objective=risk", "training.init_from=x", "training.label_smoothing=0", "training.score=bleu"]
     assert load_recipe("rnnsearch", stage).training.risk is None
     with pytest.raises(RecipeError) as caught:
@@ -97,25 +97,25 @@ def test_what_has_no_meaning_in_a_second_stage_is_refused_by_name(settings: list
     assert says in str(caught.value)
 
 
-def test_a_schedule_that_falls_from_the_warm_ups_end_needs_one() -> None:
+def test_a_schedule_that_decays_from_the_end_of_warm_up_requires_warm_up() -> None:
     with pytest.raises(RecipeError, match=r"training\.warmup: inverse_square_root needs one"):
         load_recipe("rnnsearch", ["training.schedule=inverse_square_root", "training.warmup=0"])
 
 
-def test_a_recipe_that_is_not_there_brings_the_nearest_to_mind() -> None:
+def test_a_missing_recipe_suggests_the_closest_name() -> None:
     with pytest.raises(RecipeError, match="Did you mean rnnsearch"):
         load_recipe("rnnserch")
 
 
 @pytest.mark.parametrize("content", ["- a\n", "a: [\n", "", "extends: {path}\n"])
-def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_recipe_is_refused(tmp_path: Path, content: str) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text(content.format(path=mine))
     with pytest.raises(RecipeError, match=r"mine\.yaml"):
         load_recipe(str(mine))
 
 
-def test_a_recipe_survives_being_written_out(tmp_path: Path) -> None:
+def test_a_recipe_survives_serialization(tmp_path: Path) -> None:
     recipe = load_recipe("paper/rnnsearch", ["model.layers=2"])
     (tmp_path / "again.yaml").write_text(recipe.as_yaml())
     assert load_recipe(str(tmp_path / "again.yaml")) == recipe
@@ -139,7 +139,7 @@ def pictures(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_recipe_may_have_texts_and_pictures(pictures: str) -> None:
+def test_a_recipe_may_have_texts_and_images(pictures: str) -> None:
     recipe = load_recipe(pictures, ["sources.mt={kind: text, vocabulary: 200}"])
     assert (list(recipe.texts), list(recipe.images)) == (["source", "mt"], ["image"])
     config = recipe.model_for({"source": 290, "mt": 200, "target": 310}, {})
@@ -153,21 +153,21 @@ def test_a_recipe_may_have_texts_and_pictures(pictures: str) -> None:
     assert load_recipe(str(path)) == recipe
 
 
-def test_features_that_are_given_are_the_datas(pictures: str) -> None:
+def test_image_features_come_from_the_data(pictures: str) -> None:
     recipe = load_recipe(pictures, ["sources.image.encoder=grid", "sources.image.size=null"])
     given = ImageGrid(rows=7, columns=7, features=128, made_by="somebody")
     assert recipe.images["image"].pixels is None
     assert recipe.model_for({"source": 9, "target": 9}, {"image": given}).images["image"] == given
 
 
-def test_a_frozen_network_travels_in_the_config(pictures: str) -> None:
+def test_a_frozen_network_is_stored_in_the_config(pictures: str) -> None:
     settings = ["sources.image.weights=w.safetensors", "sources.image.frozen=true", "sources.image.network=resnet50"]
     grid = load_recipe(pictures, settings).model_for({"source": 9, "target": 9}, {}).images["image"]
     assert (grid.rows, grid.features) == (2, 2048)
     assert grid.network == ImageNetwork(kind="resnet50", size=64, frozen=True)
 
 
-def test_a_data_sets_defaults_for_other_sources_are_not_this_recipes(pictures: str) -> None:
+def test_a_data_sets_defaults_for_other_sources_are_ignored(pictures: str) -> None:
     defaults = {"sources.french.vocabulary": 5000, "sources.source.vocabulary": 123, "sources.image.size": 32}
     recipe = load_recipe(pictures, defaults=defaults)
     assert list(recipe.sources) == ["source", "image"]
@@ -209,18 +209,18 @@ def test_a_data_sets_defaults_for_other_sources_are_not_this_recipes(pictures: s
         (["target.kind=image"], "target.kind: 'image' is none of text"),
     ],
 )
-def test_what_is_wrong_with_a_source_is_named(pictures: str, settings: list[str], says: str) -> None:
+def test_errors_of_a_source_are_named(pictures: str, settings: list[str], says: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe(pictures, settings)
     assert says in str(caught.value)
 
 
-def test_a_joint_vocabulary_is_of_the_texts(pictures: str) -> None:
+def test_a_joint_vocabulary_is_shared_by_the_texts(pictures: str) -> None:
     recipe = load_recipe(pictures, ["joint_vocabulary=true", "target.vocabulary=300"])
     assert recipe.joint_vocabulary and list(recipe.images) == ["image"]
 
 
-def test_parts_that_the_sources_rule_out_are_refused_with_the_reason(pictures: str) -> None:
+def test_parts_that_conflict_with_the_sources_are_refused_with_the_reason(pictures: str) -> None:
     recipe = load_recipe(pictures, ["sources.mt={kind: text}", "model.word_attention=true"])
     with pytest.raises(RecipeError, match="word_attention: reads one text's words, and there are 2 texts"):
         recipe.model_for({"source": 9, "mt": 9, "target": 9}, {})

@@ -1,4 +1,5 @@
-"""A language pair that a small model learns in seconds: every word has one translation, and the order is reversed."""
+"""A language pair that a small model learns in seconds: each word has one translation, and the word order is
+reversed."""
 
 import io
 import random
@@ -8,8 +9,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from training.reports import TrainingJob
-from training.running import job_for
+from training.events import TrainingJob
+from training.runs.job import create_job
 
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 SETTINGS = (
@@ -20,7 +21,7 @@ SETTINGS = (
 
 
 def write_corpus(folder: Path, pairs: int = 600) -> Path:
-    """A data set's YAML beside its files: `pairs` to train on, 40 of dev, 40 of test, none of them shared."""
+    """A data set's YAML beside its files: `pairs` for training, 40 for dev, 40 for test, without overlap."""
     return write_strings(
         folder,
         {"train": pairs, "dev": 40, "test": 40},
@@ -30,7 +31,7 @@ def write_corpus(folder: Path, pairs: int = 600) -> Path:
 
 
 def write_edited(folder: Path) -> Path:
-    """The same with a machine translation of every line, of which a word is missing; of every fifth there is none."""
+    """The same with a machine translation of every line, with one word missing; every fifth line has none."""
     description = write_corpus(folder)
     for split in ("train", "dev", "test"):
         targets = (folder / f"{split}.target").read_text().splitlines()
@@ -44,7 +45,7 @@ def write_edited(folder: Path) -> Path:
 
 
 def write_pictured(folder: Path) -> Path:
-    """The same with pictures of one colour each; every third line has none."""
+    """The same with single-colour images; every third line has none."""
     description = write_corpus(folder)
     chance = random.Random(6)
     index = []
@@ -75,7 +76,7 @@ def write_strings(
     draw: Callable[[random.Random], list[str]],
     become: Callable[[list[str]], list[str]],
 ) -> Path:
-    """A data set's YAML beside its files: words drawn at random, no two lines alike, and what becomes of them."""
+    """A data set's YAML beside its files: random words, no two lines alike, and a function of them as target."""
     chance = random.Random(4)
     seen: set[tuple[str, ...]] = set()
     for split, count in sizes.items():
@@ -104,11 +105,11 @@ def toy_job(
     recipe: str = "rnnsearch",
     tracking: str | None = None,
 ) -> TrainingJob:
-    """A training on the toy corpus, everything under `folder`."""
+    """A training on the toy corpus; all files are under `folder`."""
     data = folder / "toy.yaml"
     if not data.exists():
         write_corpus(folder)
-    return job_for(
+    return create_job(
         recipe, str(data), [*SETTINGS, *settings],
         prepared=folder / "prepared", runs=folder / "runs", run=run, resume=resume, tracking=tracking,
     )  # fmt: skip

@@ -5,17 +5,17 @@ from typing import Literal
 
 from training.demo import corpus, headlines, postedit, scenes
 
-Generated = Literal["demo", "demo-headline", "demo-image", "demo-postedit"]
+GeneratedName = Literal["demo", "demo-headline", "demo-image", "demo-postedit"]
 
 
-def generate(name: Generated, generated: Path) -> Path:
+def generate(name: GeneratedName, generated: Path) -> Path:
     """The folder that holds a generated data set, made below `generated` if it is not there. Raises DataError."""
     match name:
         case "demo":
-            return corpus.made_once(name, generated, corpus.DEMO, corpus.make_demo)
+            return corpus.generate_once(name, generated, corpus.DEMO, corpus.make_demo)
         case "demo-headline":
-            return corpus.made_once(name, generated, headlines.HEADLINES, headlines.make_headlines)
+            return corpus.generate_once(name, generated, headlines.HEADLINES, headlines.make_headlines)
         case "demo-image":
-            return corpus.made_once(name, generated, scenes.SCENES, scenes.make_scenes)
+            return corpus.generate_once(name, generated, scenes.SCENES, scenes.make_scenes)
         case "demo-postedit":
-            return corpus.made_once(name, generated, postedit.POSTEDIT, postedit.make_postedit)
+            return corpus.generate_once(name, generated, postedit.POSTEDIT, postedit.make_postedit)

@@ -12,16 +12,16 @@ from typing import Literal, TypeVar
 
 from seq2seq.errors import DataError
 from training.demo.lexicon import FOLDER, grammar, lexicon
-from training.demo.pairs import Pair, Said, pharaoh
-from training.demo.sentences import PUNCTUATION, Speaker, written
+from training.demo.pairs import GeneratedPair, Pair, pharaoh
+from training.demo.sentences import PUNCTUATION, SentenceGenerator, written
 
-P = TypeVar("P", bound=Said)
+P = TypeVar("P", bound=GeneratedPair)
 Planned = TypeVar("Planned")
 Split = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class CorpusPlan:
     """How many pairs a corpus has, and what is kept from train."""
 
     seed: int = 1
@@ -33,25 +33,25 @@ class Plan:
     novel_pairs: float = 0.5  # part of dev and of test that shows one of them
 
 
-DEMO = Plan()
+DEMO = CorpusPlan()
 SHORTEST, LONGEST = 4, 16  # words a side of the demo corpus, no marks
 
 
-def demo_corpus(plan: Plan = DEMO) -> dict[Split, list[Pair]]:
+def demo_corpus(plan: CorpusPlan = DEMO) -> dict[Split, list[Pair]]:
     """The demo corpus of a plan. A combination is an adjective with its noun or a verb with its object."""
-    return dealt(sentences(plan), plan)
+    return split_corpus(sentences(plan), plan)
 
 
-def sentences(plan: Plan) -> Iterator[Pair]:
+def sentences(plan: CorpusPlan) -> Iterator[Pair]:
     """The world's sentences of the right length."""
-    speaker = Speaker(lexicon(), grammar(), plan.seed)
+    speaker = SentenceGenerator(lexicon(), grammar(), plan.seed)
     while True:
         pair = speaker.sentence()
         if all(SHORTEST <= words_of(side) <= LONGEST for side in pair.sides):
             yield pair
 
 
-def dealt(said: Iterator[P], plan: Plan) -> dict[Split, list[P]]:
+def split_corpus(said: Iterator[P], plan: CorpusPlan) -> dict[Split, list[P]]:
     """The corpus of a plan: neither side of a pair comes twice, and no word in dev or test is rare in train.
 
     Some combinations, chosen by a hash of the seed and their words, are kept from train; half of dev and of test have
@@ -89,12 +89,12 @@ def distinct(said: Iterator[P]) -> Iterator[P]:
             yield pair
 
 
-def shuffled(pairs: list[P], plan: Plan) -> list[P]:
+def shuffled(pairs: list[P], plan: CorpusPlan) -> list[P]:
     """The same pairs in an order that does not depend on when they were said."""
     return sorted(pairs, key=lambda pair: hashlib.sha256(f"{plan.seed} {pair.sides[0]}".encode()).digest())
 
 
-def is_novel(pair: Said, plan: Plan) -> bool:
+def is_novel(pair: GeneratedPair, plan: CorpusPlan) -> bool:
     """Whether a sentence shows a combination of words that is kept from train."""
     hashes = (hashlib.sha256(f"{plan.seed} {first} {second}".encode()).digest() for first, second in pair.combinations)
     return any(int.from_bytes(digest[:4], "big") < plan.novel * 2**32 for digest in hashes)
@@ -104,13 +104,13 @@ def words_of(side: Iterable[str]) -> int:
     return sum(word not in PUNCTUATION for word in side)
 
 
-def forms(pair: Said) -> Iterable[str]:
+def forms(pair: GeneratedPair) -> Iterable[str]:
     """Every word of both sides, in lower case: a sentence's first word is no other word."""
     return (word.lower() for side in pair.sides for word in side)
 
 
 def write(
-    corpus: Mapping[Split, Sequence[Said]],
+    corpus: Mapping[Split, Sequence[GeneratedPair]],
     folder: Path,
     suffixes: tuple[str, str] = ("de", "en"),
     text: Callable[[Sequence[str]], str] = written,
@@ -126,12 +126,12 @@ def write(
             (folder / f"{split}.{suffix}").write_bytes(content.encode("utf-8"))
 
 
-def make_demo(plan: Plan, folder: Path) -> None:
+def make_demo(plan: CorpusPlan, folder: Path) -> None:
     """Write the demo corpus of a plan: SPLIT.de, SPLIT.en, SPLIT.align."""
     write(demo_corpus(plan), folder)
 
 
-def identity(plan: object) -> str:
+def content_hash(plan: object) -> str:
     """SHA-256 (hex) of all that decides a corpus: the generator's code, its words and rules, and the plan."""
     digest = hashlib.sha256(repr(plan).encode())
     for path in sorted(FOLDER.iterdir()):
@@ -140,9 +140,9 @@ def identity(plan: object) -> str:
     return digest.hexdigest()
 
 
-def made_once(name: str, generated: Path, plan: Planned, make: Callable[[Planned, Path], None]) -> Path:
+def generate_once(name: str, generated: Path, plan: Planned, make: Callable[[Planned, Path], None]) -> Path:
     """The folder that holds a generated data set, made below `generated` if it is not there; whole or not at all."""
-    folder = generated / f"{name}-{identity(plan)[:16]}"
+    folder = generated / f"{name}-{content_hash(plan)[:16]}"
     if folder.is_dir():
         return folder
     unfinished: Path | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal, TypeVar
 
-from training.demo.corpus import Plan, Split, dealt, write
+from training.demo.corpus import CorpusPlan, Split, split_corpus, write
 from training.demo.english import English
 from training.demo.lexicon import Lexicon, Noun, Number, Record, Verb, grammar, lexicon, read
 from training.demo.lexicon import Words as Tokens
@@ -19,7 +19,7 @@ from training.demo.pairs import UNMARKED, Marks, Story, Word, Words, links_betwe
 from training.demo.sentences import one_comma
 
 T = TypeVar("T")
-HEADLINES = Plan(train=10_000, novel=0.1)
+HEADLINES = CorpusPlan(train=10_000, novel=0.1)
 
 
 class Form(Record):
@@ -69,14 +69,14 @@ def forms() -> Forms:
     return Forms.model_validate(read("headlines.yaml"))
 
 
-def headline_corpus(plan: Plan = HEADLINES) -> dict[Split, list[Story]]:
+def headline_corpus(plan: CorpusPlan = HEADLINES) -> dict[Split, list[Story]]:
     """The corpus of a plan. A combination: a verb with its object or goal, a noun with one that describes it."""
-    return dealt(stories(plan), plan)
+    return split_corpus(stories(plan), plan)
 
 
-def stories(plan: Plan) -> Iterator[Story]:
+def stories(plan: CorpusPlan) -> Iterator[Story]:
     """The world's stories of the right lengths."""
-    teller = Teller(lexicon(), forms(), plan.seed)
+    teller = StoryGenerator(lexicon(), forms(), plan.seed)
     while True:
         story = teller.story()
         if fits(story, forms().tokens):
@@ -95,7 +95,7 @@ def fits(story: Story, lengths: Lengths) -> bool:
     )
 
 
-def make_headlines(plan: Plan, folder: Path) -> None:
+def make_headlines(plan: CorpusPlan, folder: Path) -> None:
     """Write the corpus of a plan: SPLIT.passage, SPLIT.headline (tokenised, lower case), SPLIT.align."""
     write(headline_corpus(plan), folder, ("passage", "headline"), " ".join)
 
@@ -121,7 +121,7 @@ class NoSuchStoryError(Exception):
     """The choices made so far leave nothing to say; the story is begun again."""
 
 
-class Teller:
+class StoryGenerator:
     """Tells stories, one after the other; the same seed tells the same ones."""
 
     def __init__(self, lexicon: Lexicon, forms: Forms, seed: int) -> None:

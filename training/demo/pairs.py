@@ -26,7 +26,7 @@ def links_between(source: Words, target: Words) -> Links:
     return tuple((i, j) for i, word in enumerate(source) for j, other in enumerate(target) if word.marks & other.marks)
 
 
-class Said(Protocol):
+class GeneratedPair(Protocol):
     """A pair of any generated data set: its two sides, and the combinations of words that it shows."""
 
     @property

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from training.demo.choices import Choices
-from training.demo.corpus import Plan, Split, dealt, words_of
+from training.demo.corpus import CorpusPlan, Split, split_corpus, words_of
 from training.demo.lexicon import Grammar, Lexicon, Record, grammar, lexicon, read
 from training.demo.pairs import Pair
-from training.demo.sentences import PUNCTUATION, Speaker, written
+from training.demo.sentences import PUNCTUATION, SentenceGenerator, written
 from training.demo.wordforms import Form, WordClass, WordForms
 
 How = Literal["form", "other", "source", "double", "drop", "unprefixed", "english", "swapped"]
-POSTEDIT = Plan(train=6_000, dev=400, test=400)
+POSTEDIT = CorpusPlan(train=6_000, dev=400, test=400)
 ATTEMPTS = 30  # kinds that are tried where a sentence has little room left
 
 
@@ -72,7 +72,7 @@ class Edit:
 
 
 @lru_cache(maxsize=1)
-def small_world() -> tuple[Lexicon, Grammar]:
+def restricted_grammar() -> tuple[Lexicon, Grammar]:
     """The words and rules that postedit.yaml leaves of the demo world."""
     asked, whole, rule = rules(), lexicon(), grammar()
     said = whole.model_dump()
@@ -101,9 +101,9 @@ def strings(value: object) -> Iterator[str]:
             yield from strings(each)
 
 
-def sentences(plan: Plan) -> Iterator[Pair]:
+def sentences(plan: CorpusPlan) -> Iterator[Pair]:
     """The small world's sentences of the right length."""
-    speaker = Speaker(*small_world(), plan.seed)
+    speaker = SentenceGenerator(*restricted_grammar(), plan.seed)
     shortest, longest = rules().words
     while True:
         pair = speaker.sentence()
@@ -111,13 +111,13 @@ def sentences(plan: Plan) -> Iterator[Pair]:
             yield pair
 
 
-def postedit_corpus(plan: Plan = POSTEDIT) -> dict[Split, list[Edit]]:
+def postedit_corpus(plan: CorpusPlan = POSTEDIT) -> dict[Split, list[Edit]]:
     """The corpus of a plan: neither source nor target comes twice."""
-    spoiler = Spoiler(plan.seed)
-    return {split: spoiler.edits(pairs) for split, pairs in dealt(sentences(plan), plan).items()}
+    spoiler = ErrorInjector(plan.seed)
+    return {split: spoiler.edits(pairs) for split, pairs in split_corpus(sentences(plan), plan).items()}
 
 
-def make_postedit(plan: Plan, folder: Path) -> None:
+def make_postedit(plan: CorpusPlan, folder: Path) -> None:
     """Write the corpus of a plan: SPLIT.source, SPLIT.mt, SPLIT.target, SPLIT.corruptions (JSON lines)."""
     for split, edits in postedit_corpus(plan).items():
         for suffix, lines in (
@@ -152,13 +152,13 @@ class Draft:
         return range(first, last)
 
 
-class Spoiler:
+class ErrorInjector:
     """Spoils sentences, one after the other; the same seed makes the same mistakes."""
 
     def __init__(self, seed: int) -> None:
         self.rules = rules()
         self.choices = Choices(seed)
-        self.forms = WordForms(*small_world())
+        self.forms = WordForms(*restricted_grammar())
         self.lower = {word for word in self.forms.readings if word[0].islower()}
         self.ways: dict[How, Callable[[Draft, int, Form | None], tuple[int, ...]]] = {
             "form": self.other_form,

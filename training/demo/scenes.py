@@ -141,7 +141,7 @@ class Scene:
 
 def scene_corpus(plan: ScenePlan = SCENES) -> dict[Split, list[Scene]]:
     """The corpus of a plan: no sentence is in two splits; test and dev have a picture in every row."""
-    painter = Painter(plan.seed)
+    painter = SceneGenerator(plan.seed)
     sizes: dict[Split, int] = {"test": plan.test, "dev": plan.dev, "train": plan.train}
     corpus: dict[Split, list[Scene]] = {}
     for split, size in sizes.items():
@@ -207,7 +207,7 @@ def part(token: str) -> tuple[str, str]:
     return name, form
 
 
-class Painter:
+class SceneGenerator:
     """Says sentences and paints their pictures; the same seed says and paints the same."""
 
     def __init__(self, seed: int) -> None:

@@ -62,7 +62,7 @@ class NoSuchSentenceError(Exception):
     """The choices made so far leave nothing to say; the sentence is begun again."""
 
 
-class Speaker:
+class SentenceGenerator:
     """Says sentences, one after the other; the same seed says the same ones."""
 
     def __init__(self, lexicon: Lexicon, grammar: Grammar, seed: int) -> None:

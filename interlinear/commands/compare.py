@@ -1,0 +1,155 @@
+"""`interlinear compare`: statistical comparison of systems."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from interlinear.decoding.images import ImageFolder, ImageNames
+from interlinear.evaluation.case_study import Case, find_cases, format_cases, ranking_metric
+from interlinear.evaluation.scoring import SYSTEM_HELP, MetricNames, ScoringRun, load_system, needs_alignments
+from interlinear.evaluation.test_sets import TestSetSource
+from interlinear.options import (
+    AlignedBy,
+    DataName,
+    DataRoot,
+    Device,
+    Json,
+    Lowercase,
+    MtFile,
+    ReferenceFiles,
+    SourceFile,
+    Split,
+    TokenisedFiles,
+    Tokenize,
+    Tracking,
+)
+from seq2seq.errors import UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.metrics.significance import Comparison, SystemResult, Test
+
+Models = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL[,MODEL...]",
+        show_default=False,
+        help="Two or more, the first the baseline; several runs of one system are joined by commas. Each: "
+        f"{SYSTEM_HELP}.",
+    ),
+]
+
+
+def compare(
+    models: Models,
+    data: DataName = None,
+    split: Split = None,
+    source: SourceFile = None,
+    reference: ReferenceFiles = None,
+    mt: MtFile = None,
+    image_dir: ImageFolder = None,
+    images: ImageNames = None,
+    tokenised: TokenisedFiles = False,
+    metrics: MetricNames = None,
+    tokenize: Tokenize = None,
+    lowercase: Lowercase = None,
+    by: AlignedBy = None,
+    samples: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Number of resamples and trials; 0: 1,000 and 10,000.")
+    ] = 0,
+    correction: Annotated[
+        Literal["holm", "bonferroni"] | None,
+        typer.Option(show_default=False, help="Correction of each test's p-values for multiple comparisons."),
+    ] = None,
+    cases: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Show N lines with which each model gains most on the first, and N with which it loses most.",
+        ),
+    ] = 0,
+    as_json: Json = False,
+    data_root: DataRoot = None,
+    device: Device = "cpu",
+    tracking: Tracking = None,
+) -> None:
+    """Compare the scores of models: 95 % intervals, and p-values of the differences from the first model.
+
+    Three paired tests: bootstrap resampling, approximate randomisation, and the sign test. If a system has several runs
+    with different seeds, the mean of their scores is compared, and the tests take the variation between runs into
+    account.
+    """
+    from seq2seq.metrics.significance import TESTS, correct_p_values
+    from seq2seq.metrics.significance import compare as compare_systems
+
+    systems = {model: model.split(",") for model in models}
+    runs = [run for names in systems.values() for run in names]
+    if len(models) < 2 or len(set(runs)) < len(runs):
+        raise UsageError("compare", "two different models at least are needed", "name each model once")
+    needs_alignments(metrics, by)  # raises for useless options before any model is loaded
+    test_set_source = TestSetSource(
+        data, split, source, reference or [], data_root, mt, image_dir, images, tokenised=tokenised
+    )
+    loaded = {run: load_system(run, tracking, device) for run in runs}
+    scoring = ScoringRun.of(loaded, test_set_source, metrics, tokenize, lowercase, by)
+    case_metric = ranking_metric(scoring.metrics) if cases else None
+    outputs = scoring.outputs(by)
+    signatures = scoring.signatures(outputs)
+    statistics = {
+        metric: {name: [by_run[run] for run in names] for name, names in systems.items()}
+        for metric, by_run in scoring.statistics(outputs).items()
+    }
+    comparisons_by_metric: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in scoring.metrics}
+    for test in TESTS:
+        comparisons = [
+            compare_systems(metric, own, test, signatures[metric], samples) for metric, own in statistics.items()
+        ]
+        for metric, comparison in zip(scoring.metrics, correct_p_values(comparisons, correction), strict=True):
+            comparisons_by_metric[metric.name][test] = comparison
+    cases_by_system: dict[str, list[Case]] = {}
+    if case_metric:
+        first_runs = {name: (outputs[names[0]], statistics[case_metric][name][0]) for name, names in systems.items()}
+        cases_by_system = find_cases(case_metric, first_runs, scoring.test_set, cases)
+    if as_json:
+        record: dict[str, Any] = {
+            name: {test: asdict(each) for test, each in own.items()} for name, own in comparisons_by_metric.items()
+        }
+        if scoring.left_out:
+            record["left_out"] = scoring.left_out
+        if case_metric:
+            record["cases"] = {name: [asdict(case) for case in own] for name, own in cases_by_system.items()}
+        print(json.dumps(record))
+        return
+    blocks = [format_table(name, by_test) for name, by_test in comparisons_by_metric.items()]
+    if case_metric:
+        blocks += format_cases(models[0], cases_by_system, case_metric.name.upper())
+    print("\n\n".join(blocks))
+
+
+def format_table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
+    """A table of one metric with a line for every system, followed by the tests' signatures."""
+    bootstrap = comparisons["bootstrap"].systems
+    width = max(len(result.system) for result in bootstrap)
+    names = "".join(f"  {f'p {test.upper()}':>15}" for test in comparisons)
+    score_width = max(8, len(metric))
+    lines = [f"{'MODEL'.ljust(width)}  {metric.upper():>{score_width}}     95 % INTERVAL{names}"]
+    for result, *test_results in zip(
+        bootstrap, *(comparison.systems for comparison in comparisons.values()), strict=True
+    ):
+        interval = f"{result.mean:.2f} ± {result.interval:.2f}"
+        p_values = "".join(f"  {format_p_value(test_result):>15}" for test_result in test_results)
+        lines.append(f"{result.system.ljust(width)}  {result.score:>{score_width}.2f}  {interval:>16}{p_values}")
+    return "\n".join(
+        [*lines, *(f"{test + ':':<14} {comparison.signature}" for test, comparison in comparisons.items())]
+    )
+
+
+def format_p_value(compared: "SystemResult") -> str:
+    """The p-value, corrected if there is a correction."""
+    p_value = compared.p_value if compared.corrected is None else compared.corrected
+    if p_value is None:
+        return "baseline"
+    return f"{p_value:.4f}" if p_value >= 0.0001 else "< 0.0001"

@@ -1,0 +1,164 @@
+"""Data sets: the commands `data list`, `data get`, `data describe` and `data split`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from interlinear.console import download_progress, say
+from interlinear.options import DataRoot, Json
+
+if TYPE_CHECKING:
+    from training.data.dataset import Dataset
+
+app = typer.Typer(help="List, download, describe and create data sets.", no_args_is_help=True)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="A data set's name, or the path of its YAML.")
+]
+
+
+@app.command("list")
+def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
+    """List the known data sets and whether their files are on this machine."""
+    from training.data.dataset import dataset_names, locate
+
+    datasets = [locate(name, data_root) for name in dataset_names()]
+    if as_json:
+        rows = [
+            {
+                "name": dataset.name,
+                "task": dataset.task,
+                "languages": dataset.languages,
+                "licence": dataset.licence,
+                "about": dataset.about,
+                "here": availability(dataset),
+            }
+            for dataset in datasets
+        ]
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    width = max(len(dataset.name) for dataset in datasets)
+    for dataset in datasets:
+        languages = " ".join(dataset.languages.values())
+        print(f"{dataset.name:<{width}}  {availability(dataset):<9}  {dataset.task}  {languages}  {dataset.licence}")
+
+
+@app.command()
+def get(
+    name: Name,
+    data_root: DataRoot = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="URL",
+            show_default=False,
+            help="URL of a folder with the files; else their public source.",
+        ),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Download files again that exist already.")] = False,
+) -> None:
+    """Download a data set's files from their public source; prints each file's path, size and SHA-256."""
+    from training.data.dataset import data_root as root_of
+    from training.data.dataset import locate, open_dataset
+    from training.data.fetch import fetch
+
+    dataset = locate(name, data_root)
+    if dataset.generate is not None:
+        print(open_dataset(name).roots[0])
+        return
+    root = root_of(data_root)
+    with download_progress() as progress:
+        received = fetch(dataset.name, dataset, root, progress, source, again)
+    for path, file in received.items():
+        print(f"{root / path}  {file.bytes:,} bytes  sha256 {file.sha256}")
+    if not received:
+        say(f"every file of '{dataset.name}' is here already.")
+
+
+@app.command()
+def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> None:
+    """Show a data set: its licence, its splits with their numbers of lines, and the first line of each field."""
+    from training.data.dataset import open_dataset, read_index, read_rows
+
+    dataset = open_dataset(name, data_root)
+    lines: dict[str, int] = {}
+    first: dict[str, dict[str, str]] = {}
+    pictures: dict[str, dict[str, int]] = {}
+    for split in dataset.splits:
+        names = dataset.fields(split)
+        rows = read_rows(dataset, split, names)
+        # Invalid UTF-8 is read, because cleaning removes it later; replace it here, because it cannot be printed.
+        texts = (text.encode(errors="replace").decode() for text in next(rows).texts)
+        first[split] = dict(zip(names, texts, strict=True))
+        lines[split] = 1 + sum(1 for _ in rows)
+        pictures[split] = {name: len(read_index(dataset.image(split, name))) for name in dataset.images(split)}
+    if as_json:
+        splits = {
+            split: {"lines": lines[split], "first": first[split]}
+            | ({"pictures": pictures[split]} if pictures[split] else {})
+            for split in dataset.splits
+        }
+        facts = {"name": dataset.name, "task": dataset.task, "about": dataset.about, "licence": dataset.licence}
+        print(json.dumps({**facts, "languages": dataset.languages, "splits": splits}, ensure_ascii=False, indent=2))
+        return
+    languages = ", ".join(f"{field} {language}" for field, language in dataset.languages.items())
+    print(f"{dataset.name}: {dataset.about}\n{dataset.task}; {languages}; {dataset.licence}")
+    for split in dataset.splits:
+        print(f"\n{split}: {lines[split]:,} lines")
+        for field, text in first[split].items():
+            print(f"  {field}: {text}")
+        for field, count in pictures[split].items():
+            print(f"  {field}: pictures of {count:,} lines")
+
+
+@app.command()
+def split(
+    source: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, show_default=False, help="Source text, one sentence per line."),
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, show_default=False, help="Target text, parallel to the source."),
+    ],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", show_default=False, help="A new folder for the splits and their YAML.")
+    ],
+    dev: Annotated[str, typer.Option(metavar="N|N%", help="Size of the dev set; with %, at most 2,000 lines.")] = "5%",
+    test: Annotated[
+        str, typer.Option(metavar="N|N%", help="Size of the test set; with %, at most 2,000 lines.")
+    ] = "5%",
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 1,
+    task: Annotated[Literal["translation", "summarization"], typer.Option(help="Task of the data set.")] = (
+        "translation"
+    ),
+) -> None:
+    """Split two parallel texts into train, dev and test at random; prints the path of the data set's description.
+
+    All copies of a pair that occurs more than once stay in train, so that dev and test contain no training pairs.
+    """
+    from training.data.dataset import open_dataset, read_lines
+    from training.data.splitting import SplitSize, split_pairs
+
+    described = split_pairs(
+        source, target, output, SplitSize.parse("--dev", dev), SplitSize.parse("--test", test), seed, task
+    )
+    dataset = open_dataset(str(described))
+    sizes = {name: sum(1 for _ in read_lines(dataset.field(name, "source"))) for name in dataset.splits}
+    say(", ".join(f"{name} {size:,} lines" for name, size in sizes.items()))
+    print(described)
+
+
+def availability(dataset: "Dataset") -> str:
+    """Whether a data set's files are on this machine: `here`, `partly`, `no`; or `generated` if they are created when
+    needed."""
+    if dataset.generate is not None:
+        return "generated"
+    from training.data.uris import expand_path, is_uri
+
+    # Files on remote storage count as available, because `data list` does not use the network.
+    present = [is_uri(path) or any(expand_path(str(root / path)) for root in dataset.roots) for path in dataset.paths]
+    return "here" if all(present) else "partly" if any(present) else "no"

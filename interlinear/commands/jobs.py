@@ -1,0 +1,104 @@
+"""Training jobs on a Ray cluster: the commands `jobs list`, `jobs logs`, `jobs stop` and `jobs resume`."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlinear.commands.job_output import follow_job, report_submission
+from interlinear.console import DONE, say
+from interlinear.options import ClusterAddress, Json, WaitForJob
+from interlinear.progress import format_duration
+
+if TYPE_CHECKING:
+    from training.ray.jobs import Job
+
+app = typer.Typer(help="List, follow, stop and resume submitted trainings.", no_args_is_help=True)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, help="A run's name, for its last job; or a job's name.")
+]
+
+COLUMNS = ("NAME", "JOB", "STATE", "BEGAN", "TOOK", "RECIPE", "DATA", "BY")
+
+
+@app.command("list")
+def list_jobs(address: ClusterAddress, as_json: Json = False) -> None:
+    """List the cluster's jobs, running and ended."""
+    from training.ray.jobs import Cluster
+
+    jobs, now = Cluster(address).jobs(), datetime.now(UTC)
+    if as_json:
+        print(json.dumps([as_record(job) for job in jobs], indent=2))
+        return
+    rows = [
+        (
+            job.name,
+            job.id,
+            job.state.lower() + (f" ({job.exit_code})" if job.exit_code else ""),
+            f"{job.start_time.astimezone():%Y-%m-%d %H:%M}" if job.start_time else "-",
+            format_duration(((job.end_time or now) - job.start_time).total_seconds()) if job.start_time else "-",
+            job.spec.recipe,
+            job.spec.data,
+            job.spec.user or "-",
+        )
+        for job in jobs
+    ]
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    for row in (COLUMNS, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def as_record(job: "Job") -> dict[str, str | int | None]:
+    """A job in the form of the JSON output."""
+    return {
+        "name": job.name,
+        "job": job.id,
+        "state": job.state,
+        "exit_code": job.exit_code,
+        "began": job.start_time.isoformat() if job.start_time else None,
+        "ended": job.end_time.isoformat() if job.end_time else None,
+        "recipe": job.spec.recipe,
+        "data": job.spec.data,
+        "user": job.spec.user,
+        "command": job.spec.entrypoint(),
+    }
+
+
+@app.command()
+def logs(
+    name: Name,
+    address: ClusterAddress,
+    follow: Annotated[bool, typer.Option("--follow", help="Print new output until the job ends.")] = False,
+) -> int:
+    """Print a job's output; with --follow also new output until the job ends, and exit with its exit code."""
+    from training.ray.jobs import Cluster
+
+    cluster = Cluster(address)
+    job = cluster.newest(name)
+    if follow:
+        return follow_job(cluster, job)
+    sys.stdout.write(cluster.logs(job))
+    return DONE
+
+
+@app.command()
+def stop(name: Name, address: ClusterAddress) -> None:
+    """Ask a job to save its state and to end. `jobs resume` continues it."""
+    from training.ray.jobs import STOP_SECONDS, Cluster
+
+    cluster = Cluster(address)
+    job = cluster.stop(name)
+    say(f"{job.id} is asked to save and to end; after {STOP_SECONDS} s it is killed.")
+    say(f"go on with it: interlinear jobs resume {job.name} --address {cluster.address}")
+
+
+@app.command()
+def resume(name: Name, address: ClusterAddress, wait: WaitForJob = False) -> int:
+    """Submit an ended job again with the same options; it continues from its newest checkpoint."""
+    from training.ray.jobs import Cluster
+
+    cluster = Cluster(address)
+    return report_submission(cluster, cluster.resume(name), wait)

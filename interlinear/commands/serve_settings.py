@@ -1,0 +1,81 @@
+"""Settings of `interlinear serve` from its options, a YAML file and the environment."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.errors import RegistryError, UsageError
+
+if TYPE_CHECKING:
+    from service.settings import ServedModelConfig, Settings
+
+PREFIX = "INTERLINEAR_SERVE_"
+MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
+
+
+def load_settings(path: Path | None, options: dict[str, Any]) -> "Settings":
+    """The settings: options override the file, which overrides the environment. Raises UsageError with the key at
+    fault."""
+    from pydantic import ValidationError
+    from pydantic_settings import SettingsError
+
+    from service.settings import Settings
+
+    content = read_config(path) if path else {}
+    set_options = {name: value for name, value in options.items() if value not in (None, [], ())}
+    try:
+        return Settings(**(content | set_options))
+    except SettingsError as error:  # an environment variable that is not valid JSON
+        raise UsageError(f"{PREFIX}...", str(error), "lists are written as JSON: see docs/rest-api.md") from None
+    except ValidationError as error:
+        first_error = error.errors(include_url=False)[0]
+        key, problem, prefix = ".".join(map(str, first_error["loc"])), first_error["msg"], "Value error, "
+        problem = problem.removeprefix(prefix) if problem.startswith(prefix) else problem[:1].lower() + problem[1:]
+        name = key.partition(".")[0] or "models"  # errors without a key concern the list of models
+        if path and name in content and name not in set_options:
+            problem_text = f"{key}: {problem}" if key else problem
+            raise UsageError(f"--config {path}", problem_text, "see docs/rest-api.md") from None
+        raise UsageError(key or name, problem, f"see the option, or {PREFIX}{name.upper()}") from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings in a YAML file. Raises UsageError."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        problem = " ".join(f"cannot be read: {error}".split())
+        raise UsageError(f"--config {path}", problem, "see docs/rest-api.md") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"--config {path}", "holds no settings", "it begins with models:, see docs/rest-api.md")
+    return {str(name): value for name, value in content.items()}
+
+
+def parse_model(text: str) -> "ServedModelConfig":
+    """Parse `NAME=MODEL`, or a MODEL that keeps its own name. Raises UsageError."""
+    from service.settings import ServedModelConfig
+
+    name, equals, uri = text.partition("=")
+    if not equals or "/" in name or ":" in name:
+        return ServedModelConfig(place=text)
+    if not name or not uri:
+        raise UsageError(f"--model {text}", "a name or a model is missing", MODEL_REMEDY)
+    return ServedModelConfig(name=name, place=uri)
+
+
+def champion_model(tracking: str | None) -> "ServedModelConfig":
+    """The only registered model with a champion. Raises UsageError if there is none or more than one."""
+    from registry.names import CHAMPION
+    from registry.store import MlflowStore
+    from service.settings import ServedModelConfig
+
+    try:
+        names = [record.name for record in MlflowStore(tracking).list_models() if CHAMPION in record.aliases]
+    except RegistryError as error:
+        raise UsageError(
+            "--model", f"no model is given, and there is no registry to choose from ({error.problem})", MODEL_REMEDY
+        ) from None
+    if len(names) != 1:
+        choice = f"the registry has champions of {', '.join(names)}" if names else "the registry has no champion"
+        raise UsageError("--model", f"no model is given, and {choice}", MODEL_REMEDY)
+    return ServedModelConfig(place=f"models:/{names[0]}@{CHAMPION}")

@@ -1,0 +1,96 @@
+"""`interlinear translate`: translates files or stdin line by line."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlinear.console import FAILED, say
+from interlinear.decoding.images import ImageFolder, ImageNames
+from interlinear.decoding.input_lines import attach_inputs, read_groups
+from interlinear.decoding.search_options import (
+    BeamSize,
+    CoveragePenalty,
+    LengthPenalty,
+    MaxLength,
+    MinLength,
+    NBest,
+    ReplaceUnknown,
+    SearchOverrides,
+)
+from interlinear.decoding.translation import LineOutcome, translate_lines
+from interlinear.options import Device, InputFiles, Json, ModelName, MtFile, PrecisionName, TokenisedInput, Tracking
+
+
+def translate(
+    model: ModelName,
+    files: Annotated[list[Path] | None, InputFiles] = None,
+    mt: MtFile = None,
+    image_dir: ImageFolder = None,
+    images: ImageNames = None,
+    n_best: NBest = None,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    min_length: MinLength = None,
+    max_length: MaxLength = None,
+    coverage_penalty: CoveragePenalty = None,
+    replace_unknown: ReplaceUnknown = None,
+    tokenised: TokenisedInput = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print JSON with attention weights.")] = False,
+    as_json: Json = False,
+    device: Device = "cpu",
+    precision: PrecisionName = "fp32",
+    tracking: Tracking = None,
+) -> int:
+    """Translate files, or stdin, to stdout: one line for every line, in order, as soon as it is ready.
+
+    An empty line stays empty. A line that the model cannot read (too long, or not UTF-8) becomes an empty line, is
+    named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT |||
+    SCORE`. Line numbers continue over several files; --mt and the pictures refer to these numbers.
+    """
+    from interlinear.decoding.model_loading import load_bundle
+    from seq2seq.generate import SequenceGenerator
+
+    overrides = SearchOverrides(
+        beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown
+    )
+    bundle = load_bundle(model, tracking, device, precision)
+    options = overrides.apply_to(bundle.card.search)
+    generation = SequenceGenerator(bundle, width=options.beam)
+    failed = 0
+    groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
+    tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
+    for outcome in translate_lines(generation, groups, options, explain, tokenised_fields):
+        if outcome.problem:
+            failed += 1
+            say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")
+        print(as_record(outcome) if as_json or explain else as_text(outcome, numbered=n_best is not None))
+        sys.stdout.flush()
+    return FAILED if failed else 0
+
+
+def as_text(outcome: LineOutcome, numbered: bool) -> str:
+    """The outcome as plain text; `numbered` adds line numbers and scores, for n-best lists."""
+    candidates = outcome.answer.candidates if outcome.answer else []
+    if not numbered:
+        return candidates[0].text if candidates else ""
+    if not candidates:
+        return f"{outcome.line.number} |||  ||| 0"
+    return "\n".join(f"{outcome.line.number} ||| {c.text} ||| {c.score:.4f}" for c in candidates)
+
+
+def as_record(outcome: LineOutcome) -> str:
+    """The outcome as one line of JSON."""
+    import json
+
+    record: dict[str, object] = {"line": outcome.line.number, "source": outcome.line.text, **outcome.line.extra_texts}
+    record["translations"] = [
+        {"text": c.text, "score": c.score, "log_probability": c.log_probability}
+        for c in (outcome.answer.candidates if outcome.answer else [])
+    ]
+    if outcome.answer and outcome.answer.explanation:
+        record["explanation"] = outcome.answer.explanation.model_dump()
+    if outcome.problem:
+        record["problem"] = outcome.problem
+    return json.dumps(record, ensure_ascii=False)

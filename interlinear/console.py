@@ -1,0 +1,146 @@
+"""Console output and exit codes: results go to stdout, messages to stderr, an expected error becomes one sentence.
+
+Exit codes: 0 success, 1 the work failed, 2 the call was wrong, 130 and 143 interrupted.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from seq2seq.errors import InterlinearError, UsageError, as_sentence
+
+if TYPE_CHECKING:
+    from training.data.fetch import DownloadProgress
+
+T = TypeVar("T")
+
+DONE, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+# Optional packages and the extra that installs each. Both extras install mlflow; `serve` only its reading part.
+EXTRAS = {
+    "ray": "train",
+    "psutil": "train",
+    "mlflow": "train",
+    "pandas": "train",
+    "fastapi": "serve",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "pydantic_settings": "serve",
+    "prometheus_client": "serve",
+    "py3langid": "serve",
+    "aiohttp": "serve",
+    "sqlalchemy": "serve",
+    "python_multipart": "serve",
+}
+
+
+def say(message: str) -> None:
+    """Print one message to stderr, with credentials masked, because stderr may be stored as a log."""
+    from registry.credentials import mask_credentials
+
+    print(f"interlinear: {mask_credentials(message)}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def status(message: str) -> Iterator[None]:
+    """Show a message on stderr while the block runs, and erase it afterwards. Without a terminal nothing is shown."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = f"interlinear: {message} ..."
+    print(line, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
+
+
+def exit_code_of(work: Callable[[], int | None]) -> int:
+    """Call `work`, print an expected error as a sentence, and return the command's exit code. A bug keeps its
+    traceback."""
+    try:
+        code = work() or DONE
+        sys.stdout.flush()
+        return code
+    except typer.Exit as end:
+        return end.exit_code
+    except InterlinearError as error:
+        say(str(error))
+        return WRONG_CALL if isinstance(error, UsageError) else FAILED
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        remedy = f" See `{context.command_path} --help`." if context else ""
+        if message := error.format_message():  # empty for a command group without a command, which has printed its help
+            say(f"{as_sentence(message.replace('Value error, ', ''))}{remedy}")
+        return error.exit_code
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        extra = EXTRAS[package]
+        say(f"this needs the package '{package}', which is not installed. Run pip install 'interlinear[{extra}]'.")
+        return FAILED
+    except BrokenPipeError:
+        # The reader of our output closed the pipe. Python flushes stdout again at exit, so redirect it to /dev/null.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted.")
+        return INTERRUPTED
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        say(f"{error.filename or 'system'}: {error.strerror}.")
+        return FAILED
+
+
+def end_on_sigterm() -> None:
+    """On SIGTERM, unwind the stack, so that open resources are closed, and exit with code 143."""
+
+    def unwind(_signal: int, _frame: FrameType | None) -> None:
+        sys.exit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, unwind)
+
+
+def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
+    """Yield the items and show a progress bar on stderr. Without a terminal, only yield the items."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, description=label, total=total, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def download_progress() -> "Iterator[DownloadProgress]":
+    """Progress bars on stderr, one for each file; without a terminal, a line for each."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    tasks: dict[str, int] = {}
+    if not sys.stderr.isatty():
+
+        def print_line(path: str, done: int, size: int | None) -> None:
+            if tasks.setdefault(path, done) == done:
+                say(f"fetching {path}" + (f", {size:,} bytes" if size else ""))
+
+        yield print_line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def update_bar(path: str, done: int, size: int | None) -> None:
+            if path not in tasks:
+                tasks[path] = int(bars.add_task(path, total=size))
+            bars.update(bars.tasks[tasks[path]].id, completed=done, total=size)
+
+        yield update_bar

@@ -1,0 +1,239 @@
+"""Word alignment by forced decoding, with one model or with two of opposite directions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlinear.options import AlignmentKind
+from seq2seq.errors import DataError, RequestError, UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.alignment import Alignment, Symmetrization
+    from seq2seq.bundle import ModelCard
+    from seq2seq.explain import Explanation
+    from seq2seq.generate import SequenceGenerator
+
+PAIRS_AT_A_TIME = 512  # sentence pairs per batch of input
+KIND_NAMES: dict[str, str] = {
+    "attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam", "uam-vocabulary": "uam",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """Line `number` of both files."""
+
+    number: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class AlignmentOutcome:
+    """The alignment of a pair; empty if one side is empty, or if there was a problem."""
+
+    number: int
+    alignment: "Alignment"
+    problem: str = ""
+
+
+@dataclass
+class UnknownWords:
+    """Number of target words that are not in the model's vocabulary, and the first line with one."""
+
+    words: int = 0
+    first: int = 0
+
+    def add(self, number: int, ids: list[int]) -> None:
+        from seq2seq.text import UNKNOWN
+
+        if count := ids.count(UNKNOWN):
+            self.first = self.first or number
+            self.words += count
+
+
+@dataclass(frozen=True)
+class Aligner:
+    """The models and options of an alignment in one or both directions."""
+
+    forward: "SequenceGenerator"
+    backward: "SequenceGenerator | None" = None
+    symmetrization: "Symmetrization | None" = None
+    by: AlignmentKind | None = None
+    raw: bool = True
+    unknown: UnknownWords = field(default_factory=UnknownWords)
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of attention weights that is read; None: the best."""
+        return None if self.by is None else KIND_NAMES[self.by]
+
+
+def load_aligner(
+    model: str,
+    by: AlignmentKind | None,
+    reverse: str | None,
+    symmetrize: "Symmetrization | None",
+    tokenised: bool,
+    device: str,
+    tracking: str | None,
+) -> Aligner:
+    """Load the models. Raises UsageError if they do not fit the options or each other."""
+    from interlinear.decoding.model_loading import load_generation
+
+    check_symmetrized(reverse, symmetrize)
+    forward = load_generation(model, tracking, device)
+    backward = load_reverse(reverse, forward.bundle.card, device, tracking) if reverse else None
+    for name, generation in ((model, forward), (reverse, backward)):
+        if generation and by:
+            check_kind(str(name), by, generation.attention_kinds)
+    return Aligner(forward, backward, symmetrize, by, not tokenised)
+
+
+def load_reverse(reverse: str, card: "ModelCard", device: str, tracking: str | None) -> "SequenceGenerator":
+    """Load the model of the opposite direction. Raises UsageError if its languages do not match the card's."""
+    from interlinear.decoding.model_loading import load_generation
+
+    backward = load_generation(reverse, tracking, device)
+    check_opposite(card, backward.bundle.card)
+    return backward
+
+
+def check_symmetrized(reverse: str | None, symmetrize: "Symmetrization | None") -> None:
+    """Raises UsageError if only one of --reverse and --symmetrize is present."""
+    if symmetrize and not reverse:
+        raise UsageError(
+            "--symmetrize", "one model has one direction", "name a model of the opposite direction with --reverse"
+        )
+    if reverse and not symmetrize:
+        raise UsageError(
+            "--reverse", "it is not said how two alignments become one", "say it, as --symmetrize grow-diag-final-and"
+        )
+
+
+def check_kind(model: str, by: AlignmentKind, kinds: Sequence[str]) -> str:
+    """The internal name of a kind of attention. Raises UsageError if the model does not have it."""
+    if KIND_NAMES[by] not in kinds:
+        available = ", ".join(name for name, kind in KIND_NAMES.items() if kind in kinds)
+        raise UsageError(model, f"the model has no attention of kind {by}", f"it has {available}")
+    return KIND_NAMES[by]
+
+
+def check_opposite(card: "ModelCard", reverse: "ModelCard") -> None:
+    """Raises UsageError unless the second model translates in the opposite direction."""
+    source, target = card.languages.get(card.model.first_text), card.languages.get("target")
+    reverse_source = reverse.languages.get(reverse.model.first_text)
+    reverse_target = reverse.languages.get("target")
+    languages = (source, target, reverse_source, reverse_target)
+    if None not in languages and (reverse_source, reverse_target) != (target, source):
+        raise UsageError(
+            "--reverse",
+            f"it goes from {reverse_source} to {reverse_target}, and MODEL from {source} to {target}",
+            f"name a model from {target} to {source}",
+        )
+
+
+def align_pairs(aligner: Aligner, pairs: Iterator[SentencePair]) -> Iterator[AlignmentOutcome]:
+    """The outcome of every pair, in order. Raises DataError if the two models split a pair into different words."""
+    from seq2seq.alignment import Alignment, alignment_from, bidirectional_alignment
+
+    vocabulary = aligner.by == "uam-vocabulary"
+
+    def force_decode(model: "SequenceGenerator", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
+        name = model.bundle.card.model.first_text
+        return model.align((({name: text}, output) for text, output in texts), aligner.raw, aligner.kind, vocabulary)
+
+    while group := list(islice(pairs, PAIRS_AT_A_TIME)):
+        problems = {pair.number: problem for pair in group if (problem := length_problem(aligner, pair))}
+        valid = [p for p in group if p.number not in problems and p.source.strip() and p.target.strip()]
+        forward = force_decode(aligner.forward, [(pair.source, pair.target) for pair in valid])
+        alignments: dict[int, Alignment] = {}
+        if aligner.backward and aligner.symmetrization:
+            backward = force_decode(aligner.backward, [(pair.target, pair.source) for pair in valid])
+            for pair, direct, reverse in zip(valid, forward, backward, strict=True):
+                if (direct.source, direct.target) != (reverse.target, reverse.source):
+                    raise DataError(
+                        f"line {pair.number}",
+                        "the two models cut it into different words",
+                        "align tokenised text with --tokenised, or use models of the same kind of text",
+                    )
+                alignments[pair.number] = bidirectional_alignment(direct, reverse, aligner.symmetrization, aligner.kind)
+        else:
+            alignments = {
+                pair.number: alignment_from(explanation, aligner.kind)
+                for pair, explanation in zip(valid, forward, strict=True)
+            }
+        for pair in group:
+            yield AlignmentOutcome(pair.number, alignments.get(pair.number, Alignment()), problems.get(pair.number, ""))
+
+
+def length_problem(aligner: Aligner, pair: SentencePair) -> str:
+    """A sentence that states which side of a pair is too long for a model, or an empty string."""
+    problem = too_long(aligner.forward, pair, aligner.raw, aligner.unknown)
+    if problem or aligner.backward is None:
+        return problem
+    problem = too_long(
+        aligner.backward, SentencePair(pair.number, pair.target, pair.source), aligner.raw, UnknownWords()
+    )
+    return problem and f"read by the reverse model, {problem}"
+
+
+def too_long(generation: "SequenceGenerator", pair: SentencePair, raw: bool, unknown: UnknownWords) -> str:
+    """A sentence that states which side of a pair is too long, or an empty string. Counts unknown target words."""
+    name = generation.bundle.card.model.first_text
+    limits = generation.bundle.card.limits
+    ids: list[int] = []
+    for side, text, limit in ((name, pair.source, limits.source_length), ("target", pair.target, limits.target_length)):
+        (prepared,) = generation.read_texts(side, [text], raw)
+        ids = list(prepared.encoded.ids)
+        if len(ids) > limit:
+            return f"the {side} has {len(ids)} tokens, and the model takes at most {limit}."
+    unknown.add(pair.number, ids)  # ids of the target, the last side
+    return ""
+
+
+def read_pairs(source: Path, target: Path) -> Iterator[SentencePair]:
+    """The lines of two files in parallel. Raises DataError if one file has more lines."""
+    from training.data.formats import read_file
+
+    lines = zip_longest(read_file(source), read_file(target))
+    for number, (left, right) in enumerate(lines, 1):
+        if left is None or right is None:
+            raise DataError(
+                f"{source} and {target}",
+                f"{source if left is None else target} ends after line {number - 1}, and the other goes on",
+                "line i of each must belong together",
+            )
+        yield SentencePair(number, left, right)
+
+
+def gold_pair(data: str, split: str, line: int, root: Path | None) -> tuple[SentencePair, str, bool]:
+    """A line of a data set, its gold alignment, and whether it is tokenised. Raises DataError, UsageError."""
+    from training.data.dataset import open_dataset, read_rows
+
+    dataset = open_dataset(data, root)
+    fields = ("source", "target", "alignment")
+    row = next((row for row in read_rows(dataset, split, fields) if row.number == line), None)
+    if row is None:
+        raise UsageError(f"--line {line}", f"{data}, {split} does not have that many pairs", "name a smaller number")
+    source, target, links = row.texts
+    return SentencePair(line, source, target), links, dataset.field(split, "source").tokenised
+
+
+def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
+    """An output, given or the model's own, and its explanation. Raises RequestError for an unreadable text."""
+    from seq2seq.generate import Request
+
+    name = generation.bundle.card.model.first_text
+    request = Request({name: source}, generation.bundle.card.search, explain=True)
+    generation.encode(request)  # raises RequestError for a text that cannot be read
+    if target is None:
+        (answer,) = generation.generate([request])
+        assert not isinstance(answer, RequestError) and answer.explanation is not None
+        return answer.candidates[0].text, answer.explanation
+    if not target.strip():
+        raise RequestError("target", "the text is empty")
+    (explanation,) = generation.align([(request.texts, target)])
+    return target, explanation

@@ -1,0 +1,97 @@
+"""Reads the input lines of a translation from files or stdin, with their machine translations and images."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from io import BufferedReader
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from interlinear.decoding.images import folder_images
+from interlinear.decoding.translation import MT, InputLine
+from seq2seq.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.config import ModelConfig
+
+Item = TypeVar("Item")
+END_OF_INPUT = object()
+CHUNK = 1 << 20  # maximum bytes per read; available input is translated before waiting for more
+
+
+def attach_inputs(
+    groups: Iterator[list[InputLine]], config: "ModelConfig", mt: Path | None, folder: Path | None, names: Path | None
+) -> Iterator[list[InputLine]]:
+    """Add the machine translations and images to the lines. Raises UsageError for inputs that the model does not read,
+    DataError for different numbers of lines."""
+    if mt and MT not in config.texts:
+        raise UsageError("--mt", f"the model edits no translations: it reads {', '.join(config.sources)}")
+    if folder and not config.images:
+        raise UsageError("--image-dir", f"the model reads no pictures: it reads {', '.join(config.sources)}")
+    extra_texts: dict[str, Iterator[InputLine]] = {MT: chain.from_iterable(read_groups([mt]))} if mt else {}
+    pictures = folder_images(folder, names)
+    for group in groups:
+        lines = []
+        for line in group:
+            texts = {name: next_item(of, str(mt)).text for name, of in extra_texts.items()}
+            image = next_item(pictures, str(names)) if pictures else None
+            images = {next(iter(config.images)): image} if image else {}
+            lines.append(replace(line, extra_texts=texts, pictures=images))
+        yield lines
+    for remaining, path in ((extra_texts.get(MT), mt), (pictures, names)):
+        if remaining and path and next(remaining, END_OF_INPUT) is not END_OF_INPUT:
+            raise line_count_error(str(path))
+
+
+def next_item(items: Iterator[Item], name: str) -> Item:
+    """The next item. Raises DataError if there is none."""
+    for item in items:
+        return item
+    raise line_count_error(name)
+
+
+def line_count_error(name: str) -> DataError:
+    return DataError(name, "it has not as many lines as there are to translate", "line i of each must belong together")
+
+
+def read_groups(files: Sequence[Path]) -> Iterator[list[InputLine]]:
+    """The lines of the files in order, or of stdin, in groups: the lines available so far, at least one.
+
+    A file is therefore translated in large batches, while lines that are typed or piped are translated at once.
+    """
+    read = 0
+    for path in files or (None,):
+        name = str(path) if path else "stdin"
+        with path.open("rb") if path else nullcontext(cast(BufferedReader, sys.stdin.buffer)) as file:
+            lines_before = read
+            for group in read_whole_lines(file):
+                yield [
+                    InputLine(
+                        number,
+                        f"{name}, line {number - lines_before}",
+                        decode_line(line, first=number == lines_before + 1),
+                    )
+                    for number, line in enumerate(group, read + 1)
+                ]
+                read += len(group)
+
+
+def read_whole_lines(file: BufferedReader) -> Iterator[list[bytes]]:
+    """The lines of a file without line ends, in groups: the complete lines of each read."""
+    rest = b""
+    while chunk := file.read1(CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def decode_line(line: bytes, first: bool) -> str | None:
+    """A line's text, without carriage return and (in a file's first line) byte order mark; None if it is not UTF-8."""
+    try:
+        return line.removesuffix(b"\r").decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError:
+        return None

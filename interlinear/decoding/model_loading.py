@@ -1,0 +1,39 @@
+"""Loads models by name, for all commands."""
+
+from pathlib import Path
+
+from interlinear.console import status
+from seq2seq.bundle import Bundle, ensemble_bundle, load
+from seq2seq.config import Precision
+from seq2seq.devices import check_device
+from seq2seq.generate import SequenceGenerator
+from seq2seq.model.ensemble import Predictor
+
+
+def load_bundle(
+    name: str, tracking: str | None = None, device: str = "cpu", precision: Precision = "fp32"
+) -> Bundle[Predictor]:
+    """The bundle of a model by its name, on the device, in the precision. Several names, separated by commas, form an
+    ensemble.
+
+    Raises UsageError, RegistryError, BundleError.
+    """
+    from registry.resolve import fetch_bundle
+
+    check_device(device)
+    names = [name] if Path(name).exists() else name.split(",")
+    with status(f"loading {name}"):
+        bundles = [load(fetch_bundle(model_name.strip(), tracking).folder, device, precision) for model_name in names]
+    return bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
+
+
+def load_generation(
+    name: str,
+    tracking: str | None = None,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    width: int | None = None,
+) -> SequenceGenerator:
+    """A generator for the model of that name, with beams of up to `width` (None: the beam size of its recipe)."""
+    bundle = load_bundle(name, tracking, device, precision)
+    return SequenceGenerator(bundle, width=width or bundle.card.search.beam)

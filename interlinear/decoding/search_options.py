@@ -1,0 +1,91 @@
+"""Search options that several commands share; they override the model's own."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq.errors import UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.search import SearchOptions
+
+BeamSize = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=64, metavar="N", show_default=False, help="Hypotheses kept at each step; 1 is greedy search."
+    ),
+]
+LengthPenalty = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|average|ALPHA", show_default=False, help="How scores are normalised; a number is GNMT's alpha."
+    ),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", show_default=False, help="Maximum number of output tokens; else 2 x source + 10."),
+]
+MinLength = Annotated[
+    int | None, typer.Option(min=0, metavar="N", show_default=False, help="Minimum number of output tokens.")
+]
+CoveragePenalty = Annotated[
+    float | None,
+    typer.Option(
+        min=0, metavar="BETA", show_default=False, help="GNMT's beta: penalty for source words without attention."
+    ),
+]
+NBest = Annotated[
+    int | None, typer.Option(min=1, max=64, metavar="N", show_default=False, help="Number of outputs for every line.")
+]
+ReplaceUnknown = Annotated[
+    bool | None,
+    typer.Option(
+        "--replace-unknown",
+        show_default=False,
+        help="Replace unknown words by the source word with the largest weight.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class SearchOverrides:
+    """Search options of the command line; None where an option is absent."""
+
+    beam_size: int | None = None
+    length_penalty: str | None = None
+    n_best: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    coverage_penalty: float | None = None
+    replace_unknown: bool | None = None
+
+    def apply_to(self, defaults: "SearchOptions") -> "SearchOptions":
+        """The defaults with these overrides. Raises UsageError for an invalid combination."""
+        from pydantic import ValidationError
+
+        options = {
+            "beam": self.beam_size,
+            "length_penalty": read_length_penalty(self.length_penalty),
+            "n_best": self.n_best,
+            "min_length": self.min_length,
+            "max_length": self.max_length,
+            "coverage_penalty": self.coverage_penalty,
+            "replace_unknown": self.replace_unknown,
+        }
+        overrides = {name: value for name, value in options.items() if value is not None}
+        try:
+            return type(defaults).model_validate(defaults.model_dump() | overrides)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise UsageError("search options", reason) from None
+
+
+def read_length_penalty(text: str | None) -> str | float | None:
+    """Parse `none`, `average` or a number. Raises UsageError."""
+    if text in (None, "none", "average"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError("--length-penalty", f"'{text}' is neither none, average nor a number") from None

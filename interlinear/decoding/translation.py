@@ -1,0 +1,89 @@
+"""Translation of input lines by a model, batch by batch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from interlinear.decoding.images import ImageLoader
+from seq2seq.errors import RequestError
+
+if TYPE_CHECKING:
+    from seq2seq.config import ModelConfig
+    from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+    from seq2seq.search import SearchOptions
+
+MT = "mt"  # field with the machine translations to edit
+
+
+@dataclass(frozen=True)
+class InputLine:
+    """A line of input, its location (`FILE, line N`), and its number over all files. A text is None if it is not UTF-8.
+
+    extra_texts, pictures: the line's inputs for the model's further sources, by source name. Empty ones are absent.
+    """
+
+    number: int
+    where: str
+    text: str | None
+    extra_texts: Mapping[str, str | None] = field(default_factory=dict)
+    pictures: Mapping[str, ImageLoader] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the line has neither text nor picture."""
+        return not self.pictures and all(text is not None and not text.strip() for text in self.texts)
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        return (self.text, *self.extra_texts.values())
+
+
+@dataclass(frozen=True)
+class LineOutcome:
+    """The outcome of a line: an answer, a problem, or neither for an empty line."""
+
+    line: InputLine
+    answer: "GenerationResult | None" = None
+    problem: str | None = None
+
+
+def translate_lines(
+    generation: "SequenceGenerator",
+    groups: Iterator[Sequence[InputLine]],
+    options: "SearchOptions",
+    explain: bool = False,
+    tokenised: frozenset[str] = frozenset(),
+) -> Iterator[LineOutcome]:
+    """The outcome of every line, in order. A line's text is the model's first source; empty sources are absent.
+    `tokenised`: as in `Request`."""
+    config = generation.bundle.card.model
+    for group in groups:
+        requests = (build_request(line, config, options, explain, tokenised) for line in group if not line.empty)
+        answers = generation.generate(requests)
+        for line in group:
+            if line.empty:
+                yield LineOutcome(line)
+            elif isinstance(answer := next(answers), RequestError):
+                prefix = f"{answer.where}: " if len(config.sources) > 1 else ""
+                yield LineOutcome(line, problem=f"{prefix}{answer.problem}.")
+            else:
+                yield LineOutcome(line, answer)
+
+
+def build_request(
+    line: InputLine, config: "ModelConfig", options: "SearchOptions", explain: bool, tokenised: frozenset[str]
+) -> "Request | RequestError":
+    """The request for a line, or the error if the line is invalid."""
+    from seq2seq.generate import Request
+
+    texts: dict[str, str] = {}
+    for name, text in zip((next(iter(config.texts), ""), *line.extra_texts), line.texts, strict=True):
+        if text is None:
+            return RequestError(name, "the line is not valid UTF-8")
+        if name and text.strip():
+            texts[name] = text
+    try:
+        images = {name: picture(config.images[name]) for name, picture in line.pictures.items()}
+    except RequestError as error:
+        return error
+    return Request(texts, options, explain, tokenised, images)

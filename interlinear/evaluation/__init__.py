@@ -1,0 +1,1 @@
+"""Evaluation: test sets, scoring, comparison of systems, and promotion."""

@@ -1,0 +1,112 @@
+"""Tables and figures of `interlinear reproduce`: a page in Markdown, JSON and SVG files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from interlinear.evaluation.reproduction import ReproduceConfig
+
+if TYPE_CHECKING:
+    from training.reproduce.papers import PaperTables, Result
+    from training.reproduce.results_table import ResultsTable
+
+
+def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "paper"], output: Path) -> Path:
+    """Write the current tables: a page in Markdown, the same as JSON, and the figures of the page."""
+    import json
+
+    from training.reproduce.papers import paper_names, read_results
+    from training.reproduce.results_table import as_json, build_results_tables, markdown
+
+    results = [result for result in read_results(output, paper) if result.place.scale == scale]
+    tables = build_results_tables(table, results, scale)
+    folder = output / paper if scale == "small" else output / f"{paper}-{scale}"
+    folder.mkdir(parents=True, exist_ok=True)
+    paper_argument = paper if paper in paper_names() else f"{paper}.yaml"
+    command = f"interlinear reproduce {paper_argument} --scale {scale}"
+    page = folder / "table.md"
+    pictures = draw_figures(table, tables, results, folder)
+    page.write_text(markdown(table, scale, tables, results, command, pictures), encoding="utf-8")
+    (folder / "table.json").write_text(json.dumps(as_json(tables), indent=1) + "\n", encoding="utf-8")
+    return page
+
+
+def log_tables(folder: Path, paper: str, scale: str, config: ReproduceConfig) -> None:
+    """Log the tables and figures to their MLflow run."""
+    from registry.curves import find_or_create_group, log_files
+
+    run_id = find_or_create_group(config.tracking, paper, f"{paper}.{scale}", {"table": paper, "scale": scale})
+    log_files(config.tracking, run_id, folder)
+
+
+def draw_figures(
+    table: "PaperTables", results_tables: "Sequence[ResultsTable]", results: "Sequence[Result]", folder: Path
+) -> "dict[ResultsTable | str | None, list[str]]":
+    """Draw an overview of the tables; for each table its scores with intervals, and BLEU by sentence length; for each
+    group its learning curves. Returns file names by subject: None for the overview, a table, or a group's name."""
+    import numpy as np
+
+    from seq2seq.figures.curves import Curve, Panel, learning_curves
+    from seq2seq.figures.lengths import MIN_SENTENCES, score_by_length, score_curve_by_length
+    from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
+    from seq2seq.metrics.catalogue import select_metrics
+    from training.reproduce.results_table import main_tables, published_label
+
+    comparisons = {
+        results_table: Comparison(
+            f"{results_table.group}: {results_table.metric.upper()}, {results_table.data}, {results_table.test}",
+            tuple(
+                SystemScore(row.system, row.ours, row.low, row.high, row.p_value, published_label(row))
+                for row in results_table.rows
+            ),
+        )
+        for results_table in results_tables
+    }
+    heading = f"{table.about.partition(',')[0]}, {results[0].place.scale} scale"
+    system_comparisons(
+        [comparisons[results_table] for results_table in main_tables(table, results_tables)],
+        heading,
+        folder / "table.svg",
+    )
+    pictures: dict[ResultsTable | str | None, list[str]] = {None: ["table.svg"]}
+    for results_table in results_tables:
+        drawn = []
+        if len(results_table.rows) > 1:
+            path = folder / f"{results_table.group}.{results_table.test}.{results_table.metric}.svg"
+            drawn.append(system_comparison(comparisons[results_table].systems, comparisons[results_table].title, path))
+        runs = {
+            row.system: [
+                result.tests[results_table.test]
+                for result in results
+                if (result.place.group, result.place.system) == (results_table.group, row.system)
+            ]
+            for row in results_table.rows
+        }
+        first = next(iter(runs.values()))[0]
+        if results_table.metric == "bleu" and sum(length > 0 for length in first.lengths) >= MIN_SENTENCES:
+            (bleu,) = select_metrics([results_table.metric], first.reading)
+            lines = [  # statistics of several seeds are summed
+                score_curve_by_length(
+                    system,
+                    first.lengths,
+                    bleu,
+                    np.sum([test_result.of(results_table.metric) for test_result in seeds], axis=0),
+                )
+                for system, seeds in runs.items()
+            ]
+            drawn.append(
+                score_by_length(lines, "BLEU", folder / f"{results_table.group}.{results_table.test}.lengths.svg")
+            )
+        pictures[results_table] = [path.name for path in drawn]
+    for group in dict.fromkeys(results_table.group for results_table in results_tables):
+        group_results = [result for result in results if result.place.group == group]
+        systems = dict.fromkeys(
+            row.system for results_table in results_tables if results_table.group == group for row in results_table.rows
+        )
+        curves = [
+            Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in group_results if r.place.system == name))
+            for name in systems
+        ]
+        path = learning_curves([Panel("dev BLEU", tuple(curves))], folder / f"{group}.curves.svg")
+        pictures[group] = [path.name]
+    return pictures

@@ -1,0 +1,1 @@
+"""Load test of a running service: request generation, measurement and reports."""

@@ -1,0 +1,173 @@
+"""Command-line arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from seq2seq.errors import UsageError
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        show_default=False,
+        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model. Several, separated "
+        "by commas, form an ensemble.",
+    ),
+]
+Tracking = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URI",
+        help="MLflow's address; else MLFLOW_TRACKING_URI, else mlflow.db in this folder.",
+        show_default=False,
+    ),
+]
+DataName = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DATASET", help="A data set's name, or the path of its YAML.", show_default=False),
+]
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Folder with the corpora; else INTERLINEAR_DATA, else ./data.", show_default=False
+    ),
+]
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", show_default=False, help="A recipe's name, or a YAML file.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", show_default=False, help="Change the recipe, e.g. model.layers=2."),
+]
+TrainingData = Annotated[
+    str,
+    typer.Option("--data", metavar="DATASET", show_default=False, help="A data set's name, or the path of its YAML."),
+]
+PreparedFolder = Annotated[Path, typer.Option("--prepared", metavar="FOLDER", help="Folder for prepared data.")]
+StorageUri = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        envvar="INTERLINEAR_STORAGE",
+        metavar="URI",
+        show_default=False,
+        show_envvar=False,
+        help="Shared storage for data and checkpoints: s3://BUCKET/PREFIX, gs://... or a shared folder; "
+        "else INTERLINEAR_STORAGE.",
+    ),
+]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
+PRECISION_HELP = "Precision of computation; bf16 is faster on processors that support it."
+PrecisionChoice = Literal["fp32", "bf16"]  # as in seq2seq.config, whose import of pydantic would slow down every start
+PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
+
+
+def check_figure_file(path: Path) -> Path:
+    """Raises UsageError, before any work is done, for a suffix that is not a supported image format."""
+    from seq2seq.figures.style import check_suffix
+
+    check_suffix(path)
+    return path
+
+
+FigureFile = Annotated[
+    Path, typer.Option("--output", callback=check_figure_file, metavar="FILE", help="A .png, .svg or .pdf file.")
+]
+FontFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--font", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="Font for words, .ttf or .otf; else installed fonts that cover their characters.",
+    ),
+]  # fmt: skip
+Workers = Annotated[
+    str, typer.Option(metavar="N|MIN:MAX", help="Number of training processes; a range: as many as resources allow.")
+]
+Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
+RunName = Annotated[
+    str | None, typer.Option("--run", metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint of that name.")]
+Register = Annotated[
+    str | None, typer.Option(metavar="NAME", show_default=False, help="Register the model under this name.")
+]
+Experiment = Annotated[
+    str | None, typer.Option(metavar="NAME", show_default=False, help="MLflow's experiment; else the data set's name.")
+]
+ParentRun = Annotated[
+    str | None, typer.Option(metavar="RUN", show_default=False, help="ID of the parent run in MLflow.")
+]
+NoTracking = Annotated[bool, typer.Option("--no-tracking", help="Do not log to MLflow.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+InputFiles = typer.Argument(
+    metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
+)
+AlignmentKind = Literal["attention", "words", "gated", "uam", "uam-vocabulary"]
+AlignedBy = Annotated[
+    AlignmentKind | None,
+    typer.Option("--by", show_default=False, help="Kind of attention to align by; else the best that the model has."),
+]
+Reverse = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", show_default=False, help="A model of the opposite direction; see --symmetrize."),
+]
+Symmetrize = Annotated[
+    Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"] | None,
+    typer.Option(show_default=False, help="How to combine the alignments of both directions, as in Moses."),
+]
+TokenisedPair = Annotated[
+    bool, typer.Option("--tokenised", help="Words are separated by spaces, as in gold alignments.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", show_default=False, help="The split of the data set; else test."),
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--source", exists=True, dir_okay=False, metavar="FILE", show_default=False, help="Text to translate."
+    ),
+]
+ReferenceFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--reference", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="Reference translations; may be repeated.",
+    ),
+]  # fmt: skip
+MtFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mt", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="Machine translations of the source, line by line, for a post-editing model.",
+    ),
+]  # fmt: skip
+TokenisedFiles = Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")]
+Tokenize = Annotated[
+    Literal["13a", "none", "intl", "char", "zh"] | None,
+    typer.Option(show_default=False, help="sacrebleu's tokeniser; else 13a, or none for tokenised text."),
+]
+Lowercase = Annotated[
+    bool | None,
+    typer.Option("--lowercase/--natural-case", show_default=False, help="Ignore case; else as the data set states."),
+]
+TokenisedInput = Annotated[bool, typer.Option("--tokenised", help="Input and output words are separated by spaces.")]
+ClusterAddress = Annotated[
+    str,
+    typer.Option(
+        metavar="URL", envvar="RAY_API_SERVER_ADDRESS", show_default=False,
+        help="The cluster's dashboard, http://HOST:8265.",
+    ),
+]  # fmt: skip
+WaitForJob = Annotated[bool, typer.Option("--wait", help="Wait for the job to end, and exit with its exit code.")]
+
+
+def number_range(option: str, text: str) -> tuple[int, int]:
+    """The minimum and maximum of an option's `N` or `MIN:MAX`. Raises UsageError."""
+    fewest, colon, most = text.partition(":")
+    numbers = [fewest, most if colon else fewest]
+    if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
+        raise UsageError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
+    return int(fewest), int(numbers[1])

@@ -1,0 +1,286 @@
+"""The bundle: a folder with a trained model. Loading it executes no code from it.
+
+model.safetensors     weights, with the names of docs/parameters.md
+model.json            the model card: architecture, recipe, scores, versions, and the checksums of the other files
+tokenizer.NAME.json   one for each text source, and one for the target
+README.md             the card as Markdown, for people
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+
+from seq2seq.bundle.checksums import CHECKSUM_KEY, ChecksumError, checksum, content_checksum, read_checked_json
+from seq2seq.bundle.model_card import FORMAT, Limits, ModelCard
+from seq2seq.bundle.readme import render_readme
+from seq2seq.config import ModelConfig, Precision
+from seq2seq.errors import BundleError
+from seq2seq.metrics.score import Score
+from seq2seq.model.ensemble import Ensemble, Predictor
+from seq2seq.model.model import Model, build
+from seq2seq.model.parameter_shapes import parameter_shapes
+from seq2seq.text import Tokenizer
+
+WEIGHTS, CARD, README = "model.safetensors", "model.json", "README.md"
+
+PredictorT = TypeVar("PredictorT", bound=Predictor, covariant=True)
+
+
+@dataclass(frozen=True)
+class Bundle(Generic[PredictorT]):
+    """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from."""
+
+    model: PredictorT
+    tokenizers: dict[str, Tokenizer]
+    card: ModelCard
+    folder: Path
+
+
+def hash_weights(state: dict[str, torch.Tensor]) -> str:
+    """SHA-256 over names, dtypes, shapes and bytes of weights; independent of the file that stores them."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.view(torch.uint8).numpy().data if tensor.dim() else tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], card: ModelCard) -> ModelCard:
+    """Write a bundle to a temporary folder, then rename it to `folder`; returns the card with its checksums."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in unique_weights(model).items()}
+        save_file(weights, temporary / WEIGHTS)
+        for name, tokenizer in tokenizers.items():
+            tokenizer.save(temporary / f"tokenizer.{name}.json")
+        files = {path.name: checksum(path) for path in sorted(temporary.iterdir())}
+        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files, CHECKSUM_KEY: ""})
+        content = json.loads(card.model_dump_json())
+        card = card.model_copy(update={CHECKSUM_KEY: content_checksum(content)})
+        parameters = sum(map(torch.Tensor.numel, weights.values()))
+        readme = render_readme(card, parameters, tokenizers["target"].config.operations_on)
+        (temporary / README).write_text(readme, encoding="utf-8")
+        (temporary / CARD).write_text(
+            json.dumps(content | {CHECKSUM_KEY: card.content_sha256}, indent=2) + "\n", encoding="utf-8"
+        )
+        for path in temporary.iterdir():
+            fsync(path)
+        temporary.chmod(0o755)
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+            folder.rename(old / "bundle")
+            temporary.rename(folder)
+            shutil.rmtree(old)
+        else:
+            temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return card
+
+
+def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
+    """Rewrite a bundle's README.md with further scores by title; returns its text. `model.json` stays unchanged."""
+    card = bundle.card.model_copy(update={"metrics": {**bundle.card.metrics, **scores}})
+    parameters = sum(map(torch.Tensor.numel, bundle.model.parameters()))
+    text = render_readme(card, parameters, bundle.tokenizers["target"].config.operations_on)
+    (bundle.folder / README).write_text(text, encoding="utf-8")
+    return text
+
+
+def unique_weights(model: Model) -> dict[str, torch.Tensor]:
+    """The model's parameters by name; a shared parameter appears once, under its first name."""
+    return dict(model.named_parameters())
+
+
+def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32") -> Bundle[Model]:
+    """Load a bundle and verify every file against the card. Raises BundleError naming the invalid file.
+
+    `bf16` stores the weights in bf16 and computes in it, which is faster on processors with bf16 matrix products; an
+    LSTM's cell state and log-probabilities stay in fp32.
+    """
+    folder = Path(folder)
+    card = check_files(folder)
+    check_shapes(folder / WEIGHTS, card.model)
+    try:
+        weights = load_file(folder / WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise _unreadable(folder / WEIGHTS, error) from None
+    if card.weights_sha256 and hash_weights(weights) != card.weights_sha256:
+        raise BundleError(
+            str(folder / WEIGHTS), "the weights are not those of model.json (weights_sha256)", "copy the folder again"
+        )
+    model = build(card.model)
+    model.load_state_dict(weights, strict=False)  # a shared matrix is stored once, under its first name
+    names = [*card.model.texts, "target"]
+    tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
+
+
+def check_files(folder: Path) -> ModelCard:
+    """Verify that all files of a bundle exist and have the checksums in its card; returns the card.
+
+    Raises BundleError naming the invalid file.
+    """
+    card = read_card(folder)
+    for name in [WEIGHTS, *(f"tokenizer.{field}.json" for field in [*card.model.texts, "target"])]:
+        if name not in card.files:
+            raise BundleError(str(folder / CARD), f"it has no checksum of {name} (files)", "copy the file again")
+    for name, expected in card.files.items():
+        if Path(name).name != name:
+            raise BundleError(str(folder / CARD), f"its files are not all in its folder ({name!r})", "do not use it")
+        if not (folder / name).is_file():
+            raise BundleError(str(folder / name), "the file is missing from the bundle", "copy the whole folder again")
+        try:
+            actual = checksum(folder / name)
+        except OSError as error:
+            raise _unreadable(folder / name, error) from None
+        if actual != expected:
+            raise BundleError(
+                str(folder / name), "the file is not what model.json says (another checksum)", "copy it again"
+            )
+    return card
+
+
+def check_shapes(path: Path, config: ModelConfig) -> None:
+    """Compare the shapes in a weight file's header with those of the architecture, without allocating tensors.
+
+    Raises BundleError for a parameter that is missing in one of them or differs in shape.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            stored = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from None
+    try:
+        expected = parameter_shapes(config)
+    except (RuntimeError, OverflowError, TypeError) as error:  # sizes that overflow
+        reason = str(error).partition("\n")[0]
+        raise BundleError(str(path.parent / CARD), f"no model has the sizes of its architecture ({reason})") from None
+    for name in sorted(stored.keys() | expected.keys()):
+        if stored.get(name) != expected.get(name):
+            sizes = [
+                " x ".join(map(str, shapes[name])) if name in shapes else "not there" for shapes in (stored, expected)
+            ]
+            raise BundleError(
+                str(path),
+                f"the weights do not fit the architecture in model.json ('{name}' is {sizes[0]}, and by the "
+                f"architecture {sizes[1]})",
+                "copy the whole folder again",
+            )
+
+
+def _unreadable(path: Path, error: Exception) -> BundleError:
+    return BundleError(str(path), f"the file cannot be read ({error})", "copy it again")
+
+
+def ensemble_bundle(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
+    """Combine bundles into one whose model is their ensemble; its card is the first one's without scores.
+
+    The limits are the smallest of all members. Raises BundleError unless all tokenizer files are identical.
+    """
+    first, *others = bundles
+    files = [f"tokenizer.{name}.json" for name in [*first.card.model.texts, "target"]]
+    for other in others:
+        other_files = [f"tokenizer.{name}.json" for name in [*other.card.model.texts, "target"]]
+        for file in dict.fromkeys([*files, *other_files]):
+            if first.card.files.get(file) != other.card.files.get(file):
+                raise BundleError(
+                    str(other.folder / file),
+                    f"an ensemble has one vocabulary, and this is another than {first.folder}'s",
+                    "train the models on the same data with the same text settings",
+                )
+    limits = Limits(
+        source_length=min(bundle.card.limits.source_length for bundle in bundles),
+        target_length=min(bundle.card.limits.target_length for bundle in bundles),
+    )
+    card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": "", CHECKSUM_KEY: ""})
+    model = Ensemble([bundle.model for bundle in bundles]).eval()
+    return Bundle(model, first.tokenizers, card, first.folder)
+
+
+def initialize_from(model: Model, folder: Path) -> str:
+    """Copy a trained model's weights into a new model that extends it.
+
+    Returns a message with the number of copied parameters and the names of those that keep their initial values.
+    Raises BundleError unless the new model has every parameter of the trained one, with the same name and shape.
+    """
+    trained, parameters = unique_weights(load(folder).model), unique_weights(model)
+    if unknown := sorted(set(trained) - set(parameters)):
+        raise BundleError(
+            f"init_from {folder}",
+            f"the model is of another system: the recipe's model has no {_shorten(unknown)}",
+            "start from a model whose recipe this one extends",
+        )
+    for name, weight in trained.items():
+        if weight.shape != parameters[name].shape:
+            sizes = [" x ".join(map(str, shape)) for shape in (weight.shape, parameters[name].shape)]
+            raise BundleError(
+                f"init_from {folder}",
+                f"the model is of another size: {name} is {sizes[0]}, and the recipe's is {sizes[1]}",
+                "set the recipe's sizes to the model's (`interlinear info` shows them)",
+            )
+    with torch.no_grad():
+        for name, weight in trained.items():
+            parameters[name].copy_(weight)
+    initial = sorted(set(parameters) - set(trained))
+    return f"started from {folder}: {len(trained)} parameters loaded; drawn anew: {', '.join(initial) or 'none'}"
+
+
+def _shorten(names: list[str]) -> str:
+    """The first three names, and the number of the others."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def read_readme(folder: Path) -> str:
+    """The text of README.md; empty if the bundle has none."""
+    path = folder / README
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def read_card(folder: Path) -> ModelCard:
+    """Read a bundle's card without its weights. Raises BundleError."""
+    path = folder / CARD
+    if not path.is_file():
+        raise BundleError(str(folder), f"this is no bundle: there is no {CARD} in it", "name the folder that holds it")
+    try:
+        content = read_checked_json(path)
+        version = content.get("format", FORMAT)
+        if isinstance(version, int) and version > FORMAT:
+            raise BundleError(
+                str(path),
+                f"the bundle has format {version}, and this version reads up to {FORMAT}",
+                "update interlinear",
+            )
+        return ModelCard.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise BundleError(str(path), f"{key}: {first['msg']}", "copy the file again") from None
+    except ChecksumError as error:
+        remedy = f"copy the file again; if it was edited on purpose, remove {CHECKSUM_KEY} from it"
+        raise BundleError(str(path), str(error), remedy) from None
+    except (ValueError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def fsync(path: Path) -> None:
+    """Flush a file, or a folder's entries, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

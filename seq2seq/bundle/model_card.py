@@ -1,0 +1,55 @@
+"""The model card: the content of a bundle's `model.json`."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from seq2seq.config import ModelConfig
+from seq2seq.metrics.score import Score
+from seq2seq.search import SearchOptions
+
+FORMAT = 1
+
+Task = Literal["translation", "summarization", "multimodal", "post-edit"]
+
+
+class Limits(BaseModel):
+    """Maximum lengths of the source and of the output, in tokens."""
+
+    source_length: int = Field(200, ge=1)
+    target_length: int = Field(400, ge=1)
+
+
+class ModelCard(BaseModel):
+    """The content of `model.json`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = Field(FORMAT, ge=1, strict=True)
+    task: Task = "translation"
+    languages: dict[str, str] = Field({}, description="language code of every source and of the target")
+    model: ModelConfig
+    search: SearchOptions = Field(SearchOptions(), description="the recipe's search options")
+    limits: Limits = Limits()
+    recipe: dict[str, Any] = Field({}, description="the training recipe, kept as a record")
+    data: dict[str, Any] = Field({}, description="name and fingerprints of the data, kept as a record")
+    metrics: dict[str, Score] = {}
+    examples: list[dict[str, str]] = Field([], description="texts of the dev set, by source name")
+    git_commit: str | None = None
+    versions: dict[str, str] = {}
+    created: str = ""
+    weights_sha256: str = Field("", description="SHA-256 of the weights (`hash_weights`), not of their file")
+    files: dict[str, str] = Field({}, description="SHA-256 of the other files, except README.md")
+    content_sha256: str = Field("", description="SHA-256 of the card without this key; older cards have none")
+
+    @property
+    def direction(self) -> str:
+        """The language direction, such as `de to en` or `en and de to de`; empty if no language is known."""
+        sources = [code for field, code in self.languages.items() if field != "target"]
+        return " to ".join(filter(None, [" and ".join(sources), self.languages.get("target")]))
+
+    @property
+    def dev_search(self) -> str:
+        """How the dev scores by search were computed, such as `1,014 sentences, beam 1`; empty if not recorded."""
+        sentences, beam = self.data.get("dev_sentences"), self.recipe.get("training", {}).get("dev_beam")
+        return f"{sentences:,} sentences, beam {beam}" if sentences and beam else ""

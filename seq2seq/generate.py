@@ -1,0 +1,548 @@
+"""Text generation with one bundle: encode requests, search, decode outputs, explain them, and align given pairs.
+
+Both the service's engine thread and the offline commands use `SequenceGenerator`.
+"""
+
+import re
+from collections import deque
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from seq2seq.batch import Batch, collate, stack_images
+from seq2seq.bundle import Bundle
+from seq2seq.config import ImageGrid
+from seq2seq.errors import RequestError, UsageError
+from seq2seq.explain import (
+    AttentionWeights,
+    Explanation,
+    SourceExplanation,
+    Span,
+    explain,
+    mean_by_word,
+    pool_to_target_words,
+    pool_to_words,
+    round_matrices,
+    sum_by_word,
+)
+from seq2seq.images.decode import decode_image
+from seq2seq.layers.state import pad_or_trim
+from seq2seq.model.ensemble import Predictor
+from seq2seq.model.model import Model
+from seq2seq.search import Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Decoded, Encoded, Tokenizer
+from seq2seq.text.edits import decode_script, encode_script
+
+Item = TypeVar("Item")
+
+NULL = "<null>"  # how figures label the positions that pad a target
+LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
+
+
+@dataclass(frozen=True)
+class Request:
+    """Model inputs by source name, and the search options.
+
+    A model with several sources accepts requests without some of them, but needs at least one. An image is uint8
+    pixels (S, S, 3) or features of regions (T, F), depending on the model's `ImageGrid`. `tokenised` names the texts
+    (and `target`) whose words are separated by spaces, independent of the model's training data; the others are raw.
+    """
+
+    texts: dict[str, str]
+    options: SearchOptions
+    explain: bool = False
+    tokenised: frozenset[str] = frozenset()
+    images: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EncodedRequest:
+    """A request with its texts as ids.
+
+    length: positions of the longest source (tokens with the end symbol, or regions).
+    positions: positions of all sources together.
+    max_length: maximum number of output tokens.
+    """
+
+    request: Request
+    sources: dict[str, Encoded]
+    length: int
+    positions: int
+    max_length: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol."""
+
+    text: str
+    score: float
+    log_probability: float
+    ids: list[int]
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """A request's outputs, best first, and the explanation of the best one if requested."""
+
+    candidates: list[Candidate]
+    explanation: Explanation | None = None
+
+
+class SequenceGenerator:
+    """Generates outputs with one bundle, using one slot table. Only `encode` is thread-safe."""
+
+    def __init__(self, bundle: Bundle[Predictor], slots: int = 32, width: int = 5) -> None:
+        """`slots`: number of sentences searched together; `width`: the largest beam that a request may use."""
+        self.bundle = bundle
+        self.slots = slots
+        self.table = SlotTable(bundle.model, width)
+        self.rows: dict[Hashable, EncodedRequest] = {}
+
+    @property
+    def attention_kinds(self) -> list[str]:
+        """The kinds of attention weights that alignments can be computed from."""
+        return self.bundle.model.attention_kinds
+
+    @property
+    def active(self) -> int:
+        """Number of sentences in the table."""
+        return self.table.active
+
+    @property
+    def free(self) -> int:
+        """Number of free slots."""
+        return self.slots - self.active
+
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Source positions of the sentences in the table, without and with padding."""
+        return sum(row.positions for row in self.rows.values()), self.table.padded_positions
+
+    def encode(self, request: Request) -> EncodedRequest:
+        """Convert a request's texts to ids.
+
+        Raises RequestError for a request without sources, an unknown source, an empty or too long text, an image with
+        the wrong shape or dtype, or a beam larger than `width`.
+        """
+        card = self.bundle.card
+        for requested, supported in ((request.texts, card.model.texts), (request.images, card.model.images)):
+            if unsupported := set(requested) - set(supported):
+                raise RequestError(
+                    sorted(unsupported)[0],
+                    "the model has no such source",
+                    f"it reads {'; '.join(f'{name}: {source}' for name, source in card.model.sources.items())}",
+                )
+        if request.options.beam > self.table.width:
+            raise RequestError("beam_size", f"{request.options.beam} is more than the {self.table.width} allowed here")
+        for name, image in request.images.items():
+            check_image_shape(name, image, card.model.images[name])
+        if not request.texts and not request.images:
+            (first, *_) = card.model.sources
+            problem = "the text is missing" if len(card.model.sources) == 1 else "every source is missing"
+            raise RequestError(first, problem, f"give {' or '.join(card.model.sources)}")
+        sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
+        words = [len(encoded.ids) + 1 for encoded in sources.values()]
+        regions = [card.model.images[name].regions for name in request.images]
+        limit = request.options.output_limit(max(words) - 1 if words else max(regions))
+        positions = [*words, *regions]
+        return EncodedRequest(request, sources, max(positions), sum(positions), min(limit, card.limits.target_length))
+
+    def _encode_text(self, name: str, request: Request) -> Encoded:
+        """Convert one text to ids. Raises RequestError if it is empty or too long."""
+        tokenizer, raw = self.bundle.tokenizers[name], name not in request.tokenised
+        encoded = tokenizer.encode(to_model_text(tokenizer, request.texts[name], raw), raw)
+        limit = self.bundle.card.limits.source_length
+        if not encoded.ids:
+            raise RequestError(name, "the text is empty")
+        if len(encoded.ids) > limit:
+            raise RequestError(
+                name,
+                f"the text has {len(encoded.ids)} tokens, and the model reads at most {limit}",
+                "split it into sentences",
+            )
+        return encoded
+
+    def admit(self, rows: Sequence[tuple[Hashable, EncodedRequest]]) -> None:
+        """Add requests to the table, at most `free` of them, each with a unique key."""
+        if not rows:
+            return
+        search_requests = [
+            SearchRequest(
+                key, row.request.options, row.max_length, row.request.explain or row.request.options.replace_unknown
+            )
+            for key, row in rows
+        ]
+        self.table.admit(self._collate([row for _, row in rows]), search_requests)
+        self.rows.update(rows)
+
+    def _collate(self, rows: Sequence[EncodedRequest]) -> Batch:
+        """The batch of model inputs; a source that a request lacks is absent in its row."""
+        config = self.bundle.card.model
+        texts = {
+            name: [row.sources[name].ids if name in row.sources else None for row in rows] for name in config.texts
+        }
+        images = {
+            name: stack_images([row.request.images.get(name) for row in rows], blank_image(grid), grid.regions)
+            for name, grid in config.images.items()
+        }
+        return collate(texts, images=images)
+
+    def step(self) -> list[tuple[Hashable, GenerationResult]]:
+        """Extend every active hypothesis by one token; returns the results of finished requests."""
+        self.table.step()
+        return [(result.key, self._result(self.rows.pop(result.key), result)) for result in self.table.pop_finished()]
+
+    def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
+        """The ids with which each request's output is certain to begin; they only grow from step to step."""
+        return self.table.prefixes(keys)
+
+    def cancel(self, keys: Iterable[Hashable]) -> None:
+        """Remove cancelled requests from the table."""
+        cancelled = set(keys) & self.rows.keys()
+        self.table.cancel(cancelled)
+        for key in cancelled:
+            del self.rows[key]
+
+    def generate(
+        self, requests: Iterable[Request | RequestError], lookahead: int | None = None
+    ) -> Iterator[GenerationResult | RequestError]:
+        """Yield results in the order of the requests, which are read lazily.
+
+        An invalid request yields its RequestError in its position, as does an element that already is an error.
+
+        Up to `lookahead` requests (default: LOOKAHEAD x slots) are read before the first result, so that sentences of
+        similar length are searched together; with 1, each result is yielded before the next request is read.
+        """
+        window, source = lookahead or LOOKAHEAD * self.slots, enumerate(iter(requests))
+        waiting: list[tuple[int, EncodedRequest]] = []  # shortest first
+        ready: dict[int, GenerationResult | RequestError] = {}
+        pending_keys: deque[int] = deque()
+        more = True
+        while more or pending_keys:
+            if more and len(pending_keys) <= window // 2:
+                for key, request in source:
+                    pending_keys.append(key)
+                    try:
+                        if isinstance(request, RequestError):
+                            raise request
+                        waiting.append((key, self.encode(request)))
+                    except RequestError as error:
+                        ready[key] = error
+                    if len(pending_keys) >= window:
+                        break
+                else:
+                    more = False
+                waiting.sort(key=lambda pending: pending[1].length)
+            if waiting and (self.active == 0 or self.free >= max(1, self.slots // 4)):
+                waiting, chosen = waiting[: -self.free], waiting[-self.free :]
+                self.admit(chosen)
+            for finished, result in self.step():
+                ready[int(str(finished))] = result
+            while pending_keys and pending_keys[0] in ready:
+                yield ready.pop(pending_keys.popleft())
+
+    def align(
+        self,
+        pairs: Iterable[tuple[dict[str, str], str]],
+        raw: bool = True,
+        by: str | None = None,
+        vocabulary: bool = False,
+    ) -> Iterator[Explanation]:
+        """Explain given outputs by forced decoding, in order. A pair is (texts by source, output); images are absent.
+
+        `raw`: the texts are raw; otherwise their words are separated by spaces, and are detokenized for a model that
+        was trained on raw text. `by`: the kind of attention weights that words are aligned by (`attention_kinds`);
+        None selects the model's best kind. `vocabulary`: see `Model.forced_attention`.
+        """
+        for group in batched(pairs, self.slots):
+            targets = self.read_texts("target", [target for _, target in group], raw)
+            if source := self.bundle.tokenizers["target"].config.operations_on:
+                edit_pairs = [(texts.get(source, ""), text) for texts, text in group]
+                targets = [
+                    replace(t, encoded=self._encode_script(*b, raw)) for t, b in zip(targets, edit_pairs, strict=True)
+                ]
+            sources = [
+                {
+                    name: self.read_texts(name, [texts[name]], raw)[0]
+                    for name in self.bundle.card.model.texts
+                    if name in texts
+                }
+                for texts, _ in group
+            ]
+            batch = self._collate_pairs(sources, targets)
+            assert batch.target_BL is not None
+            with torch.inference_mode():
+                device = self.table.device
+                memory = self.bundle.model.encode(batch.to(device))
+                attention_weights = self.bundle.model.forced_attention(
+                    memory, batch.target_BL.to(device)[:, None], vocabulary
+                )
+            for i, (pair, target) in enumerate(zip(sources, targets, strict=True)):
+                yield self._explain(pair, target, attention_weights.of_sentence(i, 1), by)
+
+    def _encode_script(self, mt: str, target: str, raw: bool) -> Encoded:
+        """The edit operations that turn `mt` into the output; `raw` as in `align`."""
+        tokenizer = self.bundle.tokenizers["target"]
+        return encode_script(tokenizer, to_model_text(tokenizer, mt, raw), to_model_text(tokenizer, target, raw), raw)
+
+    def _collate_pairs(
+        self, sources: "Sequence[dict[str, TextWithWords]]", targets: "Sequence[TextWithWords]"
+    ) -> Batch:
+        """A batch of texts and their outputs, with absent images."""
+        config = self.bundle.card.model
+        texts = {name: [pair[name].encoded.ids if name in pair else None for pair in sources] for name in config.texts}
+        images = {
+            name: stack_images([None] * len(sources), blank_image(grid), grid.regions)
+            for name, grid in config.images.items()
+        }
+        return collate(texts, [text.encoded.ids for text in targets], images=images)
+
+    def read_texts(self, name: str, texts: Sequence[str], raw: bool = True) -> list["TextWithWords"]:
+        """Encode texts of a source, or of the target, and find their words; `raw` as in `align`."""
+        tokenizer = self.bundle.tokenizers[name]
+        encoded = tokenizer.encode_batch([to_model_text(tokenizer, text, raw) for text in texts], raw)
+        return [to_text_with_words(tokenizer, text, ids, raw) for text, ids in zip(texts, encoded, strict=True)]
+
+    def explain_with_nulls(self, texts: dict[str, str], target: str, raw: bool = True) -> "NullExplanation":
+        """Explain an output followed by its end symbol and by <null> up to the number of source tokens.
+
+        The source's last column is its end symbol (Kiyono et al. 2018, figures 2 and 3). Raises UsageError for a model
+        without alignment module.
+        """
+        model = self.bundle.model
+        if not isinstance(model, Model) or model.alignment is None:
+            raise UsageError(NULL, "the model has no alignment module, which this explanation needs", "train uam")
+        sources = {name: self.read_texts(name, [text], raw)[0] for name, text in texts.items()}
+        (output,) = self.read_texts("target", [target], raw)
+        (first, *_) = sources
+        steps = len(output.encoded.ids) + 1
+        nulls = max(0, len(sources[first].encoded.ids) + 1 - steps)
+        batch = self._collate_pairs([sources], [output])
+        assert batch.target_BL is not None
+        target_1KL = pad_or_trim(batch.target_BL, 1, steps + nulls, PAD)[:, None].to(self.table.device)
+        with torch.inference_mode():
+            memory = model.encode(batch.to(self.table.device))
+            attention_weights = model.forced_attention(memory, target_1KL)
+            log_q = model.source_log_probabilities(model.teacher_forced(memory, target_1KL)[0])
+        assert log_q is not None
+        sources[first] = sources[first].append_symbols([SPECIAL[END]])
+        output = output.append_symbols([SPECIAL[END]] + [NULL] * nulls)
+        predicted_ids = log_q[0, 0].argmax(-1).tolist()
+        tokenizer = self.bundle.tokenizers[first]
+        source_predictions = []
+        for start, end in output.words:
+            pieces = [j for j, span in enumerate(output.encoded.offsets) if span[0] < end and start < span[1]]
+            ids = list(dict.fromkeys(predicted_ids[j] for j in pieces))
+            source_predictions.append(tokenizer.decode(ids) or " ".join(SPECIAL[i] for i in ids))
+        return NullExplanation(self._explain(sources, output, attention_weights, "uam"), source_predictions)
+
+    def _result(self, row: EncodedRequest, result: SearchResult) -> GenerationResult:
+        """Decode every hypothesis, replacing unknown words if requested, and explain the best one if requested."""
+        replaces = row.request.options.replace_unknown
+        sources = self._source_texts(row) if replaces or row.request.explain else {}
+        candidates = []
+        for k, hypothesis in enumerate(result.hypotheses):
+            replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
+            decoded = self._decode(row, hypothesis.ids, replaced)
+            candidates.append(Candidate(decoded.text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
+            if k == 0 and row.request.explain and result.attention_weights is not None:
+                words = find_words(
+                    self.bundle.tokenizers["target"], decoded.text, "target" not in row.request.tokenised
+                )
+                output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
+                explanation = self._explain(sources, output, result.attention_weights.of_sentence(0, 1))
+        return GenerationResult(candidates, explanation if row.request.explain else None)
+
+    def _decode(self, row: EncodedRequest, ids: Sequence[int], replaced: dict[int, str]) -> Decoded:
+        """Decode ids to text with the span of each id; edit operations are applied to the machine translation."""
+        tokenizer, request = self.bundle.tokenizers["target"], row.request
+        raw = "target" not in request.tokenised
+        if (source := tokenizer.config.operations_on) is None:
+            decoded = tokenizer.decode_with_offsets(ids, replaced, raw)
+        else:
+            mt = to_model_text(tokenizer, request.texts.get(source, ""), source not in request.tokenised)
+            decoded = decode_script(tokenizer, ids, mt, replaced, raw)
+        return tokenizer.tokenize(decoded) if needs_detokenizing(tokenizer, raw) else decoded
+
+    def _replace_unknown(
+        self,
+        sources: dict[str, "TextWithWords"],
+        hypothesis: Hypothesis,
+        attention_weights: AttentionWeights | None,
+        k: int,
+    ) -> dict[int, str]:
+        """The source word with the largest attention weight for every unknown word of an output, by position."""
+        assert attention_weights is not None
+        if not sources:
+            return {}
+        (name, source), *_ = sources.items()
+        replaced = {}
+        for position, word in enumerate(hypothesis.ids):
+            if word == UNKNOWN:
+                weights = attention_weights.weights[name, "attention"][0, k, position, : len(source.encoded.ids)]
+                start, end = source.encoded.offsets[int(weights.argmax())]
+                words = zip(source.display_words, source.words, strict=True)
+                replaced[position] = next((span.text for span, (a, b) in words if start < b and a < end), "")
+        return replaced
+
+    def _source_texts(self, row: EncodedRequest) -> dict[str, "TextWithWords"]:
+        """A request's texts with their words, by source."""
+        texts, tokenised = row.request.texts, row.request.tokenised
+        return {
+            name: to_text_with_words(self.bundle.tokenizers[name], texts[name], encoded, name not in tokenised)
+            for name, encoded in row.sources.items()
+        }
+
+    def _explain(
+        self,
+        sources: dict[str, "TextWithWords"],
+        output: "TextWithWords",
+        attention_weights: AttentionWeights,
+        by: str | None = None,
+    ) -> Explanation:
+        """Explain one output: weights between words, or between words and an image's regions."""
+        config = self.bundle.card.model
+        target_spans = (output.encoded.offsets, output.words)
+        name = next((name for name in config.texts if name in sources), None)
+        source = TextWithWords([], [], Encoded([], [])) if name is None else sources[name]
+        pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
+        matrices = {} if name is None else attention_weights.matrices(name)
+        fertility = None if name is None else attention_weights.fertility.get(name)
+        return explain(
+            source.display_words,
+            output.display_words,
+            {kind: pool_to_words(weights[0, 0].cpu(), *pieces) for kind, weights in matrices.items()},
+            None if attention_weights.gate is None else mean_by_word(attention_weights.gate[0, 0].cpu(), *target_spans),
+            None if fertility is None else sum_by_word(fertility[0].cpu(), source.encoded.offsets, source.words),
+            by,
+            self._explain_sources(sources, output, attention_weights) if len(config.sources) > 1 else None,
+            {
+                key: mean_by_word(weight[0, 0].cpu(), *target_spans)
+                for key, weight in attention_weights.source_weights.items()
+            }
+            or None,
+        )
+
+    def _explain_sources(
+        self, sources: dict[str, "TextWithWords"], output: "TextWithWords", attention_weights: AttentionWeights
+    ) -> dict[str, SourceExplanation]:
+        """The attention weights over each source that is present."""
+        config = self.bundle.card.model
+        explanations = {}
+        for name, text in sources.items():
+            pieces = (text.encoded.offsets, output.encoded.offsets, text.words, output.words)
+            matrices = {
+                kind: pool_to_words(weights[0, 0].cpu(), *pieces)
+                for kind, weights in attention_weights.matrices(name).items()
+            }
+            explanations[name] = SourceExplanation(words=text.display_words, matrices=round_matrices(matrices))
+        for name, grid in config.images.items():
+            weights_LT = attention_weights.weights[name, "attention"][0, 0, :, : grid.regions].cpu()
+            if weights_LT.any():
+                matrices = {"attention": pool_to_target_words(weights_LT, output.encoded.offsets, output.words)}
+                explanations[name] = SourceExplanation(
+                    grid=(grid.rows, grid.columns), matrices=round_matrices(matrices)
+                )
+        return explanations
+
+
+@dataclass(frozen=True)
+class TextWithWords:
+    """An encoded text with its words.
+
+    display_words: the words with their offsets in the original text.
+    words: the spans of the same words in the text that was encoded (`to_model_text`).
+    """
+
+    display_words: list[Span]
+    words: list[tuple[int, int]]
+    encoded: Encoded
+
+    def append_symbols(self, symbols: Sequence[str]) -> "TextWithWords":
+        """Append symbols, each as one word and one piece."""
+        end = max([0, *(span.end for span in self.display_words), *(end for _, end in self.encoded.offsets)])
+        spans = [(end + i, end + i + 1) for i in range(len(symbols))]
+        appended = [Span(text=symbol, start=end, end=end) for symbol in symbols]
+        encoded = replace(self.encoded, offsets=[*self.encoded.offsets, *spans])
+        return TextWithWords([*self.display_words, *appended], [*self.words, *spans], encoded)
+
+
+@dataclass(frozen=True)
+class NullExplanation:
+    """An explanation that continues after the end of the output, and for each of its rows the source words that the
+    alignment module predicts from the whole vocabulary."""
+
+    explanation: Explanation
+    source_predictions: list[str]
+
+
+def read_image(grid: ImageGrid, data: bytes, where: str = "image") -> np.ndarray:
+    """Decode an image file's bytes to the pixels that a model reads.
+
+    Raises ImageError for an invalid image, RequestError for a model without network, which reads only features.
+    """
+    if grid.network is None:
+        raise RequestError(
+            where, f"the model has no network for pixels: it reads {grid}", "give it features made by the same network"
+        )
+    return decode_image(data, grid.network.size, where)
+
+
+def blank_image(grid: ImageGrid) -> np.ndarray:
+    """An image of zeros with the shape and dtype that a model reads."""
+    if grid.network is None:
+        return np.zeros((grid.regions, grid.features), np.float32)
+    return np.zeros((grid.network.size, grid.network.size, 3), np.uint8)
+
+
+def check_image_shape(name: str, image: np.ndarray, grid: ImageGrid) -> None:
+    """Raise RequestError for an image whose shape or dtype is not what the model reads."""
+    expected = blank_image(grid)
+    if (image.shape, image.dtype) != (expected.shape, expected.dtype):
+        shape = " x ".join(map(str, image.shape))
+        raise RequestError(name, f"the image is {shape} of {image.dtype}, and the model reads {grid}")
+
+
+def needs_detokenizing(tokenizer: Tokenizer, raw: bool) -> bool:
+    """Whether tokenised text (not `raw`) must be detokenized for a model that was trained on raw text."""
+    return not raw and not tokenizer.config.tokenised
+
+
+def to_model_text(tokenizer: Tokenizer, text: str, raw: bool) -> str:
+    """The text in the form of the model's training data: detokenized if `needs_detokenizing`."""
+    return tokenizer.detokenize(text).text if needs_detokenizing(tokenizer, raw) else text
+
+
+def find_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, int]]:
+    """The spans of a text's words: separated by spaces in tokenised text for a raw model, else by the tokenizer."""
+    if needs_detokenizing(tokenizer, raw):
+        return [match.span() for match in re.finditer(r"\S+", text)]
+    return tokenizer.word_spans(text, raw)
+
+
+def to_text_with_words(tokenizer: Tokenizer, text: str, encoded: Encoded, raw: bool) -> TextWithWords:
+    """Combine a text and its encoding with the text's words."""
+    words = find_words(tokenizer, text, raw)
+    model_words = tokenizer.detokenize(text).offsets if needs_detokenizing(tokenizer, raw) else words
+    return TextWithWords(to_spans(text, words), model_words, encoded)
+
+
+def to_spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:
+    """The words at the given offsets of a text."""
+    return [Span(text=text[start:end], start=start, end=end) for start, end in words]
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items; the last one may be shorter."""
+    group: list[Item] = []
+    for item in items:
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group

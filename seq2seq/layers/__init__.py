@@ -1,0 +1,1 @@
+"""Neural network layers of the models: encoders, recurrent cells, attention, coverage and gates."""

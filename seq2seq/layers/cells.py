@@ -1,0 +1,104 @@
+"""Recurrent cells that compute one step: for the decoder, and for encoders whose equations no fused kernel computes.
+
+A cell's state accumulates over all steps, so it has at least fp32, whatever the precision of the matrix products.
+
+Axes: leading ones are free (B, K), H hidden size, I input size, G gates.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.layers.step_linear import StepInputs, StepLinear, at_least_fp32, words_or_bias
+
+CellState = tuple[Tensor, ...]  # hidden state (..., H), and for an LSTM the memory cell (..., H)
+
+
+class LSTMCell(nn.Module):
+    """Long short-term memory; gates in torch's order: input, forget, candidate, output.
+
+    `words`: size of the inputs that are known before the recurrence and enter by `precompute` (0: none).
+    `inputs`: size of the inputs of each step.
+    """
+
+    leaves = ("hidden", "memory")
+    gates_count = 4
+
+    def __init__(self, words: int, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.words = nn.Linear(words, 4 * hidden) if words else None
+        self.bias = None if words else nn.Parameter(torch.zeros(4 * hidden))
+        self.gates = StepLinear(inputs + hidden, 4 * hidden)
+
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        """The share of the gates that does not depend on the recurrence: (..., 4H), or the bias alone."""
+        return {self.gates: words_or_bias(self.words, self.bias, words)}
+
+    def open_forget_gate(self) -> None:
+        """Sets the forget bias to 1, so that the untrained cell keeps its memory (Jozefowicz et al. 2015)."""
+        bias = self.bias if self.words is None else self.words.bias
+        assert bias is not None
+        bias[bias.shape[0] // 4 : bias.shape[0] // 2] = 1.0
+
+    def forward(self, step: StepInputs, inputs: Tensor, state: CellState, added: Tensor | None = None) -> CellState:
+        """The state after one step; `added` (..., 4H) is the contextual gate's summand of the gates."""
+        hidden, memory = state
+        gates = step(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        i, f, g, o = (gates if added is None else gates + added).chunk(4, -1)
+        memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(memory), memory
+
+
+class GRUCell(nn.Module):
+    """Gated recurrent unit in one of two published forms, which differ in where r applies and in the meaning of z.
+
+    cudnn:  n = tanh(W y + C c + r * (U s + b))     s' = (1 - z) * n + z * s
+    paper:  n = tanh(W y + C c + U [r * s])         s' = (1 - z) * s + z * n      (Wu et al. 2018, equation 10)
+    """
+
+    leaves = ("hidden",)
+    gates_count = 3
+
+    def __init__(self, words: int, inputs: int, hidden: int, form: str) -> None:
+        super().__init__()
+        self.form = form
+        self.hidden = hidden
+        self.words = nn.Linear(words, 3 * hidden) if words else None
+        self.bias = None if words else nn.Parameter(torch.zeros(3 * hidden))
+        self.gates = StepLinear(inputs + hidden, 2 * hidden)
+        self.candidate_inputs = StepLinear(inputs, hidden)
+        self.candidate_state = StepLinear(hidden, hidden)
+        self.candidate_bias = nn.Parameter(torch.zeros(hidden)) if form == "cudnn" else None
+
+    def precompute(self, words: Tensor) -> dict[StepLinear, Tensor]:
+        gates, candidate = words_or_bias(self.words, self.bias, words).split([2 * self.hidden, self.hidden], -1)
+        bias = candidate.new_zeros(self.hidden) if self.candidate_bias is None else self.candidate_bias
+        return {self.gates: gates, self.candidate_inputs: candidate, self.candidate_state: bias}
+
+    def forward(self, step: StepInputs, inputs: Tensor, state: CellState, added: Tensor | None = None) -> CellState:
+        """The state after one step; `added` (..., 3H) is the contextual gate's summand of r, z and the candidate."""
+        (hidden,) = state
+        gates = step(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        candidate = step(self.candidate_inputs, inputs)
+        if added is not None:
+            to_gates, to_candidate = added.split([2 * self.hidden, self.hidden], -1)
+            gates, candidate = gates + to_gates, candidate + to_candidate
+        r, z = torch.sigmoid(gates).chunk(2, -1)
+        if self.form == "paper":
+            n = torch.tanh(candidate + step(self.candidate_state, r * hidden))
+            return (interpolate(hidden, n, z),)
+        n = torch.tanh(candidate + r * step(self.candidate_state, hidden))
+        return (interpolate(n, hidden, z),)
+
+
+Cell = LSTMCell | GRUCell
+
+
+def interpolate(start: Tensor, end: Tensor, z: Tensor) -> Tensor:
+    """(1 - z) start + z end, in at least fp32: z may have the lower precision of the matrix products."""
+    z = at_least_fp32(z)
+    return (1 - z) * start + z * end
+
+
+def build_cell(kind: str, form: str | None, words: int, inputs: int, hidden: int) -> Cell:
+    """Builds a cell from the recipe's names: `kind` is lstm or gru, `form` is that of the GRU (default cudnn)."""
+    return LSTMCell(words, inputs, hidden) if kind == "lstm" else GRUCell(words, inputs, hidden, form or "cudnn")

@@ -1,0 +1,249 @@
+"""Encoders of text and images: they compute the annotations that the decoder attends to.
+
+Axes: B sentences, T source positions, E embedding, H hidden, D annotation size (2H, or H where
+directions are summed), F features of a region.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from seq2seq.batch import ImageInput, TextInput
+from seq2seq.config import Architecture, ImageGrid, ModelConfig
+from seq2seq.images.networks import build_network
+from seq2seq.layers.cells import GRUCell
+from seq2seq.layers.gates import SelectiveGate
+from seq2seq.layers.step_linear import StepInputs, at_least_fp32
+from seq2seq.text import PAD
+
+
+@dataclass(frozen=True)
+class EncoderOutput:
+    """An encoded source: annotations (B, T, D), the summary (B, S) from which the decoder's first state is computed,
+    padding (B, T), and for a text its word embeddings (B, T, E)."""
+
+    states_BTD: Tensor
+    summary_BS: Tensor
+    padding_BT: Tensor
+    words_BTE: Tensor | None = None
+
+
+class TextEncoder(nn.Module):
+    """Word embeddings, a bidirectional recurrent encoder, and a selective gate if the config has one."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.words = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
+        self.recurrent = BidirectionalEncoder(config)
+        gated = {"none": None, "sum": config.hidden, "concatenation": 2 * config.hidden}[config.selective_gate]
+        self.gate = None if gated is None else SelectiveGate(config.annotation, gated)
+
+    def forward(self, text: TextInput) -> EncoderOutput:
+        words_BTE = self.words(text.ids_BT)  # without dropout, for word attention
+        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
+        states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
+        if self.gate is not None:
+            ends = (encoded.last_forward_BH, encoded.first_backward_BH)
+            sentence_BS = torch.cat(ends, -1) if self.config.selective_gate == "concatenation" else sum(ends)
+            states_BTD = self.gate(states_BTD, sentence_BS)
+        return EncoderOutput(states_BTD, self.summary(encoded, padding_BT), padding_BT, words_BTE)
+
+    def summary(self, encoded: "BidirectionalOutput", padding_BT: Tensor) -> Tensor:
+        """The sentence summary chosen by `first_state`, (B, S); the selective gate does not apply to it."""
+        if encoded.last_BS is not None:
+            return encoded.last_BS
+        if self.config.first_state == "mean":
+            return masked_mean(encoded.states_BTD, padding_BT)
+        if self.config.first_state == "ends":
+            return torch.cat([encoded.last_forward_BH, encoded.first_backward_BH], -1)
+        return encoded.last_forward_BH if self.config.first_state == "last" else encoded.first_backward_BH
+
+
+class ImageEncoder(nn.Module):
+    """A linear projection of each image region's features, regions in row order; the summary is their mean.
+
+    The features are inputs, or a convolutional network computes them from pixels, for the images that are present.
+    """
+
+    def __init__(self, config: ModelConfig, grid: ImageGrid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.network = None if grid.network is None else build_network(grid.network)
+        self.frozen = grid.network is not None and grid.network.frozen
+        self.projection = nn.Linear(grid.features, config.annotation)
+
+    def forward(self, image: ImageInput) -> EncoderOutput:
+        states_BTD: Tensor = self.projection(self.features(image))
+        position_T = torch.arange(self.grid.regions, device=states_BTD.device)
+        padding_BT = position_T >= image.lengths_B[:, None]
+        return EncoderOutput(states_BTD, masked_mean(states_BTD, padding_BT), padding_BT)
+
+    def features(self, image: ImageInput) -> Tensor:
+        """Region features, (B, T, F); zeros for an absent image."""
+        if self.network is None:
+            return image.values.to(self.projection.weight.dtype)
+        there_N = image.lengths_B.nonzero().flatten()
+        shape = (len(image.lengths_B), self.grid.regions, self.grid.features)
+        nothing = self.projection.weight.new_zeros(shape)
+        if not len(there_N):
+            return nothing
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            features_NTF = self.network(image.values[there_N])
+        return nothing.to(features_NTF.dtype).index_copy(0, there_N, features_NTF)
+
+
+def masked_mean(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
+    """Mean over each row's real positions, (B, D); zeros for a row without any."""
+    present_BT1 = (~padding_BT)[:, :, None]
+    return (states_BTD * present_BT1).sum(1) / present_BT1.sum(1).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class BidirectionalOutput:
+    """Output of the bidirectional encoder.
+
+    states_BTD: annotations. last_forward_BH, first_backward_BH: the top layer's forward state at the last word and
+    backward state at the first. last_BS: the last states (and LSTM memories) of every layer, directions summed and
+    layers concatenated; only where the config's `first_state` is "sum".
+    """
+
+    states_BTD: Tensor
+    last_forward_BH: Tensor
+    first_backward_BH: Tensor
+    last_BS: Tensor | None
+
+
+class BidirectionalEncoder(nn.Module):
+    """Bidirectional recurrent encoder: h_j = [forward_j; backward_j] (Bahdanau et al. 2015, section 3.2), or their sum
+    (Kiyono et al. 2018, equation 4).
+
+    `encoder_stacks`: separate, each direction is a stack of layers of its own, and the top layers are combined; or
+    interleaved, the directions are combined after every layer. Padding does not affect the states of real positions:
+    the backward direction runs over each sentence reversed by its own length.
+    """
+
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        together = config.encoder_stacks != "interleaved"
+        stacks, depth = (1, config.encoder_depth) if together else (config.encoder_depth, 1)
+        sizes = [config.embedding] + [config.annotation] * (stacks - 1)
+        self.forwards = nn.ModuleList(build_direction(config, size, depth) for size in sizes)
+        self.backwards = nn.ModuleList(build_direction(config, size, depth) for size in sizes)
+        self.dropout = config.dropout
+        self.summed = config.directions == "summed"
+        self.needs_last_states = config.first_state == "sum"
+
+    def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> BidirectionalOutput:
+        """Encodes embeddings (B, T, E); annotations of padding are finite and have no meaning."""
+        position_T = torch.arange(words_BTE.shape[1], device=lengths_B.device)
+        mirror_BT = lengths_B[:, None] - 1 - position_T
+        mirror_BT = torch.where(mirror_BT >= 0, mirror_BT, position_T)
+        states, forward, backward, last = words_BTE, words_BTE, words_BTE, []
+        for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            states = F.dropout(states, self.dropout, self.training and i > 0)
+            with usable_kernels(states.device):
+                if self.needs_last_states:
+                    forward, ends = run_with_last_states(ahead, states, lengths_B)
+                    mirrored, back_ends = run_with_last_states(back, gather_positions(states, mirror_BT), lengths_B)
+                    last += [one + other for one, other in zip(ends, back_ends, strict=True)]
+                else:
+                    forward, mirrored = ahead(states)[0], back(gather_positions(states, mirror_BT))[0]
+            backward = gather_positions(mirrored, mirror_BT)
+            states = forward + backward if self.summed else torch.cat([forward, backward], -1)
+        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        return BidirectionalOutput(
+            states, gather_positions(forward, last_B1)[:, 0], backward[:, 0], torch.cat(last, -1) if last else None
+        )
+
+
+class PaperGRU(nn.Module):
+    """A stack of GRU layers in the form of Wu et al. 2018 (equation 10), which no fused kernel computes."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GRUCell(hidden if i else inputs, 0, hidden, "paper") for i in range(layers))
+        self.hidden = hidden
+        self.dropout = dropout
+
+    def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """States of the top layer, and a list of the states of all layers, each (B, T, H)."""
+        layers = []
+        for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
+            precomputed = layer.precompute(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
+            nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
+            hidden, states = at_least_fp32(inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden)), []
+            for t in range(inputs_BTI.shape[1]):
+                step = StepInputs(
+                    {part: share if share.dim() == 1 else share[:, t] for part, share in precomputed.items()}
+                )
+                (hidden,) = layer(step, nothing_B0, (hidden,))
+                states.append(hidden)
+            inputs_BTI = torch.stack(states, 1).to(inputs_BTI.dtype)
+            layers.append(inputs_BTI)
+        return inputs_BTI, layers
+
+
+@contextmanager
+def usable_kernels(device: torch.device) -> Iterator[None]:
+    """Disables oneDNN for recurrent layers under CPU autocast where its LSTM does not support bf16 on this processor.
+
+    torch chooses oneDNN's LSTM for fp32 inputs, and autocast then casts them to bf16, which raises RuntimeError on
+    processors without AVX-512. torch's own loop computes its products in bf16 and its states in fp32.
+    """
+    if device.type != "cpu" or not torch.is_autocast_enabled("cpu") or onednn_has_half_lstm():
+        yield
+        return
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+
+
+@cache
+def onednn_has_half_lstm() -> bool:
+    """Whether an LSTM runs under bf16 autocast on this processor. Runs one to find out: torch has no public query."""
+    with torch.inference_mode(), torch.random.fork_rng(devices=[]), torch.autocast("cpu", torch.bfloat16):
+        try:
+            nn.LSTM(1, 1, device="cpu")(torch.zeros(1, 1, 1, device="cpu"))
+        except RuntimeError:
+            return False
+    return True
+
+
+def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """States of the top layer (B, T, H), and each layer's state (and memory) at each sentence's last word, (B, H)."""
+    if isinstance(network, PaperGRU):
+        states_BTH, layers = network(inputs_BTI)
+        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        return states_BTH, [gather_positions(layer, last_B1)[:, 0] for layer in layers]
+    # Kernels return the LSTM memory only at the end of a sequence; in a packed one that is the sentence's end.
+    packed = pack_padded_sequence(inputs_BTI, lengths_B.cpu(), batch_first=True, enforce_sorted=False)
+    output, ends = network(packed)
+    states_BTH, _ = pad_packed_sequence(output, batch_first=True, total_length=inputs_BTI.shape[1])
+    if isinstance(ends, Tensor):  # a GRU's
+        return states_BTH, list(ends)
+    return states_BTH, [leaf for layer in zip(*ends, strict=True) for leaf in layer]
+
+
+def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
+    """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
+    dropout = config.dropout if layers > 1 else 0.0  # torch warns about dropout with a single layer
+    if config.cell == "gru" and config.gru == "paper":  # with an LSTM, `gru` is only the form of neural coverage
+        return PaperGRU(inputs, config.hidden, layers, dropout)
+    network = nn.LSTM if config.cell == "lstm" else nn.GRU
+    return network(inputs, config.hidden, layers, batch_first=True, dropout=dropout)
+
+
+def gather_positions(states_BTD: Tensor, positions_BT: Tensor) -> Tensor:
+    """Each row's states at its own positions: (B, T, D) at (B, P) -> (B, P, D)."""
+    return states_BTD.gather(1, positions_BT[:, :, None].expand(-1, -1, states_BTD.shape[-1]))

@@ -1,0 +1,1 @@
+"""Loss functions over a large vocabulary, computed in chunks."""

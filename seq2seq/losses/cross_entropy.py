@@ -1,0 +1,193 @@
+"""Losses over a large vocabulary that compute logits in chunks, so that only a part of them is in memory at a time.
+
+Axes: N target positions (of all sentences), B sentences, L target positions, T source positions, R readout,
+V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
+BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums over target positions: the objective to minimise, and the plain negative log-likelihood in nats."""
+
+    objective: Tensor
+    nats: Tensor
+
+
+def chunked_cross_entropy(
+    readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float = 0.0
+) -> Loss:
+    """Cross-entropy of softmax(W r + b) with label smoothing, summed.
+
+    The smoothed target has 1 - smoothing on the correct word, plus smoothing / V on every word (Szegedy et al. 2016).
+    Logits are computed in chunks of rows; each chunk's loss and gradients are computed in the forward pass, so that
+    backward recomputes nothing.
+    """
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_NR.device.type) else None
+    gradients = torch.is_grad_enabled()
+    objective, nats = _ChunkedCrossEntropy.apply(
+        readouts_NR, weight_VR, bias_V, targets_N, smoothing, dtype or weight_VR.dtype, gradients
+    )
+    return Loss(objective, nats)
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float,
+        dtype: torch.dtype, gradients: bool,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
+        nats = readouts.new_zeros((), dtype=torch.promote_types(dtype, torch.float32))
+        uniform = torch.zeros_like(nats)
+        d_readouts, d_weight, d_bias = torch.empty_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
+        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        for start in range(0, readouts.shape[0], rows):
+            chunk, target = readouts[start : start + rows].to(dtype), targets[start : start + rows, None]
+            logits = F.linear(chunk, weight_cast, bias_cast)
+            for block, words in zip(logits.split(few), target.split(few), strict=True):
+                slope = torch.log_softmax(block.to(nats.dtype), 1)
+                chosen = slope.gather(1, words)
+                nats -= chosen.sum()
+                if smoothing:
+                    uniform -= slope.sum() / size
+                if gradients:  # softmax minus the smoothed target, overwrites the logits
+                    slope = slope.exp_()
+                    if smoothing:
+                        slope -= smoothing / size
+                    slope.scatter_add_(1, words, torch.full_like(chosen, smoothing - 1))
+                    d_bias += slope.sum(0)
+                    block.copy_(slope)
+            if gradients:
+                d_readouts[start : start + rows] = logits @ weight_cast
+                d_weight += logits.t() @ chunk
+        objective = (1 - smoothing) * nats + smoothing * uniform
+        ctx.save_for_backward(d_readouts, d_weight, d_bias)
+        ctx.mark_non_differentiable(nats)
+        return objective, nats
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None
+
+
+def log_likelihoods(readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor) -> Tensor:
+    """log softmax(W r + b) of each row's target, (N), for losses that weight rows by their likelihoods.
+
+    The gradient of a row depends on the weights of all rows, so it cannot be computed in the forward pass as in
+    `chunked_cross_entropy`: chunks of logits are dropped and recomputed in backward.
+    """
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_NR.device.type) else None
+    chosen: Tensor = _ChunkedLogLikelihood.apply(readouts_NR, weight_VR, bias_V, targets_N, dtype or weight_VR.dtype)
+    return chosen
+
+
+class _ChunkedLogLikelihood(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, dtype: torch.dtype
+    ) -> Tensor:
+        weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
+        total = readouts.new_empty(readouts.shape[0], dtype=torch.promote_types(dtype, torch.float32))  # log sum exp
+        chosen = torch.empty_like(total)
+        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        for start in range(0, readouts.shape[0], rows):
+            part = slice(start, start + rows)
+            logits = F.linear(readouts[part].to(dtype), weight_cast, bias_cast)
+            columns = (column[part].split(few) for column in (targets[:, None], total, chosen))
+            for block, words, normalizer, picked in zip(logits.split(few), *columns, strict=True):
+                block = block.to(total.dtype)
+                normalizer.copy_(torch.logsumexp(block, 1))
+                picked.copy_(block.gather(1, words).squeeze(1) - normalizer)
+        ctx.save_for_backward(readouts, weight, bias, targets, total)
+        ctx.dtype = dtype
+        return chosen
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        readouts, weight, bias, targets, total = ctx.saved_tensors
+        weight_cast, bias_cast, size = weight.to(ctx.dtype), bias.to(ctx.dtype), weight.shape[0]
+        d_readouts, d_weight, d_bias = torch.empty_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
+        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        for start in range(0, readouts.shape[0], rows):
+            part = slice(start, start + rows)
+            chunk = readouts[part].to(ctx.dtype)
+            logits = F.linear(chunk, weight_cast, bias_cast)
+            columns = (column[part, None].split(few) for column in (targets, total, upstream[0]))
+            for block, words, normalizer, slope in zip(logits.split(few), *columns, strict=True):
+                gradient = torch.exp(block.to(total.dtype) - normalizer).mul_(-slope)  # (target - softmax) x slope
+                gradient.scatter_add_(1, words, slope)
+                d_bias += gradient.sum(0)
+                block.copy_(gradient)
+            d_readouts[part] = logits @ weight_cast
+            d_weight += logits.t() @ chunk
+        return d_readouts, d_weight, d_bias, None, None
+
+
+def bag_of_words(
+    readouts_BLR: Tensor, weight_VR: Tensor, bias_V: Tensor, steps_BL: Tensor, words_BT: Tensor, c: float
+) -> Tensor:
+    """The alignment module's loss, sum over sentences of |q~ - x~|^2 / C (Kiyono et al. 2018, equations 13, 16, 18).
+
+    q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count.
+    As in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
+    """
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_BLR.device.type) else None
+    loss: Tensor = _BagOfWords.apply(
+        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, dtype or weight_VR.dtype, torch.is_grad_enabled()
+    )
+    return loss
+
+
+class _BagOfWords(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, steps: Tensor, words: Tensor, c: float,
+        dtype: torch.dtype, gradients: bool,
+    ) -> Tensor:  # fmt: skip
+        weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
+        full = torch.promote_types(dtype, torch.float32)
+        loss = readouts.new_zeros((), dtype=full)
+        d_readouts, d_weight, d_bias = torch.zeros_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
+        each = size * steps.shape[1]  # logits of one sentence
+        many = max(1, CHUNK // each)
+        few = many if readouts.is_cuda else max(1, BLOCK // each)
+        for start in range(0, readouts.shape[0], many):
+            part = slice(start, start + many)
+            chosen = steps[part] > 0
+            rows = readouts[part][chosen].to(dtype)
+            logits = F.linear(rows, weight_cast, bias_cast)
+            blocks = logits.split([int(own.sum()) for own in chosen.split(few)])
+            sentences = (column[part].split(few) for column in (steps, words))
+            with torch.autocast(readouts.device.type, enabled=False):
+                for block, own_steps, bags in zip(blocks, *sentences, strict=True):
+                    sentence, step = own_steps.nonzero(as_tuple=True)
+                    scale = own_steps[sentence, step].to(full)
+                    q = torch.softmax(block.to(full), 1)
+                    share = scale * (sentence == torch.arange(len(bags), device=sentence.device)[:, None])
+                    off = (share @ q).scatter_add_(1, bags, -(bags != 0).to(full))  # q~ - x~
+                    loss += off.square().sum() / c
+                    if gradients:  # overwrites the logits
+                        slope = off.index_select(0, sentence)
+                        slope -= (q @ off.t()).gather(1, sentence[:, None])
+                        slope.mul_(q).mul_(scale[:, None] * (2 / c))
+                        d_bias += slope.sum(0)
+                        block.copy_(slope)
+            if gradients:
+                d_readouts[part][chosen] = (logits @ weight_cast).to(d_readouts.dtype)
+                d_weight += logits.t() @ rows
+        ctx.save_for_backward(d_readouts, d_weight, d_bias)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None, None

@@ -1,0 +1,1 @@
+"""Minimum risk training, and sampling of outputs from a model."""

@@ -1,0 +1,1 @@
+"""The sequence-to-sequence model, its decoder, and ensembles of models."""

@@ -1,0 +1,124 @@
+"""Ensembles: several models decode one output, each word by the mean of their probabilities.
+
+Axes: B sentences, K hypotheses of each, L target positions, R readouts of all members concatenated, V vocabulary.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.batch import Batch
+from seq2seq.explain import AttentionWeights
+from seq2seq.layers.state import Memory, State
+from seq2seq.model.model import Model
+
+Item = TypeVar("Item")
+
+
+class Ensemble(nn.Module):
+    """Models over the same sources and vocabularies, with the interface that search and explanations use.
+
+    The members' memories and states are merged under prefixed names: `i.NAME` is view or leaf NAME of member i, so
+    that code that reorders or resizes them works unchanged. Attention weights are the mean over the members.
+    """
+
+    def __init__(self, members: Sequence[Model]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    @property
+    def models(self) -> list[Model]:
+        return cast(list[Model], list(self.members))
+
+    @property
+    def attention_kinds(self) -> list[str]:
+        """The attention kinds that every member has."""
+        first, *others = self.models
+        return [kind for kind in first.attention_kinds if all(kind in other.attention_kinds for other in others)]
+
+    def encode(self, batch: Batch) -> Memory:
+        """Encodes a batch with every member."""
+        member_memories = [member.encode(batch) for member in self.models]
+        return Memory(
+            {f"{i}.{name}": view for i, memory in enumerate(member_memories) for name, view in memory.views.items()},
+            torch.cat([memory.summary_BS for memory in member_memories], -1),
+            {source: ids for memory in member_memories for source, ids in memory.tokens.items()},
+        )
+
+    def start(self, memory: Memory) -> State:
+        """The members' initial states, with one hypothesis per sentence."""
+        return merge_states([m.start(own) for m, own in zip(self.models, self.member_memories(memory), strict=True)])
+
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
+        """Decodes one word of each hypothesis: the new states, the readouts (B, K, R) and the attention weights."""
+        steps = [
+            member.step(own, member_state(i, state), token_BK)
+            for i, (member, own) in enumerate(zip(self.models, self.member_memories(memory), strict=True))
+        ]
+        states, member_readouts, attention_weights = zip(*steps, strict=True)
+        return merge_states(states), torch.cat(member_readouts, -1), AttentionWeights({}, members=attention_weights)
+
+    def log_probabilities(self, readout: Tensor) -> Tensor:
+        """Log of the mean probability over the vocabulary, (..., R) -> (..., V), in at least fp32."""
+        own = self.member_readouts(readout)
+        logs = [member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)]
+        return torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
+
+    def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
+        """Mean attention weights of the members by forced decoding; `vocabulary` as in `Model.forced_attention`."""
+        each = zip(self.models, self.member_memories(memory), strict=True)
+        return AttentionWeights.mean([member.forced_attention(own, target_BKL, vocabulary) for member, own in each])
+
+    def with_explanation_weights(
+        self, memory: Memory, readout: Tensor, attention_weights: AttentionWeights
+    ) -> AttentionWeights:
+        """Mean attention weights of the members, each with the additions of `Model.with_explanation_weights`."""
+        each = zip(
+            self.models,
+            self.member_memories(memory),
+            self.member_readouts(readout),
+            attention_weights.members,
+            strict=True,
+        )
+        return AttentionWeights.mean(
+            [member.with_explanation_weights(own, part, seen) for member, own, part, seen in each]
+        )
+
+    def member_readouts(self, readout: Tensor) -> Sequence[Tensor]:
+        """Splits readouts by member."""
+        own: Sequence[Tensor] = readout.split([member.config.readout_size for member in self.models], -1)
+        return own
+
+    def member_memories(self, memory: Memory) -> list[Memory]:
+        """Splits a merged memory by member."""
+        summaries = memory.summary_BS.split([member.config.summaries_size for member in self.models], -1)
+        return [
+            replace(memory, views=member_items(i, memory.views), summary_BS=summary)
+            for i, summary in enumerate(summaries)
+        ]
+
+
+Predictor = Model | Ensemble  # the interface that search and explanations use
+
+
+def merge_states(states: Sequence[State]) -> State:
+    """Merges the states of all members under prefixed names."""
+    return State(
+        {f"{i}.{name}": leaf for i, state in enumerate(states) for name, leaf in state.leaves.items()},
+        {f"{i}.{name}": source for i, state in enumerate(states) for name, source in state.positions.items()},
+    )
+
+
+def member_state(member: int, state: State) -> State:
+    """The state of one member."""
+    return State(member_items(member, state.leaves), member_items(member, state.positions))
+
+
+def member_items(member: int, things: Mapping[str, Item]) -> dict[str, Item]:
+    """The items of one member, without the prefix in their names."""
+    prefix = f"{member}."
+    return {name.removeprefix(prefix): thing for name, thing in things.items() if name.startswith(prefix)}

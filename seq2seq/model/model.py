@@ -1,0 +1,357 @@
+"""The sequence-to-sequence model: encoders, decoder and output layer. Runs on one device.
+
+Axes: B sentences, K hypotheses of each, T source positions, L target positions, E embedding, R readout,
+V target vocabulary.
+"""
+
+import math
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seq2seq.batch import Batch
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.explain import AttentionWeights
+from seq2seq.layers.cells import GRUCell, LSTMCell
+from seq2seq.layers.encoders import ImageEncoder, TextEncoder
+from seq2seq.layers.gates import SelectiveGate
+from seq2seq.layers.state import Memory, State, View, pad_or_trim
+from seq2seq.layers.step_linear import StepInputs
+from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
+from seq2seq.model.attend import STATES
+from seq2seq.model.step_orders import build_decoder
+from seq2seq.text import BEGIN, END, PAD
+
+
+class Model(nn.Module):
+    """A recurrent encoder-decoder with the attention mechanisms that the config selects."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoders = nn.ModuleDict(
+            {
+                name: TextEncoder(config, source.vocabulary)
+                if isinstance(source, TextVocabulary)
+                else ImageEncoder(config, source)
+                for name, source in config.sources.items()
+            }
+        )
+        # The alignment module pads targets with <null>, which is PAD: its embedding must then be trained.
+        null = None if config.alignment_module else PAD
+        self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
+        self.decoder = build_decoder(config)
+        self.output = nn.Linear(config.readout_size, config.target.vocabulary)
+        self.alignment = None
+        if config.alignment_module:
+            ((self.source, words),) = config.texts.items()
+            self.alignment = nn.Linear(config.readout_size, words.vocabulary)
+        read = config.combined_size if config.combination == "flat" else config.annotation
+        self.image_words = (
+            nn.ModuleDict({name: nn.Linear(read, config.target.vocabulary) for name in config.images})
+            if config.image_words
+            else None
+        )
+        if config.tie_embeddings in ("output", "all"):
+            self.output.weight = self.target_words.weight
+        if config.tie_embeddings == "all":
+            for text in self.texts.values():
+                text.words.weight = self.target_words.weight
+        self.output_dropout = config.dropout if config.output_dropout is None else config.output_dropout
+        self.initialize()
+
+    @property
+    def attention_kinds(self) -> list[str]:
+        """The attention kinds that explanations can return."""
+        return self.config.attention_kinds
+
+    @property
+    def texts(self) -> dict[str, TextEncoder]:
+        """Encoders of the text sources, by name."""
+        return {name: cast(TextEncoder, self.encoders[name]) for name in self.config.texts}
+
+    @property
+    def images(self) -> dict[str, ImageEncoder]:
+        """Encoders of the image sources, by name."""
+        return {name: cast(ImageEncoder, self.encoders[name]) for name in self.config.images}
+
+    def encode(self, batch: Batch) -> Memory:
+        """Encodes all sources of a batch into the memory that the decoder attends to."""
+        if self.training and self.config.source_dropout:
+            batch = drop_sources(batch, self.config.source_dropout)
+        views: dict[str, View] = {}
+        summaries = []
+        for name in self.config.sources:
+            read = self.encoders[name](batch.sources[name])
+            views |= self.decoder.views(name, read)
+            if self.config.combination != "none":  # the summary of an absent source is 0
+                read = replace(read, summary_BS=read.summary_BS * ~views[f"{name}.{STATES}"].absent_B1)
+            summaries.append(read.summary_BS)
+        tokens = {}
+        if self.alignment is not None:
+            text = batch.text(self.source)
+            tokens[self.source] = text.ids_BT.masked_fill(text.padding_BT, PAD)
+        return Memory(views, torch.cat(summaries, -1), tokens)
+
+    def start(self, memory: Memory) -> State:
+        """The decoder's initial state, with one hypothesis per sentence."""
+        return self.decoder.start(memory)
+
+    def step(self, memory: Memory, state: State, token_BK: Tensor) -> tuple[State, Tensor, AttentionWeights]:
+        """Decodes one word of each hypothesis: the new state, the readout (B, K, R) and the attention weights."""
+        words_BKE = self.embed(token_BK)
+        state, output = self.decoder.advance(memory, state, StepInputs(self.decoder.precompute(words_BKE)))
+        return state, self.decoder.read(words_BKE, output.hidden, output.contexts), output.attention_weights
+
+    def teacher_forced(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, AttentionWeights]:
+        """Teacher forcing on K targets per sentence: readouts (B, K, L, R) and attention weights of every position."""
+        readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
+        return readouts_BKLR, self.with_fertility(memory, AttentionWeights.stack(attention_weights))
+
+    def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
+        """Attention weights of targets by forced decoding, with the additions of `with_explanation_weights`."""
+        readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
+        return self.with_explanation_weights(
+            memory, readouts_BKLR, AttentionWeights.stack(attention_weights), vocabulary
+        )
+
+    def with_explanation_weights(
+        self, memory: Memory, readouts_BKLR: Tensor, attention_weights: AttentionWeights, vocabulary: bool = False
+    ) -> AttentionWeights:
+        """Adds what only explanations need: fertilities (linguistic coverage) and kind `uam` (alignment module).
+
+        `uam` assigns the probability q_j of each source token to its position. A token that occurs several times
+        counts at the occurrence with the most attention, divided among ties. A row sums to the probability of all
+        source tokens, at most 1. `vocabulary`: keep only the most probable token of the whole source vocabulary; a
+        row is 0 if the source does not contain it.
+        """
+        attention_weights = self.with_fertility(memory, attention_weights)
+        log_q = self.source_log_probabilities(readouts_BKLR)
+        if log_q is None:
+            return attention_weights
+        tokens_BT = memory.tokens[self.source]
+        index_BKLT = tokens_BT[:, None, None].expand(*log_q.shape[:3], -1)
+        q_BKLT = log_q.gather(-1, index_BKLT).exp().masked_fill(index_BKLT == PAD, 0.0)
+        if vocabulary:
+            q_BKLT = q_BKLT * (index_BKLT == log_q.argmax(-1, keepdim=True))
+        attention_BKLT = attention_weights.weights[self.source, STATES].to(q_BKLT.dtype)
+        most_BKLV = torch.zeros_like(log_q).scatter_reduce(-1, index_BKLT, attention_BKLT, "amax")
+        there_BKLT = (attention_BKLT == most_BKLV.gather(-1, index_BKLT)).to(q_BKLT.dtype)
+        places_BKLV = torch.zeros_like(log_q).scatter_add(-1, index_BKLT, there_BKLT)
+        uam_BKLT = q_BKLT * there_BKLT / places_BKLV.gather(-1, index_BKLT)
+        return replace(attention_weights, weights=attention_weights.weights | {(self.source, "uam"): uam_BKLT})
+
+    def with_fertility(self, memory: Memory, attention_weights: AttentionWeights) -> AttentionWeights:
+        """Adds the fertility of every source position if coverage is linguistic."""
+        if self.config.coverage != "linguistic":
+            return attention_weights
+        views = {view.source: view for name, view in memory.views.items() if name.endswith(f".{STATES}")}
+        return replace(attention_weights, fertility={name: view.covered_BTC[..., 0] for name, view in views.items()})
+
+    def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
+        """Readouts (B, K, L, R), and the attention weights of each step."""
+        before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
+        words_BKLE = F.dropout(self.embed(before_BKL), self.config.dropout, self.training)
+        return self.decoder.unroll(memory, words_BKLE)
+
+    def source_log_probabilities(self, readout: Tensor) -> Tensor | None:
+        """The alignment module's log q over the source vocabulary, (..., V_x) (Kiyono et al. 2018, equation 13).
+
+        None without the module. Used by training, `align` and explanations; search never calls it.
+        """
+        if self.alignment is None:
+            return None
+        logits = self.alignment(readout)
+        return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def embed(self, token: Tensor) -> Tensor:
+        """Embeddings of the previous words; a zero vector for BEGIN if `first_word` is "zero"."""
+        words: Tensor = self.target_words(token)
+        if self.config.first_word == "zero":
+            words = words.masked_fill((token == BEGIN)[..., None], 0.0)
+        return words
+
+    def logits(self, readout: Tensor) -> Tensor:
+        """Logits of the output layer, (..., R) -> (..., V)."""
+        logits: Tensor = self.output(readout)
+        return logits
+
+    def log_probabilities(self, readout: Tensor) -> Tensor:
+        """Log-probabilities over the vocabulary, (..., R) -> (..., V), in at least fp32."""
+        logits = self.logits(readout)
+        return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def loss(self, batch: Batch, smoothing: float = 0.0) -> Loss:
+        """The loss of a batch, summed over its target words (END included).
+
+        With the alignment module every target is padded with <null> to its source's length, and the bag-of-words
+        loss is added (Kiyono et al. 2018, equation 19); nats and label smoothing still cover only the real words.
+        """
+        assert batch.target_BL is not None
+        target_BL = batch.target_BL
+        if self.alignment is not None:
+            target_BL = pad_or_trim(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
+        memory = self.encode(batch)
+        readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
+        readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
+        real_BL = target_BL != PAD
+        loss = self.word_loss(readouts_BLR, target_BL, real_BL, smoothing)
+        if self.image_words is not None:
+            loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch.target_BL))
+        if self.alignment is None:
+            return loss
+        text = batch.text(self.source)
+        steps_BL = bag_of_words_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
+        null_BL = ~real_BL & (torch.arange(target_BL.shape[1], device=real_BL.device) < text.lengths_B[:, None])
+        # No smoothing here: <null>s soon become certain and are most of the target, so it would dominate the loss.
+        nulls = self.word_loss(readouts_BLR, target_BL, null_BL, 0.0)
+        words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
+        bags = bag_of_words(
+            readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
+            self.config.alignment_weight or 10.0,
+        )  # fmt: skip
+        return Loss(loss.objective + nulls.objective + bags, loss.nats)
+
+    def image_word_loss(self, memory: Memory, target_BL: Tensor) -> Tensor:
+        """Auxiliary loss: negative log-likelihood of the target's bag of words given only each image, weighted.
+
+        p(w | image) = 1/T sum_t softmax(W v_t)_w, where v_t is the value that attention reads at region t, and T the
+        number of regions. Every region predicts words, so that the values of regions differ by their content.
+        """
+        assert self.image_words is not None
+        total = memory.summary_BS.new_zeros((), dtype=torch.promote_types(memory.summary_BS.dtype, torch.float32))
+        for name, head in self.image_words.items():
+            view = memory.views[f"{name}.{STATES}"]
+            there = ~view.absent_B1[:, 0]
+            log_p_NTV = torch.log_softmax(head(view.values_BTD[there]), -1, dtype=total.dtype)
+            words_NL = target_BL[there]
+            log_p_NTL = log_p_NTV.gather(-1, words_NL[:, None].expand(-1, log_p_NTV.shape[1], -1))
+            log_p_NL = torch.logsumexp(log_p_NTL, 1) - math.log(log_p_NTV.shape[1])
+            total = total - (log_p_NL * (words_NL > END)).sum()
+        return total * (self.config.image_words or 0.0)
+
+    def log_likelihoods(self, memory: Memory, target_BKL: Tensor) -> Tensor:
+        """log P(y | x) of K targets per sentence that end with END, (B, K); 0 for a target of only PAD.
+
+        Without the alignment module's <null>s, which exist only in training on pairs and never in search outputs.
+        """
+        readouts_BKLR = self.unroll(memory, target_BKL)[0]
+        readouts_BKLR = F.dropout(readouts_BKLR, self.output_dropout, self.training)
+        real_BKL = target_BKL != PAD
+        words_N = log_likelihoods(readouts_BKLR[real_BKL], self.output.weight, self.output.bias, target_BKL[real_BKL])
+        return words_N.new_zeros(real_BKL.shape).masked_scatter(real_BKL, words_N).sum(-1)
+
+    def word_loss(self, readouts_BLR: Tensor, target_BL: Tensor, chosen_BL: Tensor, smoothing: float) -> Loss:
+        """Cross-entropy of the positions where `chosen_BL` is True."""
+        weight_VR, bias_V = self.output.weight, self.output.bias
+        return chunked_cross_entropy(readouts_BLR[chosen_BL], weight_VR, bias_V, target_BL[chosen_BL], smoothing)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Initialises the weights as `initialization` says.
+
+        xavier: Glorot uniform, zero biases, open forget and selective gates. uniform: one uniform distribution for all
+        parameters (Wu et al. 2018). orthogonal: orthogonal recurrent weights, zero biases, a normal distribution for
+        the rest (Meng et al. 2016). Image networks initialise their own weights.
+        """
+        kind, scale = self.config.initialization, self.config.initialization_scale
+        networks = {
+            id(weight) for image in self.images.values() if image.network for weight in image.network.parameters()
+        }
+        for parameter in self.parameters():
+            if id(parameter) in networks:
+                continue
+            if kind == "uniform":
+                nn.init.uniform_(parameter, -(scale or 0.05), scale or 0.05)
+            elif parameter.dim() == 1:
+                nn.init.zeros_(parameter)
+            elif kind == "orthogonal":
+                nn.init.normal_(parameter, std=scale or 0.01)
+            else:
+                nn.init.xavier_uniform_(parameter)
+        if kind == "xavier":  # Glorot's fan is the vocabulary size, which gives too small values
+            for weight in (self.output.weight, *(words.weight for words in self.embeddings)):
+                nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
+            open_gates(self)
+        elif kind == "orthogonal":
+            orthogonalize(self)
+        for words in self.embeddings:
+            if words.padding_idx is not None:
+                words.weight[PAD] = 0
+
+    @property
+    def embeddings(self) -> list[nn.Embedding]:
+        """Word embeddings of every text source and of the target."""
+        return [*(text.words for text in self.texts.values()), self.target_words]
+
+    def parameter_counts(self) -> dict[str, int]:
+        """Number of parameters by part of the model; shared parameters count once."""
+        output: set[int] = set()
+        counts: dict[str, int] = {}
+        for name, parameter in self.named_parameters():
+            part = ".".join(name.split(".")[: {"decoder": 2, "encoders": 3}.get(name.split(".")[0], 1)])
+            counts[part] = counts.get(part, 0) + (0 if id(parameter) in output else parameter.numel())
+            output.add(id(parameter))
+        return counts
+
+
+def open_gates(model: Model) -> None:
+    """Sets the forget bias of every LSTM to 1, and the bias of selective gates so that they start open."""
+    for module in model.modules():
+        if isinstance(module, LSTMCell):
+            module.open_forget_gate()
+        elif isinstance(module, SelectiveGate):
+            module.open_gate()
+        elif isinstance(module, nn.LSTM):
+            for layer in range(module.num_layers):
+                getattr(module, f"bias_ih_l{layer}")[module.hidden_size : 2 * module.hidden_size] = 1.0
+
+
+def orthogonalize(model: Model) -> None:
+    """Draws an orthogonal matrix for every map from a cell's state to one of its gates."""
+    hidden = model.config.hidden
+    for module in model.modules():
+        if isinstance(module, nn.RNNBase):
+            recurrent = [getattr(module, f"weight_hh_l{layer}") for layer in range(module.num_layers)]
+        elif isinstance(module, LSTMCell):
+            recurrent = [module.gates.weight[:, -hidden:]]
+        elif isinstance(module, GRUCell):
+            recurrent = [module.gates.weight[:, -hidden:], module.candidate_state.weight]
+        else:
+            continue
+        for weight in recurrent:
+            for gate in weight.split(hidden):
+                gate.copy_(nn.init.orthogonal_(torch.empty(hidden, hidden)))
+
+
+def drop_sources(batch: Batch, share: float) -> Batch:
+    """Source dropout: drops each source of a sentence with probability `share`, unless that would drop all of them."""
+    lengths_NB = torch.stack([source.lengths_B for source in batch.sources.values()])
+    kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape, device=lengths_NB.device) >= share)
+    kept_NB = kept_NB | ~kept_NB.any(0)
+    hidden = {
+        name: replace(source, lengths_B=source.lengths_B * kept)
+        for (name, source), kept in zip(batch.sources.items(), kept_NB, strict=True)
+    }
+    return replace(batch, sources=hidden)
+
+
+def bag_of_words_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:
+    """Weight of each step in the sum over steps that is matched with the source's bag of words, (B, L).
+
+    A source of I tokens has I steps (Kiyono et al. 2018, section 4.1). A longer target, J + 1 > I, has no <null>, and
+    `longer` chooses the steps that count: the first I, all, or all scaled by I / (J + 1).
+    """
+    all_B = torch.maximum(targets_B, sources_B)
+    counted_B = sources_B if longer in (None, "first") else all_B
+    position_L = torch.arange(steps, device=targets_B.device)
+    steps_BL = (position_L < counted_B[:, None]).to(torch.get_default_dtype())
+    return steps_BL * (sources_B.double() / all_B)[:, None] if longer == "scaled" else steps_BL
+
+
+def build(config: ModelConfig) -> Model:
+    """Builds a model with random weights from torch's default generator."""
+    return Model(config)

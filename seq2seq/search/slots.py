@@ -1,0 +1,515 @@
+"""Beam search over a table of slots (continuous batching): sentences enter, are decoded together, and leave when done.
+
+Offline search fills the table from an iterator, the service from its queue; both use the same search and ranking. The
+search does not depend on the kind of model, and encoder memory is never copied per hypothesis.
+
+Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, V vocabulary.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from seq2seq.batch import Batch
+from seq2seq.explain import AttentionWeights
+from seq2seq.layers.state import Memory, State, pad_or_trim
+from seq2seq.model.ensemble import Predictor
+from seq2seq.text import BEGIN, END, PAD
+
+GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
+
+
+class SearchOptions(BaseModel):
+    """Search options of one sentence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    beam: int = Field(5, ge=1, le=64, description="hypotheses kept at each step; 1 is greedy search")
+    length_penalty: Literal["none", "average"] | float = Field(
+        "average",
+        description="log-probabilities are summed, averaged over the words, or divided as GNMT with this alpha",
+    )
+    n_best: int = Field(1, ge=1, le=64, description="outputs wanted, at most the beam")
+    min_length: int = Field(0, ge=0, description="words at least, in the vocabulary's units")
+    max_length: int | None = Field(None, ge=1, description="words at most; by default 2 x source + 10")
+    shrinking: bool = Field(
+        False, description="every output that ends takes its place in the beam with it, until none is left"
+    )
+    coverage_penalty: float = Field(0.0, ge=0, description="GNMT's beta: a penalty on source words not looked at")
+    replace_unknown: bool = Field(False, description="an unknown word becomes the source word most looked at")
+
+    @model_validator(mode="after")
+    def _n_best(self) -> Self:
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best: {self.n_best} outputs cannot come from a beam of {self.beam}")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length: {self.min_length} is more than max_length {self.max_length}")
+        return self
+
+    @property
+    def length_penalty_terms(self) -> tuple[float, float]:
+        """Exponent of the length penalty, and the offset added to a length."""
+        if isinstance(self.length_penalty, float):
+            return self.length_penalty, GNMT_OFFSET
+        return (1.0, 0.0) if self.length_penalty == "average" else (0.0, 0.0)
+
+    def output_limit(self, source: int) -> int:
+        """Maximum number of output words for a source of `source` words."""
+        return self.max_length if self.max_length is not None else 2 * source + 10
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished output: token ids without END, ranking score, and log-probability (END included)."""
+
+    ids: list[int]
+    score: float
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Result of one sentence: its hypotheses, best first, and their attention weights (1, n, L, T) if requested."""
+
+    key: Hashable
+    hypotheses: list[Hypothesis]
+    attention_weights: AttentionWeights | None
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A sentence to search for: key, options, maximum number of words, and whether to return attention weights."""
+
+    key: Hashable
+    options: SearchOptions
+    max_length: int
+    with_attention: bool = False
+
+
+@dataclass(frozen=True)
+class SlotState:
+    """The search state of all sentences in the table; the first axis of every tensor is N."""
+
+    state: State
+    token_NK: Tensor  # the last word of each active hypothesis
+    score_NK: Tensor  # log-probability; -inf where there is no hypothesis
+    length_N: Tensor  # number of words decoded so far
+    written_NKL: Tensor  # the word that each step appended to each hypothesis
+    parent_NKL: Tensor  # back-pointer to the hypothesis that was extended, so that no history is copied
+    final_NK: Tensor  # ranking scores of finished hypotheses, best first; -inf for unused entries
+    final_log_NK: Tensor  # their log-probability
+    final_length_NK: Tensor  # their number of words
+    final_parent_NK: Tensor  # the hypothesis that ended
+    ended_N: Tensor  # number of finished hypotheses
+    done_N: Tensor  # True if the sentence is finished; a step no longer changes its results
+    coverage_NKT: Tensor  # sum of attention weights of each source position
+    beam_N: Tensor
+    shrink_N: Tensor  # 1 where each finished hypothesis shrinks the beam by one
+    n_best_N: Tensor
+    alpha_N: Tensor  # exponent of the length penalty
+    offset_N: Tensor  # 0 or GNMT's 5
+    min_N: Tensor
+    max_N: Tensor
+    beta_N: Tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
+        tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SlotState(state=self.state.map(change), **tensors)
+
+    def concatenate(self, other: "SlotState") -> "SlotState":
+        """These rows followed by those of `other`, which has the same widths."""
+        first, second = vars(self), vars(other)
+        tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
+        state = replace(
+            self.state, leaves={n: torch.cat([leaf, other.state.leaves[n]]) for n, leaf in self.state.leaves.items()}
+        )
+        return SlotState(state=state, **tensors)
+
+    def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
+        """Pads or trims to `written` output positions and `capacity` source positions."""
+        return replace(
+            self,
+            state=self.state.resize(capacity),
+            written_NKL=pad_or_trim(self.written_NKL, 2, written, PAD),
+            parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
+            coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """Attention weights and readouts of one step, kept for explanations; `rows` maps keys to rows at that step."""
+
+    rows: dict[Hashable, int]
+    attention_weights: AttentionWeights  # (N, K, ...)
+    readout_NKR: Tensor
+
+
+class SlotTable:
+    """A beam search that sentences can enter and leave at any step.
+
+    `width` is the widest beam allowed; narrower beams are masked. The caller limits the number of active sentences.
+    `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
+    where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
+    that its result does not depend on `sync_interval`.
+    """
+
+    def __init__(self, model: Predictor, width: int, sync_interval: int | None = None) -> None:
+        self.model = model
+        self.width = width
+        self.device = next(model.parameters()).device
+        self.requests: list[SearchRequest] = []  # by row
+        self.lengths: list[dict[str, int]] = []  # by row: source lengths, kept on the host to save a transfer
+        self.memory: Memory | None = None
+        self.rows: SlotState | None = None
+        self.sync_interval = sync_interval or (1 if self.device.type == "cpu" else 4)
+        self.step_count = 0
+        self.admitted_at: dict[Hashable, int] = {}  # step_count at admission, by key, with_attention only
+        self.records: dict[int, StepRecord] = {}  # by step_count, back to the oldest such admission
+
+    @property
+    def active(self) -> int:
+        return len(self.requests)
+
+    @property
+    def padded_positions(self) -> int:
+        """Number of source positions that a step reads, padding included."""
+        return 0 if self.memory is None else self.active * sum(self.memory.capacity.values())
+
+    @torch.inference_mode()
+    def admit(self, batch: Batch, requests: Sequence[SearchRequest]) -> None:
+        """Encodes a batch of sentences and adds a row for each."""
+        for request in requests:
+            assert request.options.beam <= self.width, "a beam wider than the table"
+        columns = {name: source.lengths_B.tolist() for name, source in batch.sources.items()}
+        memory = self.model.encode(batch.to(self.device))
+        rows = self._initial_state(memory, requests)
+        if self.rows is not None and self.memory is not None:
+            capacity = {s: round_up_capacity(max(n, self.memory.capacity[s])) for s, n in memory.capacity.items()}
+            written = max(self.rows.written_NKL.shape[2], rows.written_NKL.shape[2])
+            memory = concatenate_memories(self.memory.resize(capacity), memory.resize(capacity))
+            rows = self.rows.resize(written, capacity).concatenate(rows.resize(written, capacity))
+        else:
+            capacity = {s: round_up_capacity(n) for s, n in memory.capacity.items()}
+            memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
+        self.memory, self.rows = memory, rows
+        self.requests.extend(requests)
+        self.lengths.extend({name: lengths[row] for name, lengths in columns.items()} for row in range(len(requests)))
+        self.admitted_at.update({request.key: self.step_count for request in requests if request.with_attention})
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """Extends each hypothesis of each unfinished sentence by one word. Never waits for the device."""
+        if self.rows is None or self.memory is None:
+            return
+        self.step_count += 1
+        rows, memory = self.rows, self.memory
+        state, readout, attention_weights = self.model.step(memory, rows.state, rows.token_NK)
+        if self.admitted_at:
+            self.records[self.step_count] = StepRecord(
+                {request.key: i for i, request in enumerate(self.requests)}, attention_weights, readout
+            )
+        log_NKV = self.model.log_probabilities(readout)
+        log_NKV[..., PAD] = log_NKV[..., BEGIN] = -torch.inf
+        end_NK = log_NKV[..., END].clone()
+        log_NKV[..., END] = -torch.inf
+        coverage_NKT = rows.coverage_NKT
+        if any(request.options.coverage_penalty for request in self.requests):
+            coverage_NKT = coverage_NKT + attention_weights.attention
+
+        # Continuations: the best K words of each hypothesis, and of these the best K in total.
+        last_N1 = (rows.length_N >= rows.max_N)[:, None]
+        k = min(self.width, log_NKV.shape[-1])
+        best_NKk, word_NKk = log_NKV.topk(k, -1)
+        continuation_NC = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
+        score_NK, chosen_NK = continuation_NC.topk(self.width, 1)
+        parent_NK, token_NK = chosen_NK // k, word_NKk.flatten(1).gather(1, chosen_NK)
+
+        # A hypothesis ends where END is among the best of all candidates, continuations and ends together.
+        end_score_NK = rows.score_NK + end_NK
+        end_score_NK = end_score_NK.masked_fill((rows.length_N < rows.min_N)[:, None], -torch.inf)
+        ranked_NK = torch.cat([score_NK, end_score_NK], 1).topk(self.width, 1).values
+        worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
+        done_N1 = rows.done_N[:, None]
+        ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf) & ~done_N1
+        final_NK = end_score_NK / length_penalty_factor(rows, rows.length_N[:, None] + 1) + self._coverage_penalty(
+            coverage_NKT, rows
+        )
+        rows = rank_finished(rows, final_NK.masked_fill(~ends_NK, -torch.inf), end_score_NK, ends_NK)
+
+        # Mask beams narrower than the table, then reorder the states of the selected hypotheses.
+        score_NK = score_NK.masked_fill(
+            torch.arange(self.width, device=self.device) >= active_beam(rows)[:, None], -torch.inf
+        )
+        # The output position of this step, (N, 1, L), as a mask: a finished row may have no position left to index.
+        position_L = torch.arange(rows.written_NKL.shape[2], device=self.device)
+        position_mask_N1L = ((position_L == rows.length_N[:, None]) & ~done_N1)[:, None]
+        flat_M = (torch.arange(self.active, device=self.device)[:, None] * self.width + parent_NK).flatten()
+        rows = replace(
+            rows,
+            state=state.reorder(flat_M, self.width),  # the state of a finished row is never read
+            token_NK=token_NK,
+            score_NK=torch.where(done_N1, rows.score_NK, score_NK),
+            length_N=rows.length_N + ~rows.done_N,
+            written_NKL=torch.where(position_mask_N1L, token_NK[..., None], rows.written_NKL),
+            parent_NKL=torch.where(position_mask_N1L, parent_NK[..., None], rows.parent_NKL),
+            coverage_NKT=coverage_NKT.flatten(0, 1).index_select(0, flat_M).unflatten(0, (-1, self.width)),
+        )
+        self.rows = replace(rows, done_N=finished_mask(rows))
+
+    @torch.inference_mode()
+    def pop_finished(self) -> list[SearchResult]:
+        """Removes finished sentences from the table and returns their results."""
+        if self.rows is None or self.memory is None or self.step_count % self.sync_interval:
+            return []
+        finished_rows = [i for i, finished in enumerate(self.rows.done_N.tolist()) if finished]
+        if not finished_rows:
+            return []
+        index = torch.tensor(finished_rows, device=self.device)
+        finished_state = self.rows.map(lambda tensor: tensor.index_select(0, index))
+        hypotheses = read_hypotheses(finished_state, [self.requests[i].options.n_best for i in finished_rows])
+        results = [
+            SearchResult(
+                self.requests[i].key,
+                [hypothesis for hypothesis, _ in row_hypotheses],
+                self._attention_weights(i, [path for _, path in row_hypotheses])
+                if self.requests[i].with_attention
+                else None,
+            )
+            for i, row_hypotheses in zip(finished_rows, hypotheses, strict=True)
+        ]
+        self._compact([i for i in range(self.active) if i not in set(finished_rows)])
+        return results
+
+    @torch.inference_mode()
+    def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
+        """Stable prefixes of the outputs, by key: the common prefix of all active hypotheses and the best finished one.
+
+        A sentence's prefix never shrinks from one step to the next.
+        """
+        row_by_key = {request.key: i for i, request in enumerate(self.requests) if request.key in keys}
+        if self.rows is None or not row_by_key:
+            return {}
+        rows, index = self.rows, torch.tensor(list(row_by_key.values()), device=self.device)
+        best = rows.final_NK[:, 0], rows.final_length_NK[:, 0], rows.final_parent_NK[:, 0]
+        written, parent, scores, lengths, final_score, final_length, final_hypothesis = (
+            tensor.index_select(0, index).tolist()
+            for tensor in (rows.written_NKL, rows.parent_NKL, rows.score_NK, rows.length_N, *best)
+        )
+        prefixes: dict[Hashable, list[int]] = {}
+        for row, key in enumerate(row_by_key):
+            ends = [(hypothesis, lengths[row]) for hypothesis, score in enumerate(scores[row]) if score > -torch.inf]
+            if final_score[row] > -torch.inf:
+                ends.append((final_hypothesis[row], final_length[row]))
+            prefixes[key] = common_prefix([tokens_along(written[row], backtrace(parent[row], *end)) for end in ends])
+        return prefixes
+
+    @torch.inference_mode()
+    def cancel(self, keys: set[Hashable]) -> None:
+        """Removes sentences from the table without a result."""
+        self._compact([i for i, request in enumerate(self.requests) if request.key not in keys])
+
+    def _compact(self, rows: list[int]) -> None:
+        """Keeps only these rows, and reduces the source capacity to the longest remaining sentence."""
+        if len(rows) == self.active:
+            return
+        self.requests, self.lengths = [self.requests[i] for i in rows], [self.lengths[i] for i in rows]
+        self.admitted_at = {
+            request.key: self.admitted_at[request.key] for request in self.requests if request.with_attention
+        }
+        first = min(self.admitted_at.values(), default=self.step_count)
+        self.records = {step_count: record for step_count, record in self.records.items() if step_count > first}
+        if not rows or self.rows is None or self.memory is None:
+            self.rows = self.memory = None
+            return
+        index = torch.tensor(rows, device=self.device)
+        memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
+        capacity = {
+            source: round_up_capacity(max(1, *(source_lengths[source] for source_lengths in self.lengths)))
+            for source in memory.capacity
+        }
+        longest = max(request.max_length for request in self.requests) + 1
+        self.memory = memory.resize(capacity)
+        self.rows = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
+
+    def _initial_state(self, memory: Memory, requests: Sequence[SearchRequest]) -> SlotState:
+        """Initial rows: one empty hypothesis per sentence."""
+        n, k, longest = memory.rows, self.width, max(request.max_length for request in requests) + 1
+        options = [request.options for request in requests]
+        state = self.model.start(memory)
+        state = state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:]))
+        dtype = torch.promote_types(memory.summary_BS.dtype, torch.float32)
+
+        def integers(values: Sequence[int]) -> Tensor:
+            return torch.tensor(values, device=self.device)
+
+        def floats(values: Sequence[float]) -> Tensor:
+            return torch.tensor(values, dtype=dtype, device=self.device)
+
+        empty = torch.full((n, k), -torch.inf, dtype=dtype, device=self.device)
+        zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
+        penalties = [o.length_penalty_terms for o in options]
+        positions = next(iter(memory.capacity.values()))
+        return SlotState(
+            state=state,
+            token_NK=torch.full_like(zeros, BEGIN),
+            score_NK=torch.cat([empty.new_zeros(n, 1), empty[:, 1:]], 1),
+            length_N=integers([0] * n),
+            written_NKL=zeros.new_full((n, k, longest), PAD),
+            parent_NKL=zeros.new_zeros((n, k, longest)),
+            final_NK=empty,
+            final_log_NK=empty,
+            final_length_NK=zeros,
+            final_parent_NK=zeros,
+            ended_N=integers([0] * n),
+            done_N=torch.zeros(n, dtype=torch.bool, device=self.device),
+            coverage_NKT=empty.new_zeros(n, k, positions),
+            beam_N=integers([o.beam for o in options]),
+            shrink_N=integers([int(o.shrinking) for o in options]),
+            n_best_N=integers([o.n_best for o in options]),
+            alpha_N=floats([alpha for alpha, _ in penalties]),
+            offset_N=floats([offset for _, offset in penalties]),
+            min_N=integers([min(request.options.min_length, request.max_length) for request in requests]),
+            max_N=integers([request.max_length for request in requests]),
+            beta_N=floats([o.coverage_penalty for o in options]),
+        )  # fmt: skip
+
+    def _coverage_penalty(self, coverage_NKT: Tensor, rows: SlotState) -> Tensor | float:
+        """GNMT's coverage penalty, beta * sum_j log(min(coverage_j, 1)), (N, K); 0 if no request uses it."""
+        if not any(request.options.coverage_penalty for request in self.requests) or self.memory is None:
+            return 0.0
+        real_N1T = ~next(iter(self.memory.views.values())).padding_BT[:, None]
+        logs_NKT = coverage_NKT.clamp(1e-6, 1.0).log() * real_N1T
+        return rows.beta_N[:, None] * logs_NKT.sum(-1)
+
+    def _attention_weights(self, row: int, paths: Sequence[list[int]]) -> AttentionWeights | None:
+        """Attention weights of a row's hypotheses, (1, n, L, ...), read from the step records along their paths."""
+        assert self.memory is not None
+        if not paths:
+            return None
+        key, longest = self.requests[row].key, max(len(path) for path in paths)
+        first, capacity = self.admitted_at[key] + 1, self.memory.capacity
+        attention_weights, readouts = [], []
+        for path in paths:
+            steps = [min(step, len(path) - 1) for step in range(longest)]  # a shorter path repeats its last step
+            records = [self.records[first + step] for step in steps]
+            slots = [(record.rows[key], path[step]) for record, step in zip(records, steps, strict=True)]
+            step_weights = [
+                record.attention_weights.of_hypothesis(*slot).resize(capacity)
+                for record, slot in zip(records, slots, strict=True)
+            ]
+            step_readouts = [record.readout_NKR[slot] for record, slot in zip(records, slots, strict=True)]
+            attention_weights.append(AttentionWeights.combine(step_weights, torch.stack))
+            readouts.append(torch.stack(step_readouts))
+        row_memory = self.memory.map(lambda tensor: tensor[row : row + 1])
+        weights = AttentionWeights.combine(attention_weights, lambda tensors: torch.stack(tensors)[None])
+        return self.model.with_explanation_weights(row_memory, torch.stack(readouts)[None], weights)
+
+
+def round_up_capacity(positions: int) -> int:
+    """Rounds a number of source positions up, so that only a few tensor widths occur."""
+    step = 8 if positions <= 64 else 32
+    return -(-positions // step) * step
+
+
+def concatenate_memories(first: Memory, second: Memory) -> Memory:
+    """Concatenates the rows of two memories of the same capacity."""
+    views = {
+        name: replace(
+            view,
+            keys_BTA=torch.cat([view.keys_BTA, second.views[name].keys_BTA]),
+            values_BTD=torch.cat([view.values_BTD, second.views[name].values_BTD]),
+            covered_BTC=torch.cat([view.covered_BTC, second.views[name].covered_BTC]),
+            padding_BT=torch.cat([view.padding_BT, second.views[name].padding_BT]),
+        )
+        for name, view in first.views.items()
+    }
+    tokens = {source: torch.cat([ids, second.tokens[source]]) for source, ids in first.tokens.items()}
+    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens)
+
+
+def active_beam(rows: SlotState) -> Tensor:
+    """Current beam width of each sentence, (N,); at least 1, also for a sentence whose beam has shrunk to 0."""
+    return (rows.beam_N - rows.shrink_N * rows.ended_N).clamp(min=1)
+
+
+def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
+    """Divisor of the log-probability for outputs of this length (END counted): the length penalty."""
+    offset_N1, alpha_N1 = rows.offset_N[:, None], rows.alpha_N[:, None]
+    return ((offset_N1 + length_NK) / (offset_N1 + 1)) ** alpha_N1
+
+
+def finished_mask(rows: SlotState) -> Tensor:
+    """True for sentences (N,) with a beam full of finished hypotheses, at the maximum length, or with final n-best."""
+    # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
+    # penalty is at most that of the longest output.
+    longest_N1 = rows.max_N[:, None] + 1
+    bound_N = (rows.score_NK.amax(1, keepdim=True) / length_penalty_factor(rows, longest_N1)).squeeze(1)
+    last_best_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
+    settled_N = (last_best_N > -torch.inf) & (last_best_N >= bound_N)
+    return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | settled_N
+
+
+def rank_finished(rows: SlotState, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> SlotState:
+    """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged."""
+    hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
+    selected_NK = torch.cat([rows.final_NK, final_NK], 1).topk(final_NK.shape[1], 1).indices
+    selected_NK = torch.where(rows.done_N[:, None], hypothesis_NK, selected_NK)  # topk may reorder ties
+
+    def pick(old_NK: Tensor, new_NK: Tensor) -> Tensor:
+        return torch.cat([old_NK, new_NK], 1).gather(1, selected_NK)
+
+    return replace(
+        rows,
+        final_NK=pick(rows.final_NK, final_NK),
+        final_log_NK=pick(rows.final_log_NK, log_NK),
+        final_length_NK=pick(rows.final_length_NK, rows.length_N[:, None].expand_as(final_NK)),
+        final_parent_NK=pick(rows.final_parent_NK, hypothesis_NK),
+        ended_N=rows.ended_N + ends_NK.sum(1),
+    )
+
+
+def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
+    """The best finished hypotheses of each row with their paths, from the back-pointers, on the host."""
+    written, parent = rows.written_NKL.tolist(), rows.parent_NKL.tolist()
+    final, log_probabilities = rows.final_NK.tolist(), rows.final_log_NK.tolist()
+    lengths, final_parent = rows.final_length_NK.tolist(), rows.final_parent_NK.tolist()
+    hypotheses: list[list[tuple[Hypothesis, list[int]]]] = []
+    for row, count in enumerate(n_best):
+        row_hypotheses = []
+        for k in range(count):
+            if final[row][k] == -torch.inf:
+                break
+            path = backtrace(parent[row], final_parent[row][k], lengths[row][k])
+            row_hypotheses.append(
+                (Hypothesis(tokens_along(written[row], path), final[row][k], log_probabilities[row][k]), path)
+            )
+        hypotheses.append(row_hypotheses)
+    return hypotheses
+
+
+def common_prefix(lists: Sequence[list[int]]) -> list[int]:
+    """The longest common prefix of several lists; empty if there are none."""
+    length = 0
+    for tokens in zip(*lists, strict=False):
+        if len(set(tokens)) > 1:
+            break
+        length += 1
+    return lists[0][:length] if lists else []
+
+
+def backtrace(parent: list[list[int]], hypothesis: int, length: int) -> list[int]:
+    """The path of a hypothesis with `length` words: its index before each word and after the last, (length + 1)."""
+    path = [hypothesis]
+    for position in range(length - 1, -1, -1):
+        path.append(parent[path[-1]][position])
+    return path[::-1]
+
+
+def tokens_along(written: list[list[int]], path: list[int]) -> list[int]:
+    """The token ids along a path."""
+    return [written[k][position] for position, k in enumerate(path[1:])]

@@ -1,0 +1,89 @@
+"""Splitting text into words: patterns of words and punctuation, Moses' tokenizer, longest-match segmentation."""
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Any
+
+from tokenizers import Regex, pre_tokenizers
+
+from seq2seq.text.config import Span
+from seq2seq.text.normalization import MappedText, align_characters, replace_matches, substitute_reserved
+
+# A word is a run of letters, digits and combining marks with inner apostrophes, hyphens and joiners. Scripts without
+# spaces are split into single characters. Any other character is its own token, with its modifiers.
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ーｰ"
+LETTER = rf"[[\p{{L}}\p{{N}}\p{{M}}]&&[^{UNSPACED}]]"
+WORD = rf"{LETTER}+(?:['’‐‑\-\x{{AD}}\x{{200C}}\x{{200D}}]{LETTER}+)*"
+IDEOGRAPH = rf"[{UNSPACED}]\p{{M}}*"
+MARK = r"[^\s▁\p{L}\p{N}\p{M}](?:[\p{M}\x{1F3FB}-\x{1F3FF}]|\x{200D}[^\s▁])*"
+
+UNSPACED_RANGES = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+LONGEST_PIECE = 20  # characters, for longest-match segmentation
+
+WORDS = pre_tokenizers.Split(Regex(rf"{WORD}|{IDEOGRAPH}|{MARK}"), "removed", invert=True)
+ONLY_WORD = pre_tokenizers.Split(Regex(rf"\A{WORD}\z"), "removed", invert=True)
+
+
+def word_spans(text: str) -> list[Span]:
+    """Spans of the words and punctuation marks of raw text.
+
+    A word is a maximal run of letters, digits and combining marks, with single inner apostrophes and hyphens. A Han or
+    Kana character is a word, and so is any other non-space character with its modifying marks.
+    """
+    return [span for _, span in WORDS.pre_tokenize_str(substitute_reserved(text))]
+
+
+def moses_tokenize(mapped: MappedText, language: str | None) -> MappedText:
+    """Separate words and punctuation by spaces with Moses' tokenizer."""
+    text = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in mapped.text)
+    joined = " ".join(moses(language)[0].tokenize(text, escape=False))
+    return mapped.then(joined, align_characters(joined, text))
+
+
+def segment(mapped: MappedText, known: frozenset[str], joiner: str | None) -> MappedText:
+    """Segment words into the longest known pieces, after removing spaces between characters of unspaced scripts.
+
+    Pieces of unspaced scripts have no joiner; the pieces of other words end with `joiner` where the word continues.
+    """
+    joined = replace_matches(mapped, re.compile(rf"(?<=[{UNSPACED_RANGES}]) (?=[{UNSPACED_RANGES}])"), "")
+    parts: list[str] = []
+    spans: list[Span] = []
+    for match in re.finditer(rf"([{UNSPACED_RANGES}]+)|[^ {UNSPACED_RANGES}]+", joined.text):
+        position = match.start()
+        for piece, size in longest_pieces(match.group(), known, "" if match.group(1) else joiner):
+            parts.append(piece + " ")
+            spans += [(i, i + 1) for i in range(position, position + size)]
+            position += size
+            spans += [(position, position)] * (len(piece) + 1 - size)
+    return joined.then("".join(parts), spans)
+
+
+def longest_pieces(word: str, known: frozenset[str], joiner: str | None) -> list[tuple[str, int]]:
+    """Greedy longest-match segmentation of a word into known pieces, each with its number of characters in the word.
+
+    `joiner`: the suffix of a piece that is continued. If known pieces do not cover the word, returns it whole; with an
+    empty joiner, characters without a piece become pieces of their own instead.
+    """
+    pieces = []
+    start = 0
+    while start < len(word):
+        for end in range(min(len(word), start + LONGEST_PIECE), start, -1):
+            piece = word[start:end] + (joiner if joiner and end < len(word) else "")
+            if piece in known:
+                break
+        else:
+            if joiner != "":
+                return [(word, len(word))]
+            end, piece = start + 1, word[start]
+        pieces.append((piece, end - start))
+        start = end
+    return pieces
+
+
+@lru_cache
+def moses(language: str | None) -> tuple[Any, Any]:
+    """Moses' tokenizer and detokenizer, needed only for raw text in a tokenised model, and the reverse."""
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+
+    return MosesTokenizer(language or "en"), MosesDetokenizer(language or "en")

@@ -1,0 +1,86 @@
+"""Sentence splitting, and selection of the leading sentences that fit a model's input limit."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+ENGLISH = "en"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
+
+
+def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """Character spans of the sentences, without surrounding white space; a blank text has none.
+
+    Uses sentencex's rules and abbreviations for the language (ISO code); for None or an unsupported language those of
+    English. A line break does not end a sentence, but an empty line does.
+    """
+    from sentencex import segment
+
+    text = _SURROGATE.sub("\ufffd", text)  # sentencex rejects surrogates
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for content in filter(None, map(str.strip, segment(language or ENGLISH, text))):
+        start = text.index(content, end)
+        end = start + len(content)
+        spans.append((start, end))
+    return spans
+
+
+def split_sentences_by_line(text: str, language: str | None = None) -> list[tuple[int, int]]:
+    """Like `split_sentences`, but a line break also ends a sentence, so the line structure is preserved."""
+    lines = re.finditer(r"[^\n\r\v\f\x85\u2028\u2029]+", text)
+    return [(line.start() + a, line.start() + b) for line in lines for a, b in split_sentences(line[0], language)]
+
+
+def min_sentences(text: str, most: int) -> int:
+    """A cheap lower bound of the number of sentences by line: the number of non-blank lines, counted up to `most`."""
+    return sum(1 for _ in islice(_WRITTEN_LINE.finditer(text), most))
+
+
+def fewest_of(texts: Iterable[str], most: int) -> int:
+    """The sum of `min_sentences` over several texts; counting stops once it exceeds `most`."""
+    count = 0
+    for text in texts:
+        if count > most:
+            break
+        count += min_sentences(text, most + 1 - count)
+    return count
+
+
+@dataclass(frozen=True)
+class LeadingText:
+    """The leading part of a text: its first `sentences` sentences out of `of`."""
+
+    text: str
+    sentences: int
+    of: int
+
+    @property
+    def characters(self) -> int:
+        return len(self.text)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all sentences are included."""
+        return self.sentences == self.of
+
+
+def leading_sentences(text: str, language: str | None, fits: Callable[[str], bool]) -> LeadingText:
+    """The largest number of leading sentences that fits, with the text unchanged; the full text if all of it fits.
+
+    `fits` decides whether a text is short enough for a model. It must be monotonic: false for any text that begins with
+    a text that does not fit. If the first sentence does not fit, the result has text "" and 0 sentences.
+    """
+    ends = [end for _, end in split_sentences(text, language)]
+    if fits(text):
+        return LeadingText(text, len(ends), len(ends))
+    fitting, too_many = 0, len(ends) + 1
+    while too_many - fitting > 1:  # binary search, since `fits` runs a tokenizer
+        middle = (fitting + too_many) // 2
+        if fits(text[: ends[middle - 1]]):
+            fitting = middle
+        else:
+            too_many = middle
+    return LeadingText(text[: ends[fitting - 1]] if fitting else "", fitting, len(ends))

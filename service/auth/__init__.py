@@ -1,0 +1,1 @@
+"""API keys, scopes, daily quotas and rate limits of the service."""

@@ -1,0 +1,363 @@
+"""The store of API keys, their usage and callers' rates: an SQLite file, or a PostgreSQL database shared by replicas.
+
+A key is `il_ID_SECRET`: the ID finds its record, and the secret has 256 random bits. The store has only a salted
+SHA-256 of the whole key. A slow hash would not add security: it makes each guess of a human's password expensive, but
+256 random bits cannot be guessed at any price, and it would make each request expensive instead.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    Connection,
+    Double,
+    Engine,
+    Text,
+    bindparam,
+    case,
+    create_engine,
+    delete,
+    event,
+    extract,
+    func,
+    insert,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from seq2seq.errors import KeyFileError, UsageError
+from service.auth.key_schema import KEYS, RATES, create_schema
+from service.auth.scopes import Scope
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # names appear in logs
+KEY_PATTERN = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+STORE_TIMEOUT = 5  # seconds to wait for a connection, for another writer, and for a statement
+MAX_SHARED_CALLERS = 1000  # callers whose rates are written in one sync; 20 times as many are read
+RESERVE_FACTOR = 64  # reserved in advance: this many times the request's cost,
+MAX_RESERVE_DIVISOR = 8  # and at most this fraction (1/n) of the units left
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """The record of a key."""
+
+    id: str
+    name: str
+    salt: bytes
+    digest: bytes
+    created: datetime
+    expires: datetime | None
+    revoked: datetime | None
+    quota: int | None  # units a day, by UTC
+    rate: float | None  # units a second; default: the service's limit
+    used: int  # units used on the day of reading, including those reserved by running services
+    scopes: frozenset[Scope]
+
+    def matches(self, key: str) -> bool:
+        """Whether this is the key's record, compared in constant time."""
+        return hmac.compare_digest(_digest(self.salt, key), self.digest)
+
+    def state(self, now: datetime) -> str:
+        """`valid`, `expired` or `revoked`."""
+        if self.revoked:
+            return "revoked"
+        return "expired" if self.expires and self.expires <= now else "valid"
+
+
+@dataclass(frozen=True)
+class RateUsage:
+    """The units that a caller took from its token bucket since the last sync."""
+
+    seconds: float  # seconds in which the bucket refills by these units
+    age: float  # seconds since the first of these units was taken
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """The state of the store after a sync: all keys, the reserved units, and the buckets that are not full."""
+
+    keys: list[ApiKey]
+    granted: Mapping[str, int]  # reserved units, by key
+    rates: Mapping[str, float]  # seconds until the bucket is full, by caller
+
+
+class KeyStore:
+    """Keys and rates in a file (by its path) or a database (`postgresql://USER@HOST/DATABASE`).
+
+    SQLAlchemy connects on first use. Every method raises KeyFileError if the store cannot be read or written. Raises
+    UsageError for an invalid URL, or one of an unsupported database.
+    """
+
+    def __init__(self, uri: str | Path) -> None:
+        self.path: Path | None = None
+        self._schema_ready = False
+        if isinstance(uri, Path) or "://" not in uri:
+            self.path = Path(uri)
+        else:
+            url = _parse_url(uri)
+            if url.get_backend_name() == "sqlite":
+                self.path = Path(url.database or "")
+        self.name = str(self.path) if self.path else url.render_as_string(hide_password=True)
+        self._engine = self._sqlite_engine(self.path) if self.path else self._postgresql_engine(url)
+
+    def _sqlite_engine(self, path: Path) -> Engine:
+        address = (
+            f"{path.absolute().as_uri()}?mode=rw"  # SQLite must not create the file: `add` creates it, with its mode
+        )
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(address, uri=True, timeout=STORE_TIMEOUT, isolation_level=None)
+
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            """Take the write lock when the transaction begins, because SQLite waits for other writers only there."""
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+        return engine
+
+    def _postgresql_engine(self, url: URL) -> Engine:
+        options = f"-c statement_timeout={1000 * STORE_TIMEOUT} -c lock_timeout={1000 * STORE_TIMEOUT}"
+        try:
+            return create_engine(
+                url.set(drivername="postgresql+psycopg"),
+                connect_args={
+                    "connect_timeout": STORE_TIMEOUT, "tcp_user_timeout": 1000 * STORE_TIMEOUT, "options": options,
+                },
+                pool_size=2, max_overflow=0, pool_timeout=STORE_TIMEOUT, pool_pre_ping=True, hide_parameters=True,
+            )  # fmt: skip
+        except ModuleNotFoundError:
+            raise UsageError(self.name, "PostgreSQL's driver is not here", "install interlinear[postgres]") from None
+
+    def close(self) -> None:
+        """Close connections; the store opens new ones if it is used again."""
+        self._engine.dispose()
+
+    def add(
+        self,
+        name: str,
+        quota: int | None = None,
+        rate: float | None = None,
+        expires: datetime | None = None,
+        scopes: Sequence[Scope] = (Scope.TRANSLATE,),
+    ) -> str:
+        """Create a key, and the store if it does not exist. Returns the key itself, which is stored nowhere.
+
+        Raises UsageError for an invalid name, or one that another key has or had.
+        """
+        if not NAME_PATTERN.fullmatch(name):
+            raise UsageError(repr(name), "cannot be a key's name", "use up to 64 letters, digits, '.', '-' and '_'")
+        key_id, salt = secrets.token_hex(6), secrets.token_bytes(16)
+        key = f"il_{key_id}_{secrets.token_urlsafe(32)}"
+        row = {
+            "id": key_id, "name": name, "salt": salt, "digest": _digest(salt, key), "created": _format_time(_now()),
+            "expires": expires and _format_time(expires), "quota": quota, "rate": rate,
+            "scopes": ",".join(scope for scope in Scope if scope in scopes),
+        }  # fmt: skip
+        with self._transaction(create=True) as connection:
+            try:
+                connection.execute(insert(KEYS), row)
+            except IntegrityError:
+                raise UsageError(
+                    name, "there is a key of this name, or was one", "give each key its own name"
+                ) from None
+        return key
+
+    def revoke(self, name_or_id: str) -> ApiKey:
+        """Revoke a key permanently, by its name or ID. Raises UsageError if there is no such key."""
+        with self._transaction() as connection:
+            chosen = (KEYS.c.name == name_or_id) | (KEYS.c.id == name_or_id)
+            moment = func.coalesce(KEYS.c.revoked, _format_time(_now()))
+            connection.execute(update(KEYS).where(chosen).values(revoked=moment))
+            revoked = [key for key in _select_keys(connection, _now().date()) if name_or_id in (key.name, key.id)]
+        if not revoked:
+            raise UsageError(name_or_id, "there is no such key", "see `interlinear keys list`")
+        return revoked[0]
+
+    def import_from(self, other: "KeyStore") -> list[ApiKey]:
+        """Copy the keys of another store, with their limits and usage, and create this store if it does not exist.
+
+        Keys whose ID this store already has are not changed. Returns the keys that were added. Raises UsageError if
+        another key has the name of one.
+        """
+        with other._transaction() as connection:
+            rows = [dict(row._mapping) for row in connection.execute(select(KEYS))]
+        with self._transaction(create=True) as connection:
+            known_ids = set(connection.scalars(select(KEYS.c.id)))
+            for row in (row for row in rows if row["id"] not in known_ids):
+                try:
+                    connection.execute(insert(KEYS), row)
+                except IntegrityError:
+                    raise UsageError(
+                        row["name"],
+                        "another key has this name",
+                        "make a new one in its place, by `interlinear keys add`",
+                    ) from None
+            return [key for key in _select_keys(connection, _now().date()) if key.id not in known_ids]
+
+    def list_keys(self) -> list[ApiKey]:
+        """All keys, including expired and revoked ones, in order of creation."""
+        with self._transaction() as connection:
+            return _select_keys(connection, _now().date())
+
+    def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, ApiKey | None]:
+        """Take `cost` units of a key's quota, and more in advance if much is left.
+
+        `pending`: units that the caller has not added yet. Returns the units taken (0 if too few are left) and the
+        key's record after that (None if the key does not exist).
+        """
+        with self._transaction() as connection:
+            granted = _grant_units(connection, key_id, cost, RESERVE_FACTOR * cost, pending, today)
+            return granted, next((key for key in _select_keys(connection, today) if key.id == key_id), None)
+
+    def sync(
+        self,
+        used: Mapping[tuple[date, str], int],
+        today: date,
+        wanted: Mapping[str, int] | None = None,
+        taken: Mapping[str, RateUsage] | None = None,
+    ) -> SyncResult:
+        """Add the usage of keys, by day and ID, and of rates, and read keys and rates, in one transaction.
+
+        `wanted`: units to reserve in advance, by key; fewer are granted if little is left. The largest
+        MAX_SHARED_CALLERS of `taken` are written.
+        """
+        with self._transaction() as connection:
+            for (day, key_id), units in sorted(used.items()):
+                _add_usage(connection, key_id, units, day)
+            granted = {
+                key_id: _grant_units(connection, key_id, 0, n, 0, today) for key_id, n in sorted((wanted or {}).items())
+            }
+            rates = self._sync_rates(connection, taken or {})
+            return SyncResult(_select_keys(connection, today), granted, rates)
+
+    def _sync_rates(self, connection: Connection, taken: Mapping[str, RateUsage]) -> dict[str, float]:
+        now = self._clock(connection)
+        largest = sorted(taken, key=lambda caller: taken[caller].seconds, reverse=True)[:MAX_SHARED_CALLERS]
+        if largest:
+            since, seconds = bindparam("since", type_=Double), bindparam("seconds", type_=Double)
+            row = {"caller": bindparam("who", type_=Text), "full_at": since + seconds}
+            later = case((RATES.c.full_at > since, RATES.c.full_at), else_=since) + seconds
+            upsert = (sqlite.insert if self.path else postgresql.insert)(RATES).values(row)
+            connection.execute(
+                upsert.on_conflict_do_update(index_elements=["caller"], set_={"full_at": later}),
+                [
+                    {"who": caller, "since": now - taken[caller].age, "seconds": taken[caller].seconds}
+                    for caller in sorted(largest)  # sorted, so that two services cannot deadlock
+                ],
+            )
+        not_full = (
+            select(RATES).where(RATES.c.full_at > now).order_by(RATES.c.full_at.desc()).limit(20 * MAX_SHARED_CALLERS)
+        )
+        return {caller: full_at - now for caller, full_at in connection.execute(not_full)}
+
+    def delete_full_buckets(self) -> None:
+        """Delete the buckets that are full again: a full bucket is the same as none."""
+        with self._transaction() as connection:
+            full = select(RATES.c.caller).where(RATES.c.full_at <= self._clock(connection))
+            connection.execute(delete(RATES).where(RATES.c.caller.in_(full.with_for_update(skip_locked=True))))
+
+    def _clock(self, connection: Connection) -> float:
+        """Seconds since 1970 by the clock that all users of the store share."""
+        if self.path:
+            return time.time()
+        return float(connection.scalar(select(extract("epoch", func.clock_timestamp()))) or 0.0)
+
+    @contextmanager
+    def _transaction(self, create: bool = False) -> Iterator[Connection]:
+        """A connection inside one transaction."""
+        try:
+            if self.path and create:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            elif self.path and not self.path.is_file():
+                raise KeyFileError(self.name, "there is no such file", "make it by `interlinear keys add NAME`")
+            with self._engine.begin() as connection:
+                if not self._schema_ready:
+                    create_schema(connection, self.path, create)
+                yield connection
+            self._schema_ready = True
+        except OSError as error:
+            raise KeyFileError(self.name, f"the keys cannot be opened: {error.strerror}") from None
+        except SQLAlchemyError as error:
+            self._schema_ready = False
+            reason = " ".join(str(getattr(error, "orig", None) or error).split())
+            raise KeyFileError(self.name, f"the keys cannot be read or written: {reason}") from None
+
+
+def _parse_url(uri: str) -> URL:
+    try:
+        url = make_url(uri)
+        if url.get_backend_name() in ("postgresql", "sqlite") and url.database:
+            return url
+    except (ArgumentError, ValueError):
+        pass
+    scheme = uri.partition("://")[0]
+    raise UsageError(f"{scheme}://...", "keys cannot be kept there", "name a file, or postgresql://USER@HOST/DATABASE")
+
+
+def _add_usage(connection: Connection, key_id: str, units: int, day: date) -> None:
+    """Add units (negative: return them) to a day's usage, unless a later day has begun."""
+    used = case((KEYS.c.day == day.isoformat(), KEYS.c.used), else_=0) + units
+    connection.execute(
+        update(KEYS)
+        .where(KEYS.c.id == key_id, KEYS.c.day <= day.isoformat())
+        .values(used=case((used > 0, used), else_=0), day=day.isoformat())
+    )
+
+
+def _grant_units(connection: Connection, key_id: str, cost: int, ahead: int, pending: int, today: date) -> int:
+    row = connection.execute(select(KEYS).where(KEYS.c.id == key_id).with_for_update()).one_or_none()
+    if row is None or row.quota is None or row.day > today.isoformat():
+        return 0
+    left = row.quota - (row.used if row.day == today.isoformat() else 0) - pending - cost
+    if left < 0:
+        return 0
+    granted = cost + min(ahead, int(left) // MAX_RESERVE_DIVISOR)
+    if granted:
+        _add_usage(connection, key_id, granted, today)
+    return granted
+
+
+def _select_keys(connection: Connection, today: date) -> list[ApiKey]:
+    rows: Sequence[Any] = connection.execute(select(KEYS).order_by(KEYS.c.created, KEYS.c.id)).all()
+    return [
+        ApiKey(
+            row.id, row.name, row.salt, row.digest, datetime.fromisoformat(row.created), _parse_time(row.expires),
+            _parse_time(row.revoked), row.quota, row.rate, row.used if row.day == today.isoformat() else 0,
+            frozenset(scope for scope in Scope if scope in row.scopes.split(",")),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _digest(salt: bytes, key: str) -> bytes:
+    return hashlib.sha256(salt + key.encode(errors="surrogatepass")).digest()  # JSON can encode a lone surrogate
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _format_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _parse_time(moment: str | None) -> datetime | None:
+    return datetime.fromisoformat(moment) if moment else None

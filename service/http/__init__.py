@@ -1,0 +1,2 @@
+"""HTTP layer of the service: routes, request and response types, body parsing, middleware, streaming and uvicorn's
+setup."""

@@ -1,0 +1,204 @@
+"""The steps that every generating route shares, from a validated request to its response: admission, segmentation,
+search and formatting."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from seq2seq.explain import Explanation
+from seq2seq.generate import GenerationResult, Request
+from seq2seq.search import SearchOptions
+from service.engine.admission import Reservation
+from service.engine.engine import INLINE_CHARACTERS, InvalidTextError, run_inline_or_in_thread
+from service.engine.preparation import PreparationPool
+from service.http.dependencies import Caller, Service
+from service.http.requests import GenerateRequest, TextsRequest
+from service.http.streaming import OutputStream
+from service.inference import segmentation
+from service.inference.markup import INLINE_HTML_CHARACTERS, escape_html, unescape_html
+from service.models import ServedModel
+from service.problems import Problem
+
+T = TypeVar("T")
+
+TOKENS_PER_UNIT = 1000  # tokens x beam that quotas and rate limits count as one text
+INLINE_EXPLAINED_CHARACTERS = 300  # characters whose explanation is serialised faster than a thread wakes up
+
+EMPTY_EXPLANATION = Explanation(source=[], target=[], matrices={}, alignment=[])
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One input of a model: the model, its texts and images by source name, and the request field of each source."""
+
+    model: ServedModel
+    texts: Mapping[str, str]
+    fields: Mapping[str, str]
+    images: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to search: the answer to a blank text is the text itself."""
+        return not self.images and not any(text.strip() for text in self.texts.values())
+
+
+def field_names(request: TextsRequest) -> list[str]:
+    """The request field of every text, such as `q` or `q[3]`."""
+    return [f"{request.text_field}[{i}]" if request.many else request.text_field for i in range(len(request.texts))]
+
+
+async def read_texts(preparation: PreparationPool, reserved: Reservation, request: TextsRequest) -> list[str]:
+    """The texts of a request, decoded if they are HTML. Raises Problem."""
+    if not request.html:
+        return request.texts
+    pairs = list(zip(request.texts, field_names(request), strict=True))
+    texts = await preparation.map(
+        reserved.caller,
+        lambda pair: unescape_html(*pair),
+        pairs,
+        lambda pair: len(pair[0]),
+        INLINE_HTML_CHARACTERS,
+    )
+    if not any(text.strip() for text in texts):
+        raise Problem.in_field(request.text_field, "must not be blank")
+    return texts
+
+
+def model_inputs(request: TextsRequest, models: Sequence[ServedModel], texts: Sequence[str]) -> list[ModelInput]:
+    """One `ModelInput` for each text of a request and its model."""
+    return [
+        ModelInput(model, {model.source: text}, {model.source: field_name})
+        for model, text, field_name in zip(models, texts, field_names(request), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """The results of a request, item by item: the text, and on request the alternatives, their scores and the
+    explanations."""
+
+    texts: list[str]
+    alternatives: list[list[str]] | None
+    scores: list[list[float]] | None
+    explanations: list[Explanation] | None
+
+    @staticmethod
+    def of(
+        request: GenerateRequest, inputs: Sequence[ModelInput], answers: Sequence[GenerationResult | None]
+    ) -> "PipelineResult":
+        """Build the results from the answer to each input; the answer to a blank input is None."""
+        candidates = [answer.candidates if answer else [] for answer in answers]
+        write = response_writer(request)
+        return PipelineResult(
+            [
+                write(outputs[0].text if outputs else next(iter(item.texts.values())))
+                for outputs, item in zip(candidates, inputs, strict=True)
+            ],
+            [[write(c.text) for c in outputs_of_item[1:]] for outputs_of_item in candidates]
+            if request.alternatives
+            else None,
+            [[c.score for c in scored] for scored in candidates] if request.alternatives else None,
+            [a.explanation or EMPTY_EXPLANATION if a else EMPTY_EXPLANATION for a in answers]
+            if request.explain
+            else None,
+        )
+
+
+def response_writer(request: GenerateRequest) -> Callable[[str], str]:
+    """The function that escapes output texts in the format of the request."""
+    return escape_html if request.html else str
+
+
+def unwrap(values: list[T], many: bool) -> T | list[T]:
+    """The list of values, or its only value if the request has one item."""
+    return values if many else values[0]
+
+
+@asynccontextmanager
+async def admit_request(service: Service, caller: Caller, request: GenerateRequest) -> AsyncIterator[Reservation]:
+    """Admit a request to the queue before its texts are processed, and charge its caller's quota and rate limit. The
+    charge is the number of texts or, if larger, tokens x beam, of which 1,000 count as a text. Raises Problem."""
+    max_sentences = service.settings.sentences
+    if request.min_sentences(request.input_texts, max_sentences) > max_sentences:
+        raise segmentation.too_many_sentences(max_sentences)
+    with service.engine.admit(
+        caller.name,
+        request.input_texts,
+        lambda texts: request.min_sentences(texts, max_sentences),
+        request.beam_size or 1,
+    ) as reservation:
+        await service.auth.charge(caller.request, request.units)
+        reservation.charge = lambda tokens: service.auth.charge(caller.request, -(-tokens // TOKENS_PER_UNIT))
+        yield reservation
+
+
+async def search_and_respond(
+    service: Service,
+    reservation: Reservation,
+    request: GenerateRequest,
+    inputs: Sequence[ModelInput],
+    respond: Callable[[PipelineResult], BaseModel],
+    stream: OutputStream | None = None,
+) -> Response:
+    """Search every input with its model, within the reservation, and serialise the response that `respond` builds.
+    `stream` receives partial outputs meanwhile.
+
+    Raises Problem.
+    """
+    options = {model: search_options(request, model) for model in {item.model for item in inputs}}
+    searched = [item for item in inputs if not item.blank]
+    searches = [
+        Request(dict(item.texts), options[item.model], explain=bool(request.explain), images=dict(item.images))
+        for item in searched
+    ]
+    requests = list(zip([item.model for item in searched], searches, strict=True))
+    texts = await segmentation.segment(service.engine, reservation, requests)
+    if stream:
+        stream.start([i for i, item in enumerate(inputs) if not item.blank], texts, response_writer(request))
+    try:
+        results = await segmentation.search(service.engine, reservation, texts, stream)
+    except InvalidTextError as rejected:
+        field_name = searched[rejected.index].fields.get(rejected.error.where, rejected.error.where)
+        remedy = f"; {rejected.error.remedy}" if rejected.error.remedy else ""
+        raise Problem.in_field(
+            field_name, f"cannot be {request.past_tense}: {rejected.error.problem}{remedy}"
+        ) from None
+    remaining = iter(results)
+    answers = [None if item.blank else next(remaining) for item in inputs]
+
+    def respond_in_json() -> Response:
+        body = respond(PipelineResult.of(request, inputs, answers)).model_dump_json(exclude_none=True)
+        return Response(body, media_type="application/json")
+
+    characters = sum(len(text) for item in inputs for text in item.texts.values())
+    return await run_inline_or_in_thread(
+        characters <= (INLINE_EXPLAINED_CHARACTERS if request.explain else INLINE_CHARACTERS), respond_in_json
+    )
+
+
+def search_options(request: GenerateRequest, model: ServedModel) -> SearchOptions:
+    """The model's search options with the request's overrides. Raises Problem."""
+    defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
+    n_best = (request.alternatives or 0) + 1
+    beam = request.beam_size or max(defaults.beam, n_best)
+    if beam > model.width:
+        raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
+    if n_best > beam:
+        raise Problem.in_field("alternatives", f"must be fewer than beam_size, which is {beam}")
+    if request.max_length and request.max_length > longest:
+        raise Problem.in_field("max_length", f"must be at most {longest}, the model's limit")
+    if request.max_length and request.max_length < defaults.min_length:
+        raise Problem.in_field("max_length", f"must be at least {defaults.min_length}: the model writes no less")
+    changed = {
+        "beam": beam,
+        "n_best": n_best,
+        "length_penalty": request.length_penalty,
+        "max_length": request.max_length,
+    }
+    overrides = {name: value for name, value in changed.items() if value is not None}
+    return SearchOptions.model_validate(defaults.model_dump() | overrides)

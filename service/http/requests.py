@@ -1,0 +1,309 @@
+"""Request types: LibreTranslate's fields, and fields of our own."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+
+from seq2seq.text.sentences import fewest_of
+from service.inference.images import EXAMPLE_IMAGE, Base64Image
+from service.settings import Settings
+
+S = TypeVar("S", bound="GenerateRequest")
+
+LanguageCode = Annotated[str, Field(max_length=16, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
+
+
+def _is_list(value: Any) -> Literal["text", "texts"]:
+    return "texts" if isinstance(value, list) else "text"
+
+
+def _is_word(value: Any) -> Literal["word", "number"]:
+    return "word" if isinstance(value, str) and value[:1].isalpha() else "number"
+
+
+LengthPenalty = Annotated[
+    Annotated[Literal["none", "average"], Tag("word")]
+    | Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), Tag("number")],
+    Discriminator(_is_word),
+]
+
+
+TextFormat = Annotated[
+    Literal["text", "html"] | None,
+    Field(
+        description="`html`: character references are decoded in the input and written in the output; tags are refused"
+    ),
+]
+
+
+def _not_blank(text: str | list[str]) -> str | list[str]:
+    if not any(item.strip() for item in ([text] if isinstance(text, str) else text)):
+        raise ValueError("must not be blank")
+    return text
+
+
+class ApiRequest(BaseModel):
+    """Fields that all requests have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    example: ClassVar[dict[str, str | int | bool]]
+    repeatable_field: ClassVar[str | None] = None  # field that a form may repeat
+    file_field: ClassVar[str | None] = None  # field that may be a file in a multipart form
+
+    api_key: str | None = Field(None, max_length=512, description="API key, if the service requires one")
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of the fields, required ones first."""
+        return sorted(cls.model_fields, key=lambda name: not cls.model_fields[name].is_required())
+
+    @property
+    def retained_bytes(self) -> int:
+        """Bytes of the body that are kept until the request is answered. Texts are limited separately."""
+        return 0
+
+
+class GenerateRequest(ApiRequest):
+    """Search options that all generating requests have."""
+
+    past_tense: ClassVar[str]  # the task's verb for error messages, such as "translated"
+
+    alternatives: int | None = None
+    beam_size: int | None = None
+    length_penalty: LengthPenalty | None = Field(
+        None, description="`none`, `average` (by length), or the exponent of GNMT's penalty; default: the model's"
+    )
+    max_length: int | None = Field(
+        None, ge=1, le=10_000, description="maximum number of output tokens; default: the model's"
+    )
+    model: str | None = Field(
+        None, min_length=1, max_length=200, description="`name`, `name@alias` or `name@version`; default: the first fit"
+    )
+    explain: bool | None = Field(None, description="include attention weights and alignments in the response")
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        """The fields whose limits come from the service's settings, as `create_model` takes them."""
+        return {
+            "alternatives": (
+                Annotated[int, Field(ge=0, lt=settings.beam)] | None,
+                Field(None, description="number of further outputs for each text: fewer than `beam_size`"),
+            ),
+            "beam_size": (
+                Annotated[int, Field(ge=1, le=settings.beam)] | None,
+                Field(None, description="hypotheses that the search keeps; default: the model's"),
+            ),
+        }
+
+    @property
+    def many(self) -> bool:
+        """Whether the response has lists."""
+        return False
+
+    @property
+    def html(self) -> bool:
+        """Whether input and output texts are HTML."""
+        return False
+
+    @property
+    def units(self) -> int:
+        """Number of texts that quotas and rate limits count."""
+        return 1
+
+    @property
+    def input_texts(self) -> list[str]:
+        """The input texts."""
+        return []
+
+    def min_sentences(self, texts: Sequence[str], most: int) -> int:
+        """A lower bound on the number of sentences to search for `texts`, found without segmenting them. Counting stops
+        once it exceeds `most`."""
+        return 1 if texts or not self.input_texts else 0
+
+
+class TextsRequest(GenerateRequest):
+    """A text or a list of texts."""
+
+    text_field: ClassVar[str]  # name of the field with the text or the list of texts
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        text = Annotated[str, Field(min_length=1, max_length=settings.characters), Tag("text")]
+        item = Annotated[str, Field(max_length=settings.characters)]
+        texts = Annotated[list[item], Field(min_length=1, max_length=settings.texts), Tag("texts")]
+        kind = Annotated[Annotated[text | texts, Discriminator(_is_list)], AfterValidator(_not_blank)]
+        description = Field(description="a text, or a list of texts; blank texts in a list are returned unchanged")
+        return {cls.text_field: (kind, description)} | super().limited_fields(settings)
+
+    @property
+    def content(self) -> str | list[str]:
+        """The value of the text field."""
+        text: str | list[str] = getattr(self, self.text_field)
+        return text
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.content] if isinstance(self.content, str) else self.content
+
+    @property
+    def many(self) -> bool:
+        return not isinstance(self.content, str)
+
+    @property
+    def units(self) -> int:
+        return len(self.texts)
+
+    @property
+    def input_texts(self) -> list[str]:
+        return self.texts
+
+    def min_sentences(self, texts: Sequence[str], most: int) -> int:
+        return sum(1 for text in texts if text.strip())
+
+
+class TranslateRequest(TextsRequest):
+    """A text or a list of texts, and how to translate them."""
+
+    example: ClassVar[dict[str, str | int | bool]] = {
+        "q": "Ein Hund läuft.",
+        "source": "de",
+        "target": "en",
+        "alternatives": 2,
+        "explain": True,
+    }
+    text_field: ClassVar[str] = "q"
+    repeatable_field: ClassVar[str | None] = "q"
+    past_tense: ClassVar[str] = "translated"
+
+    q: str | list[str]
+    source: LanguageCode = Field(description="the language of `q`, or `auto`")
+    target: LanguageCode = Field(description="the language to translate into")
+    format: TextFormat = None
+
+    @property
+    def html(self) -> bool:
+        return self.format == "html"
+
+    def min_sentences(self, texts: Sequence[str], most: int) -> int:
+        if self.html:  # character references may become white space
+            return super().min_sentences(texts, most)
+        return fewest_of(texts, most)
+
+
+class SummarizeRequest(TextsRequest):
+    """A text or a list of texts, and how to summarize them."""
+
+    example: ClassVar[dict[str, str | int | bool]] = {
+        "text": "A dog is running in the park.",
+        "alternatives": 2,
+        "explain": True,
+    }
+    text_field: ClassVar[str] = "text"
+    repeatable_field: ClassVar[str | None] = "text"
+    past_tense: ClassVar[str] = "summarized"
+
+    text: str | list[str]
+    long: Literal["refuse", "lead"] | None = Field(
+        None,
+        description="a text longer than the model's limit is refused (the default) or, with `lead`, reduced to as "
+        "many of its leading sentences as fit",
+    )
+
+
+class MultimodalRequest(GenerateRequest):
+    """A text and the picture that it goes with, or one of them, and how to translate."""
+
+    example: ClassVar[dict[str, str | int | bool]] = {
+        "q": "A dog is running.",
+        "image": EXAMPLE_IMAGE,
+        "source": "en",
+        "target": "de",
+        "explain": True,
+    }
+    file_field: ClassVar[str | None] = "image"
+    past_tense: ClassVar[str] = "translated"
+
+    q: str | None = None
+    image: Base64Image | None = None
+    source: LanguageCode = Field(description="the language of `q`, or `auto`")
+    target: LanguageCode = Field(description="the language to translate into")
+    format: TextFormat = None
+
+    @property
+    def html(self) -> bool:
+        return self.format == "html"
+
+    @property
+    def retained_bytes(self) -> int:
+        return len(self.image or b"")
+
+    @property
+    def input_texts(self) -> list[str]:
+        return [] if self.q is None else [self.q]
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        description = "a text; may be absent if there is a picture"
+        image_description = f"a JPEG, PNG or WebP in base64, at most {settings.image_bytes:,} bytes of at most "
+        image_description += f"{settings.image_pixels:,} pixels; may be absent if there is a text"
+        return {
+            "q": (_text(settings) | None, Field(None, description=description)),
+            "image": (Base64Image | None, Field(None, description=image_description)),
+        } | super().limited_fields(settings)
+
+
+class PostEditRequest(GenerateRequest):
+    """A machine translation, the text that it was made of, and how to edit it."""
+
+    example: ClassVar[dict[str, str | int | bool]] = {
+        "source_text": "A dog is running.",
+        "translation": "Ein Hund laufen.",
+        "source": "en",
+        "target": "de",
+        "explain": True,
+    }
+    past_tense: ClassVar[str] = "edited"
+
+    translation: str
+    source: LanguageCode = Field(description="the language of `source_text`")
+    target: LanguageCode = Field(description="the language of `translation`")
+    source_text: str | None = None
+
+    @property
+    def input_texts(self) -> list[str]:
+        return [self.translation, self.source_text or ""]
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        description = "the source of the translation; optional"
+        return {
+            "translation": (_text(settings), Field(description="the machine translation to edit")),
+            "source_text": (_text(settings) | None, Field(None, description=description)),
+        } | super().limited_fields(settings)
+
+
+class DetectRequest(ApiRequest):
+    """A text whose language is asked for."""
+
+    example: ClassVar[dict[str, str | int | bool]] = {"q": "Ein Hund läuft."}
+
+    q: str
+
+
+def _text(settings: Settings) -> Any:
+    """The type of a text, limited by the service's settings."""
+    return Annotated[str, Field(min_length=1, max_length=settings.characters), AfterValidator(_not_blank)]
+
+
+def with_limits(kind: type[S], settings: Settings) -> type[S]:
+    """A request type with the limits of the service's settings, so that OpenAPI states them."""
+    return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **kind.limited_fields(settings))
+
+
+def detect_request_with_limits(settings: Settings) -> type[DetectRequest]:
+    """`DetectRequest` with the limits of the service's settings."""
+    return create_model(
+        "DetectRequest", __base__=DetectRequest, __doc__=DetectRequest.__doc__, q=(_text(settings), ...)
+    )

@@ -1,0 +1,61 @@
+"""`GET /languages`, `POST /detect` and `GET /frontend/settings`, compatible with LibreTranslate."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from service.http.dependencies import TIMEOUT_PARAMETER, CallerDep, ServiceDep
+from service.http.parsing import openapi_body, parsed_body
+from service.http.requests import DetectRequest, detect_request_with_limits
+from service.http.responses import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
+from service.inference import languages
+from service.problems import problem_responses
+from service.settings import Settings
+
+TYPING_MILLISECONDS = 500
+
+
+def router(settings: Settings) -> APIRouter:
+    """The routes, with the limits of the settings."""
+    routes = APIRouter(tags=["languages"])
+    kind = detect_request_with_limits(settings)
+
+    @routes.get("/languages", response_model=list[Language])
+    async def list_languages(service: ServiceDep) -> list[Language]:
+        """The languages served, and the target languages of each."""
+        served = service.models.languages()
+        return [Language(code=c, name=languages.language_name(c), targets=targets) for c, targets in served.items()]
+
+    @routes.post(
+        "/detect",
+        response_model=list[Detection],
+        response_model_exclude_none=True,
+        responses=problem_responses(503, 504),
+        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    async def detect(
+        caller: CallerDep, service: ServiceDep, request: Annotated[DetectRequest, Depends(parsed_body(kind))]
+    ) -> list[Detection]:
+        """The served languages that a text may be in, the most probable first."""
+        preparation = service.engine.preparation
+        (guesses,) = await caller.wait_for(preparation.map(caller.name, service.detector.guesses, [request.q], len))
+        return [Detection.of(guess) for guess in guesses]
+
+    @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
+    async def frontend_settings(service: ServiceDep) -> FrontendSettings:
+        """Settings that a page needs before it translates."""
+        first = next(iter(service.models.for_task("translation")), None)
+        pair = (
+            [NamedLanguage(code=code, name=languages.language_name(code)) for code in first.language_pair]
+            if first
+            else None
+        )
+        return FrontendSettings(
+            apiKeys=service.auth.keys is not None,
+            keyRequired=service.settings.require_key,
+            charLimit=service.settings.characters,
+            frontendTimeout=TYPING_MILLISECONDS,
+            language=LanguagePair(source=pair[0], target=pair[1]) if pair else None,
+        )
+
+    return routes

@@ -1,0 +1,183 @@
+"""Streaming responses as server-sent events: prefixes of each text's output while it is searched, then the full
+answer."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from seq2seq.generate import GenerationResult
+from seq2seq.text import UNKNOWN
+from service.http.dependencies import Caller, Service
+from service.http.middleware import RETRYABLE_STATUSES, internal_error
+from service.inference.segmentation import SegmentedText
+from service.problems import CLIENT_CLOSED_REQUEST, Problem, problem_json
+
+MEDIA_TYPE = "text/event-stream"
+HEARTBEAT = b": alive\n\n"
+
+EVENT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer; or, if `Accept` requests it, events: `prefix` (the output so far for the text "
+        "`index`), then `answer` (the same as the ordinary answer) or `error` (a problem)",
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {"type": "string"},
+                "example": 'event: prefix\ndata: {"index": 0, "text": "A dog"}\n\n'
+                'event: answer\ndata: {"translatedText": "A dog is running."}\n\n',
+            }
+        },
+    }
+}
+
+
+class OutputStream:
+    """The partial outputs of one request. The engine calls its methods on the event loop."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.changed = asyncio.Event()
+        self._request_indices: Sequence[int] = ()
+        self._segmented_texts: Sequence[SegmentedText] = ()
+        self._segment_of_sentence: list[tuple[int, int]] = []  # for each sentence: its text, and its index in that text
+        self._parts: list[list[str]] = []  # output so far, by text and sentence
+        self._done: list[list[bool]] = []
+        self._shown: list[str] = []
+        self._write: Callable[[str], str] = str
+
+    def start(
+        self, request_indices: Sequence[int], segmented_texts: Sequence[SegmentedText], write: Callable[[str], str]
+    ) -> None:
+        """Called before the search: the segmented texts, their indices in the request, and the function that escapes
+        outputs."""
+        self._request_indices, self._segmented_texts, self._write = request_indices, segmented_texts, write
+        self._segment_of_sentence = [
+            (i, j) for i, segmented in enumerate(segmented_texts) for j, _ in enumerate(segmented.sentences)
+        ]
+        self._parts = [[""] * len(segmented.sentences) for segmented in segmented_texts]
+        self._done = [[False] * len(segmented.sentences) for segmented in segmented_texts]
+        self._shown = [""] * len(segmented_texts)
+
+    def on_accepted(self) -> None:
+        self.started.set()
+
+    def on_prefix(self, index: int, ids: list[int]) -> None:
+        i, j = self._segment_of_sentence[index]
+        segmented = self._segmented_texts[i]
+        if segmented.request.options.replace_unknown and UNKNOWN in ids:
+            ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
+        text = segmented.model.bundle.tokenizers["target"].decode(ids, raw="target" not in segmented.request.tokenised)
+        self._parts[i][j] = text.rstrip("\ufffd")  # a character whose bytes are incomplete
+        self.changed.set()
+
+    def on_answer(self, index: int, answer: GenerationResult) -> None:
+        i, j = self._segment_of_sentence[index]
+        self._parts[i][j], self._done[i][j] = answer.candidates[0].text, True
+        self.changed.set()
+
+    def prefixes(self) -> list[tuple[int, str]]:
+        """The outputs that have changed since the last call, as (index of the text in the request, output so far).
+
+        The output of a sentence is included once all sentences before it are complete.
+        """
+        self.changed.clear()
+        prefixes = []
+        for i, (request_index, segmented) in enumerate(zip(self._request_indices, self._segmented_texts, strict=True)):
+            done = self._done[i]
+            complete = done.index(False) + 1 if False in done else len(done)
+            text = segmented.join(self._parts[i][:complete])
+            if text.strip() and text != self._shown[i]:
+                self._shown[i] = text
+                prefixes.append((request_index, self._write(text)))
+        return prefixes
+
+
+class EventStreamResponse(Response):
+    """Sends events as they are produced.
+
+    Starlette's own streaming response listens for a disconnect itself, and would abort before the work could count it.
+    Here only the work listens (`Caller.wait_for`), and the events end with it.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:
+        self.chunks = chunks
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"X-Accel-Buffering": "no"})  # asks a proxy to forward each event immediately
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self.chunks) as chunks:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def respond_or_stream(
+    caller: Caller, service: Service, work: Callable[[OutputStream | None], Coroutine[Any, Any, Response]]
+) -> Response:
+    """The work's response or, if the client accepts them, events. Raises Problem before the first event."""
+    if not accepts_events(caller.request.headers.get("accept", "")):
+        return await caller.wait_for(work(None))
+    stream = OutputStream()
+    working = asyncio.ensure_future(caller.wait_for(work(stream)))
+    begins = asyncio.ensure_future(stream.started.wait())
+    try:
+        await asyncio.wait((working, begins), return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        working.cancel()
+        raise
+    finally:
+        begins.cancel()
+    if working.done():
+        working.result()  # raises the Problem of a refused request
+    return EventStreamResponse(event_stream(caller, service, stream, working))
+
+
+def accepts_events(accept: str) -> bool:
+    """Whether an Accept header names the media type of server-sent events."""
+    return any(part.partition(";")[0].strip().lower() == MEDIA_TYPE for part in accept.split(","))
+
+
+async def event_stream(
+    caller: Caller, service: Service, stream: OutputStream, working: "asyncio.Task[Response]"
+) -> AsyncGenerator[bytes, None]:
+    """Yield events until the work is done. Closing the generator cancels the work."""
+    try:
+        while not working.done():
+            changed = asyncio.ensure_future(stream.changed.wait())
+            try:
+                await asyncio.wait(
+                    (working, changed), timeout=service.settings.heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                quiet = not changed.done() and not working.done()
+            finally:
+                changed.cancel()
+            if quiet:
+                yield HEARTBEAT
+            for index, text in stream.prefixes():
+                yield format_event("prefix", json.dumps({"index": index, "text": text}, ensure_ascii=False))
+        try:
+            yield format_event("answer", bytes(working.result().body).decode())
+        except Problem as problem:
+            if problem.status in RETRYABLE_STATUSES:
+                service.auth.refund(caller.request.scope["state"])
+            if problem.status != CLIENT_CLOSED_REQUEST:
+                yield format_event("error", problem_json(problem, caller.request.state.request_id))
+        except Exception as error:
+            request_id = caller.request.state.request_id
+            yield format_event("error", problem_json(internal_error(error, request_id), request_id))
+    finally:
+        working.cancel()
+
+
+def format_event(name: str, data: str) -> bytes:
+    """One event, with its data as JSON on one line. A lone surrogate is written as a JSON escape."""
+    escaped = data.encode("utf-8", "backslashreplace")
+    return b"event: " + name.encode() + b"\ndata: " + escaped + b"\n\n"

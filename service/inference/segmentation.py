@@ -1,0 +1,219 @@
+"""Sentence segmentation: texts are split, searched sentence by sentence, and joined with their original separators."""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from seq2seq.explain import Explanation, Span
+from seq2seq.generate import Candidate, GenerationResult, Request
+from seq2seq.text.sentences import fewest_of, split_sentences_by_line
+from service.engine.admission import Reservation
+from service.engine.engine import Engine, InvalidTextError, run_inline_or_in_thread
+from service.engine.queued import OutputListener
+from service.models import ServedModel
+from service.problems import Problem
+
+INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
+UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
+
+
+@dataclass(frozen=True)
+class SegmentedText:
+    """A request for one text, as requests for its sentences."""
+
+    model: ServedModel
+    request: Request
+    sentences: tuple[Request, ...]
+    separators: tuple[str, ...]  # text before the first sentence, between sentences, and after the last
+    offsets: tuple[int, ...]  # offsets of the sentences in the text
+
+    @staticmethod
+    def of(model: ServedModel, request: Request) -> "SegmentedText":
+        """Split a text to translate into sentences.
+
+        Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
+        text.
+        """
+        text = request.texts.get(model.source)
+        if model.task != "translation" or len(request.texts) > 1 or request.images or text is None:
+            return SegmentedText(model, request, (request,), ("", ""), (0,))
+        source, target = model.language_pair
+        spans = split_sentences_by_line(text, source)
+        ends = [0, *(end for _, end in spans)]
+        offsets = [*(start for start, _ in spans), len(text)]
+        separators = [text[end:start] for end, start in zip(ends, offsets, strict=True)]
+        if target not in UNSPACED_LANGUAGES:
+            separators[1:-1] = [separator or " " for separator in separators[1:-1]]
+        sentences = tuple(replace(request, texts={model.source: text[start:end]}) for start, end in spans)
+        return SegmentedText(model, request, sentences, tuple(separators), tuple(offsets[:-1]))
+
+    def join(self, parts: Sequence[str]) -> str:
+        """The results of the first sentences, or of all, joined with the separators."""
+        if not parts:
+            return ""
+        text = "".join(separator + part for separator, part in zip(self.separators, parts, strict=False))
+        return text + self.separators[-1] if len(parts) == len(self.sentences) else text
+
+    def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
+        """The result of the whole text from those of its sentences.
+
+        Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
+        scores.
+        """
+        if self.separators == ("", ""):
+            return answers[0]
+        scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
+        combined = [
+            [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
+            for choice in best_combinations(scores, self.request.options.n_best)
+        ]
+        candidates = [
+            Candidate(
+                self.join([part.text for part in parts]),
+                sum(part.score for part in parts) / len(parts),
+                sum(part.log_probability for part in parts),
+                [word for part in parts for word in part.ids],
+            )
+            for parts in combined
+        ]
+        if not self.request.explain:
+            return GenerationResult(candidates)
+        explanations = [answer.explanation for answer in answers if answer.explanation is not None]
+        texts = [answer.candidates[0].text for answer in answers]
+        before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
+        return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))
+
+
+def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dict[int, int]]:
+    """The best choices of one item from each list, best first by the sums of scores; each list is sorted best first.
+    A choice maps a list's index to the index of the chosen item, where that is not 0."""
+    # The best n choices differ only in the n lists whose second item loses least.
+    losses = sorted(
+        (list_scores[0] - list_scores[1], i) for i, list_scores in enumerate(scores) if len(list_scores) > 1
+    )
+    indices = [i for _, i in losses[:count]]
+    first = (0,) * len(indices)
+    best: list[dict[int, int]] = []
+    queue, visited = [(0.0, first)], {first}
+    while queue and len(best) < count:
+        loss, choice = heapq.heappop(queue)
+        best.append({i: k for i, k in zip(indices, choice, strict=True) if k})
+        for position, (i, k) in enumerate(zip(indices, choice, strict=True)):
+            other = (*choice[:position], k + 1, *choice[position + 1 :])
+            if k + 1 < len(scores[i]) and other not in visited:
+                visited.add(other)
+                heapq.heappush(queue, (loss + scores[i][k] - scores[i][k + 1], other))
+    return best
+
+
+def merge_explanations(
+    parts: Sequence[Explanation], source_offsets: Sequence[int], target_offsets: Sequence[int]
+) -> Explanation:
+    """One explanation from those of sentences, which start at these offsets; attention across sentences is 0."""
+    if len(parts) == 1 and source_offsets[0] == target_offsets[0] == 0:
+        return parts[0]
+    columns = sum(len(part.source) for part in parts)
+    matrices: dict[str, list[list[float]]] = {name: [] for name in parts[0].matrices}
+    alignment: list[tuple[int, int]] = []
+    left = above = 0
+    for part in parts:
+        right = columns - left - len(part.source)
+        for name, rows in matrices.items():
+            rows.extend([0.0] * left + row + [0.0] * right for row in part.matrices[name])
+        alignment.extend((i + left, j + above) for i, j in part.alignment)
+        left, above = left + len(part.source), above + len(part.target)
+    return Explanation(
+        source=[
+            shift_span(span, offset) for part, offset in zip(parts, source_offsets, strict=True) for span in part.source
+        ],
+        target=[
+            shift_span(span, offset) for part, offset in zip(parts, target_offsets, strict=True) for span in part.target
+        ],
+        matrices=matrices,
+        gate=concatenate([part.gate for part in parts]),
+        fertility=concatenate([part.fertility for part in parts]),
+        alignment=alignment,
+        sentences=[(len(part.source), len(part.target)) for part in parts],
+        sources=parts[0].sources,
+        between=parts[0].between,
+    )
+
+
+def shift_span(span: Span, by: int) -> Span:
+    return Span(text=span.text, start=span.start + by, end=span.end + by)
+
+
+def concatenate(parts: Sequence[list[float] | None]) -> list[float] | None:
+    """Per-word numbers of all sentences; None if the model has none."""
+    return [number for part in parts for number in part or []] if parts[0] is not None else None
+
+
+def too_many_sentences(sentences: int) -> Problem:
+    """The error for a request with too many sentences."""
+    return Problem(
+        400, f"the request has more than {sentences} sentences, the most that are taken: ask for fewer at a time"
+    )
+
+
+def check_lines(texts: Sequence[str], sentences: int) -> None:
+    """Raises Problem if the texts have more lines than a request may have sentences, before any further work."""
+    if fewest_of(texts, sentences) > sentences:
+        raise too_many_sentences(sentences)
+
+
+async def segment(
+    engine: Engine, reservation: Reservation, requests: Sequence[tuple[ServedModel, Request]]
+) -> list[SegmentedText]:
+    """Split every text into sentences. Raises Problem if the request has more sentences than allowed, or more to
+    explain; splitting stops when the limit is exceeded."""
+    sentences, explained = engine.settings.sentences, engine.settings.explained
+    count = 0
+
+    def segment_one(item: tuple[ServedModel, Request]) -> SegmentedText:
+        nonlocal count
+        if count > sentences:
+            raise too_many_sentences(sentences)
+        segmented_text = SegmentedText.of(*item)
+        count += len(segmented_text.sentences)
+        return segmented_text
+
+    segmented_texts = await engine.preparation.map(
+        reservation.caller, segment_one, requests, characters_of, INLINE_CHARACTERS
+    )
+    if count > sentences:
+        raise too_many_sentences(sentences)
+    # An explanation has a weight for every pair of words, so its size grows with the square of the text.
+    if sum(len(segmented.sentences) ** 2 for segmented in segmented_texts if segmented.request.explain) > explained**2:
+        raise Problem.in_field(
+            "explain",
+            f"is for texts of up to {explained} sentences, or for more texts of fewer: explain a part at a time",
+        )
+    return segmented_texts
+
+
+def characters_of(item: tuple[ServedModel, Request]) -> int:
+    """Number of characters to split."""
+    return sum(map(len, item[1].texts.values()))
+
+
+async def search(
+    engine: Engine,
+    reservation: Reservation,
+    segmented_texts: Sequence[SegmentedText],
+    listener: OutputListener | None = None,
+) -> list[GenerationResult]:
+    """Search every sentence and merge the results by text. Raises InvalidTextError with a text's index, and the
+    errors of `Engine.search`."""
+    text_indices = [i for i, segmented in enumerate(segmented_texts) for _ in segmented.sentences]
+    requests = [(segmented.model, sentence) for segmented in segmented_texts for sentence in segmented.sentences]
+    try:
+        results = iter(await engine.search(requests, listener, reservation))
+    except InvalidTextError as error:
+        raise InvalidTextError(text_indices[error.index], error.error) from None
+    by_text = [[next(results) for _ in segmented.sentences] for segmented in segmented_texts]
+
+    def merge_all() -> list[GenerationResult]:
+        return [segmented.merge_answers(answers) for segmented, answers in zip(segmented_texts, by_text, strict=True)]
+
+    explained = any(segmented.request.explain for segmented in segmented_texts)
+    return await run_inline_or_in_thread(not explained and len(requests) <= 10, merge_all)

@@ -1,0 +1,167 @@
+"""`interlinear align`: every kind of attention, one direction and two, as links and as JSON."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import seq2seq
+from interlinear import cli
+from seq2seq.alignment import Symmetrization, symmetrize
+from seq2seq.batch import collate
+
+Link = tuple[int, int]
+
+
+@pytest.fixture
+def texts(parallel: tuple[Path, Path]) -> list[str]:
+    source, target = parallel
+    return ["--source", str(source), "--target", str(target)]
+
+
+def links_of(line: str) -> list[Link]:
+    return [(int(i), int(j)) for i, j in (link.split("-") for link in line.split())]
+
+
+def aligned(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[list[Link]]:
+    assert cli.run(["align", *arguments]) == 0
+    return [links_of(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_align_writes_pharaoh_lines(toy, tmp_path, capsys):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("ein hund läuft .\n\nder mann\n" + "hund " * 13 + "\nein hund\n")
+    target.write_text("a dog runs .\na\nthe man\na dog\na dog\n")
+    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 1
+    out, said = capsys.readouterr()
+    rows = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in out.split("\n")]
+    assert [bool(row) for row in rows] == [True, False, True, False, True, False]
+    assert sorted(j for _, j in rows[0]) == [0, 1, 2, 3] and all(0 <= i < 4 for i, _ in rows[0])
+    assert "line 4: the source has 13 tokens" in said
+    target.write_text("a dog runs .\n")
+    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target)]) == 1
+    assert f"{target} ends after line 1" in capsys.readouterr().err
+
+
+def test_json_has_words_with_offsets_and_a_weight_for_every_link(toy, parallel, texts, capsys):
+    source, target = (path.read_text(encoding="utf-8").splitlines() for path in parallel)
+    pharaoh = aligned(capsys, str(toy), *texts)
+    assert cli.run(["align", str(toy), *texts, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for number, record in enumerate(records):
+        assert record["line"] == number + 1
+        for side, lines in (("source", source), ("target", target)):
+            assert [word["text"] for word in record[side]] == lines[number].split()
+            assert all(lines[number][word["start"] : word["end"]] == word["text"] for word in record[side])
+        assert [(link["source"], link["target"]) for link in record["links"]] == pharaoh[number]
+        assert all(0 < link["weight"] <= 1 and "reverse_weight" not in link for link in record["links"])
+
+
+def test_a_file_that_is_not_utf8_is_refused_with_a_command_to_convert_it(toy, texts, tmp_path, capsys):
+    for encoding, named in (("latin-1", "LATIN1"), ("utf-16", "UTF-16")):
+        (tmp_path / "odd").write_bytes("ein Café\n".encode(encoding))
+        assert cli.run(["align", str(toy), "--source", str(tmp_path / "odd"), *texts[2:]]) == 1
+        said = capsys.readouterr().err
+        assert f"{tmp_path / 'odd'}, line 1: is not valid UTF-8" in said
+        assert said.endswith(f" Convert it: `iconv -f {named} -t UTF-8 < {tmp_path / 'odd'} > NEW`.\n")
+
+
+def test_an_invalid_line_is_reported_in_json(toy, tmp_path, capsys):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("hund " * 13 + "\nein hund\n")
+    target.write_text("a dog\na dog\n")
+    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target), "--json"]) == 1
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (first["links"], "13 tokens" in first["problem"]) == ([], True)
+    assert second["links"] and "problem" not in second
+
+
+@pytest.mark.parametrize("how", ["intersection", "union", "grow-diag-final-and"])
+def test_two_directions_are_symmetrized(how: Symmetrization, toy, back_toy, parallel, texts, tmp_path, capsys):
+    source, target = map(str, parallel)
+    forward = aligned(capsys, str(toy), *texts)
+    backward = aligned(capsys, str(back_toy), "--source", target, "--target", source)
+    both = aligned(capsys, str(toy), *texts, "--reverse", str(back_toy), "--symmetrize", how)
+    expected = [
+        symmetrize(there, [(i, j) for j, i in back], how) for there, back in zip(forward, backward, strict=True)
+    ]
+    assert both == expected and both != forward
+    assert cli.run(["align", str(toy), *texts, "--reverse", str(back_toy), "--symmetrize", how, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert all(0 < link["reverse_weight"] <= 1 for link in record["links"])
+    parallel[0].write_text("ein hund\n")
+    parallel[1].write_text("a dog\n")
+    card = json.loads((back_toy / "model.json").read_text())
+    short = shutil.copytree(back_toy, tmp_path / "short")
+    edited = card | {"limits": {"source_length": 1, "target_length": 9}}
+    (short / "model.json").write_text(json.dumps(edited | {"content_sha256": ""}))
+    assert cli.run(["align", str(toy), *texts, "--reverse", str(short), "--symmetrize", how]) == 1
+    assert "line 1: read by the reverse model, the source has 2 tokens" in capsys.readouterr().err
+
+
+def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, texts, capsys):
+    for options, said in [
+        (["--symmetrize", "union"], "--reverse"),
+        (["--reverse", str(back_toy)], "it is not said how two alignments become one. Say it, as --symmetrize"),
+        (["--reverse", str(other_toy), "--symmetrize", "union"], "it goes from de to en, and MODEL from de to en"),
+        (["--by", "gated"], f"{toy}: the model has no attention of kind gated. It has attention."),
+        (["--by", "uam-vocabulary"], "It has attention."),
+        (["--symmetrize", "both"], "Invalid value for '--symmetrize': 'both' is not one of 'intersection',"),
+    ]:
+        assert cli.run(["align", str(toy), *texts, *options]) == 2, options
+        assert said in capsys.readouterr().err
+    both = ["--reverse", str(back_toy), "--symmetrize", "union", "--by", "gated"]
+    assert cli.run(["align", str(gated_toy), *texts, *both]) == 2
+    assert f"{back_toy}: the model has no attention of kind gated" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by", ["uam", "uam-vocabulary"])
+def test_the_alignment_module_links_the_most_probable_token(by: str, uam_toy, tmp_path, capsys):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("ein hund ein hund läuft .\n" + "ein hund läuft . die katze schläft im garten und der mann\n" * 2)
+    target.write_text("a dog and a dog runs .\nthe cat the cat sleeps\na garden\n")
+    bundle = seq2seq.load(uam_toy)
+    expected, missing = [], 0
+    for read, written in zip(
+        *(path.read_text(encoding="utf-8").splitlines() for path in (source, target)), strict=True
+    ):
+        x, y = bundle.tokenizers["source"].encode(read).ids, bundle.tokenizers["target"].encode(written).ids
+        batch = collate({"source": [x]}, [y])
+        with torch.inference_mode():
+            readouts, attention_weights = bundle.model.teacher_forced(
+                bundle.model.encode(batch), batch.target_BL[:, None]
+            )
+            q = bundle.model.source_log_probabilities(readouts)[0, 0].tolist()
+        links = []
+        for j in range(len(y)):
+            word = max(x if by == "uam" else range(len(q[j])), key=lambda token: q[j][token])
+            places = [i for i, token in enumerate(x) if token == word]
+            links += [(max(places, key=attention_weights.attention[0, 0, j].tolist().__getitem__), j)] if places else []
+            missing += not places
+        expected.append(sorted(links))
+    assert cli.run(["align", str(uam_toy), "--source", str(source), "--target", str(target), "--by", by]) == 0
+    out, said = capsys.readouterr()
+    assert [links_of(line) for line in out.splitlines()] == expected
+    if by == "uam":
+        assert not missing and "no link" not in said
+    else:
+        assert 0 < missing < 14
+        assert f"{missing} target words have no link: the source does not have the word" in said
+
+
+def test_tokenised_words_are_split_at_spaces_by_a_model_of_raw_text(toy, tmp_path, capsys):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("der mann z.b. liest ( das )\n")
+    target.write_text("the man does n't read 10,000 books .\n")
+    options = ["align", str(toy), "--source", str(source), "--target", str(target), "--json"]
+    assert cli.run([*options, "--tokenised"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    for side, path in (("source", source), ("target", target)):
+        text = path.read_text().removesuffix("\n")
+        assert [word["text"] for word in record[side]] == text.split()
+        assert all(text[word["start"] : word["end"]] == word["text"] for word in record[side])
+    assert [link["target"] for link in sorted(record["links"], key=lambda link: link["target"])] == list(range(8))
+    assert cli.run(options) == 0
+    assert len(json.loads(capsys.readouterr().out)["source"]) == 10  # z . b . are four words of raw text

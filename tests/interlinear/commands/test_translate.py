@@ -1,0 +1,164 @@
+"""`translate`: one line of output for each line of input, in order, whatever the input contains."""
+
+import json
+import os
+import threading
+from io import BufferedReader, BytesIO
+from pathlib import Path
+
+import pytest
+
+from interlinear import cli
+from interlinear.decoding.input_lines import read_whole_lines
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(content: bytes, name: str = "in.de") -> str:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return str(path)
+
+    return write
+
+
+def test_one_line_for_every_line(toy, written, capsys):
+    file = written("ein hund läuft .\n\ndie katze schläft .\n \nder mann liest das buch".encode())
+    assert cli.run(["translate", str(toy), file]) == 0
+    out = capsys.readouterr().out.split("\n")
+    assert len(out) == 6 and out[5] == ""
+    assert [bool(line) for line in out[:5]] == [True, False, True, False, True]
+
+
+def test_output_order_is_input_order(toy, written, capsys):
+    lines = ["ein hund läuft im garten und die katze", "ein", "der mann liest das buch", "hund"] * 20
+    assert cli.run(["translate", str(toy), written("\n".join(lines).encode())]) == 0
+    together = capsys.readouterr().out.splitlines()
+    alone = []
+    for line in lines[:4]:
+        assert cli.run(["translate", str(toy), written(f"{line}\n".encode())]) == 0
+        alone += capsys.readouterr().out.splitlines()
+    assert together == alone * 20
+
+
+def test_files_are_concatenated_and_may_be_pipes(toy, written, tmp_path, capsys):
+    assert cli.run(["translate", str(toy), written(b"ein hund\n", "a"), written(b"die katze\n", "b")]) == 0
+    from_files = capsys.readouterr().out
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"ein hund\ndie katze\n",))
+    writer.start()
+    assert cli.run(["translate", str(toy), str(pipe)]) == 0
+    writer.join()
+    assert capsys.readouterr().out == from_files
+
+
+def test_stdin_is_read_if_no_file_is_named(toy, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": BufferedReader(BytesIO(b"ein hund\n"))})())
+    assert cli.run(["translate", str(toy)]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_an_unreadable_line_is_an_empty_line_a_warning_and_exit_code_1(toy, written, capsys):
+    first = written(b"ein hund\n", "first.de")
+    file = written(b"ein hund\n" + b"hund " * 13 + b"\nkat\xffze\ndie katze\n")
+    assert cli.run(["translate", str(toy), first, file]) == 1
+    out, said = capsys.readouterr()
+    assert [bool(line) for line in out.split("\n")] == [True, True, False, False, True, False]
+    too_long, not_utf8 = said.splitlines()
+    assert f"{file}, line 2" in too_long and "13 tokens" in too_long and "at most 12" in too_long
+    assert f"{file}, line 3" in not_utf8 and "UTF-8" in not_utf8
+
+
+def test_unusual_text_is_translated(toy, written, capsys):
+    lines = ["\ufeffein hund", "ein\x00hund", "\u202eדוב", "🙂👩‍👩‍👧 hund", "hund\x0b\x0c\u2028katze", "ein hund\r"]
+    assert cli.run(["translate", str(toy), written("\n".join(lines).encode())]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == len(lines)
+    assert out.split("\n")[0] == out.split("\n")[-2]  # byte order mark and carriage return are not text
+
+
+def test_n_best_lists_have_line_numbers_and_ranks(toy, written, capsys):
+    file = written(b"ein hund\n\ndie katze\n")
+    assert cli.run(["translate", str(toy), file, "--n-best", "3", "--beam-size", "4"]) == 0
+    rows = [line.split(" ||| ") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "1", "2", "3", "3", "3"]
+    for block in (rows[:3], rows[4:]):
+        scores = [float(row[2]) for row in block]
+        assert scores == sorted(scores, reverse=True)
+        assert len({row[1] for row in block}) == 3
+
+
+def test_explanations_are_json_lines(toy, written, capsys):
+    assert cli.run(["translate", str(toy), written(b"ein hund\n\n" + b"hund " * 13), "--explain"]) == 1
+    answered, empty, refused = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    explanation = answered["explanation"]
+    assert [word["text"] for word in explanation["source"]] == ["ein", "hund"]
+    assert len(explanation["matrices"]["attention"]) == len(explanation["target"])
+    assert answered["line"] == 1 and answered["source"] == "ein hund"
+    assert empty == {"line": 2, "source": "", "translations": []}
+    assert refused["translations"] == [] and "13 tokens" in refused["problem"]
+
+
+def test_options_reach_the_search(toy, written, capsys):
+    file = written(b"ein hund im garten\n")
+
+    def run(*options: str) -> list[dict]:
+        assert cli.run(["translate", str(toy), file, "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)["translations"]
+
+    assert len(run("--max-length", "2")[0]["text"].split()) <= 2
+    assert len(run("--min-length", "5")[0]["text"].split()) >= 4
+    best = run("--length-penalty", "none")[0]
+    assert best["score"] == pytest.approx(best["log_probability"])
+    assert run("--length-penalty", "1.0")[0]["score"] > best["log_probability"]
+
+
+def test_half_precision_gives_nearly_the_same_scores(toy, written, capsys):
+    def score(*options: str) -> float:
+        assert cli.run(["translate", str(toy), written(b"ein hund im garten\n"), "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)["translations"][0]["score"]
+
+    full, half = score(), score("--precision", "bf16")
+    assert full == score("--precision", "fp32") != half == pytest.approx(full, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--precision", "int8"], "--precision"),
+        (["--length-penalty", "much"], "--length-penalty"),
+        (["--n-best", "3"], "beam of 2"),
+        (["--min-length", "9", "--max-length", "3"], "min_length"),
+        (["--device", "toaster"], "--device toaster"),
+    ],
+)
+def test_invalid_options_are_usage_errors(toy, written, options, said, capsys):
+    assert cli.run(["translate", str(toy), written(b"ein hund\n"), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_missing_or_damaged_model_is_reported(toy, tmp_path, written, capsys):
+    file = written(b"ein hund\n")
+    assert cli.run(["translate", str(tmp_path / "nothing"), file]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in Path(toy).iterdir():
+        (damaged / path.name).write_bytes(path.read_bytes())
+    (damaged / "model.safetensors").write_bytes(b"nonsense")
+    assert cli.run(["translate", str(damaged), file]) == 1
+    assert "model.safetensors" in capsys.readouterr().err
+
+
+def test_lines_are_split_at_line_ends_only():
+    class Dripping(BytesIO):
+        def read1(self, size: int = -1) -> bytes:
+            return super().read1(3)
+
+    assert [line for group in read_whole_lines(Dripping(b"ab\ncdefg\n\nh")) for line in group] == [
+        b"ab",
+        b"cdefg",
+        b"",
+        b"h",
+    ]

@@ -1,0 +1,233 @@
+"""Bundles: what is saved equals what is loaded, and errors name the damaged file."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import seq2seq
+from seq2seq.batch import collate
+from seq2seq.bundle import Bundle, ModelCard, hash_weights, unique_weights, write_bundle
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.errors import BundleError
+from seq2seq.metrics.score import Score
+from seq2seq.model.model import Model
+from seq2seq.text import TextConfig, Tokenizer
+from tests.damage import DAMAGE, Damage
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
+    words = TextVocabulary(vocabulary=tokenizer.size)
+    torch.manual_seed(1)
+    model = seq2seq.build(ModelConfig(sources={"source": words}, target=words, tie_embeddings="all", hidden=8))
+    card = ModelCard(model=model.config, languages={"source": "de", "target": "en"})
+    write_bundle(tmp_path / "bundle", model, {"source": tokenizer, "target": tokenizer}, card)
+    return tmp_path / "bundle"
+
+
+def test_a_bundle_is_saved_and_loaded(folder: Path) -> None:
+    bundle, again = seq2seq.load(folder), seq2seq.load(folder)
+    assert bundle.card.weights_sha256 == hash_weights(unique_weights(bundle.model)) == again.card.weights_sha256
+    assert bundle.model.output.weight is bundle.model.target_words.weight is bundle.model.texts["source"].words.weight
+    assert bundle.tokenizers["source"].decode(bundle.tokenizers["source"].encode("ein Hund").ids) == "ein Hund"
+    batch = collate({"source": [[5, 6]]}, [[6, 5]])
+    assert torch.equal(bundle.model.loss(batch).nats, again.model.loss(batch).nats)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md", "model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json",
+    ]  # fmt: skip
+
+
+def test_the_readme_describes_the_model_and_may_be_edited(folder: Path) -> None:
+    bundle = seq2seq.load(folder)
+    score = Score(score=41.257, signature="nrefs:1|case:mixed")
+    card = bundle.card.model_copy(
+        update={
+            "recipe": {
+                "name": "rnnsearch",
+                "about": "Additive attention",
+                "training": {"objective": "risk", "init_from": "models:/de-en/3", "dev_beam": 2},
+            },
+            "data": {"name": "captions", "licence": "non-commercial", "dev_sentences": 1014},
+            "metrics": {"dev_bleu": score, "dev_perplexity": Score(score=7.1, signature="per token")},
+        }
+    )
+    card = write_bundle(folder, bundle.model, bundle.tokenizers, card)
+    text = (folder / "README.md").read_text()
+    parts = ["rnnsearch: de, en", "Additive attention", "captions - non-commercial", card.weights_sha256]
+    parts += ["- objective: minimum risk: the expectation of 1 - BLEU", "- started from: models:/de-en/3"]
+    parts += [r"| dev BLEU (1,014 sentences, beam 2) | 41.26 | `nrefs:1\|case:mixed` |", "| dev perplexity | 7.10 |"]
+    assert all(part in text for part in parts)
+    (folder / "README.md").write_text(f"{text}\nA note of the owner's.\n")
+    seq2seq.load(folder)
+
+
+def test_overwriting_a_bundle_leaves_one_complete_bundle(folder: Path) -> None:
+    bundle = seq2seq.load(folder)
+    torch.nn.init.ones_(bundle.model.output.bias)
+    card = write_bundle(folder, bundle.model, bundle.tokenizers, bundle.card)
+    assert seq2seq.load(folder).card.weights_sha256 == card.weights_sha256
+    assert [path.name for path in folder.parent.iterdir()] == ["bundle"]
+
+
+def test_an_old_bundle_without_word_attention_sizes_loads_as_before(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(["ein Hund läuft", "ein Kind lacht"], TextConfig(units="words", vocabulary=20))
+    words = TextVocabulary(vocabulary=tokenizer.size)
+    config = ModelConfig(sources={"source": words}, target=words, word_attention=True, embedding=6, hidden=8)
+    model = seq2seq.build(config)
+    write_bundle(tmp_path / "old", model, {"source": tokenizer, "target": tokenizer}, ModelCard(model=config))
+    card = json.loads((tmp_path / "old" / "model.json").read_text())
+    del card["model"]["word_attention_size"], card["content_sha256"]  # both keys are newer than this bundle
+    (tmp_path / "old" / "model.json").write_text(json.dumps(card))
+    old = seq2seq.load(tmp_path / "old").model
+    assert old.get_parameter("decoder.word_attention.energy.weight").shape == (1, 8)
+    batch = collate({"source": [[5, 6]]}, [[6, 5]])
+    assert torch.equal(old.loss(batch).nats, model.eval().loss(batch).nats)
+
+
+def test_half_precision_weights_give_nearly_the_same_scores(folder: Path) -> None:
+    batch = collate({"source": [[5, 6]]}, [[6, 5]])
+    full, half = (seq2seq.load(folder, precision=p).model for p in ("fp32", "bf16"))
+    assert half.output.weight.dtype == torch.bfloat16
+    log_p = [m.log_probabilities(m.teacher_forced(m.encode(batch), batch.target_BL[:, None])[0]) for m in (full, half)]
+    torch.testing.assert_close(log_p[0], log_p[1], rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.source.json", "tokenizer.target.json"])
+@pytest.mark.parametrize("harm", ["missing", "changed"])
+def test_a_damaged_file_is_named(folder: Path, name: str, harm: str) -> None:
+    if harm == "missing":
+        (folder / name).unlink()
+    else:
+        content = bytearray((folder / name).read_bytes())
+        content[-3] ^= 1
+        (folder / name).write_bytes(content)
+    with pytest.raises(BundleError) as caught:
+        seq2seq.load(folder)
+    assert caught.value.where.endswith(name)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "cannot be read"),
+        ("[1]", "cannot be read"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"format": 99}', "format 99"),
+        ('{"format": "x"}', "format: Input should be a valid integer"),
+        ('{"format": 0}', "format: Input should be greater"),
+        ('{"format": 1, "model": {"cell": "elman"}}', "model.cell"),
+        ("\udcff", "cannot be read"),
+    ],
+)
+def test_a_damaged_card_is_named(folder: Path, content: str, says: str) -> None:
+    (folder / "model.json").write_text(content, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(BundleError, match=says) as caught:
+        seq2seq.load(folder)
+    assert caught.value.where.endswith("model.json")
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a card as earlier versions wrote it: without a checksum of its own."""
+    card = json.loads((folder / "model.json").read_text())
+    card.pop("content_sha256", None)
+    change(card)
+    (folder / "model.json").write_text(json.dumps(card))
+
+
+def test_a_bundle_whose_card_has_no_checksum_loads_as_before(folder: Path) -> None:
+    expected = said(seq2seq.load(folder))
+    edit(folder, lambda card: None)
+    bundle = seq2seq.load(folder)
+    assert bundle.card.content_sha256 == "" and said(bundle) == expected
+
+
+def test_a_card_that_was_edited_is_refused_until_its_checksum_is_removed(folder: Path) -> None:
+    path = folder / "model.json"
+    path.write_text(path.read_text().replace('"source_length": 200', '"source_length": 100'))
+    with pytest.raises(BundleError, match="own checksum") as caught:
+        seq2seq.load(folder)
+    assert caught.value.where == str(path) and "remove content_sha256" in caught.value.remedy
+    edit(folder, lambda card: None)
+    assert seq2seq.load(folder).card.limits.source_length == 100
+
+
+@pytest.mark.parametrize("size", [9, 200_000, 10**15, 10**30])
+def test_weights_of_another_architecture_are_refused_before_memory_is_allocated(folder: Path, size: int) -> None:
+    edit(folder, lambda card: card["model"].update(hidden=size))
+    with pytest.raises(BundleError, match=r"do not fit the architecture|no model has the sizes") as caught:
+        seq2seq.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_parameter_is_named(folder: Path) -> None:
+    edit(folder, lambda card: card["model"].update(alignment_module=True))
+    with pytest.raises(BundleError, match=r"'alignment\S+' is not there, and by the architecture \d+"):
+        seq2seq.load(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.source.json", "tokenizer.target.json"])
+def test_a_missing_checksum_does_not_disable_the_check_of_the_file(folder: Path, name: str) -> None:
+    edit(folder, lambda card: card["files"].pop(name))
+    with pytest.raises(BundleError, match=f"no checksum of {name}"):
+        seq2seq.load(folder)
+
+
+def test_weights_are_checked_against_the_card(folder: Path) -> None:
+    edit(folder, lambda card: card.update(weights_sha256="0" * 64))
+    with pytest.raises(BundleError, match="weights_sha256"):
+        seq2seq.load(folder)
+
+
+def test_a_card_may_only_name_files_in_its_folder(folder: Path) -> None:
+    edit(folder, lambda card: card["files"].update({"../secret": "0" * 64}))
+    with pytest.raises(BundleError, match="not all in its folder"):
+        seq2seq.load(folder)
+
+
+def said(bundle: Bundle[Model]) -> tuple[object, ...]:
+    """Everything that a bundle's outputs depend on."""
+    card = bundle.card.model_dump(exclude={"content_sha256"})
+    return hash_weights(unique_weights(bundle.model)), {n: t.to_json() for n, t in bundle.tokenizers.items()}, card
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 3), damage=DAMAGE)
+def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place: int, damage: Damage) -> None:
+    """For every file and every kind of damage: an error message, or the same model."""
+    expected = said(seq2seq.load(folder))
+    damaged = folder.with_name("damaged")
+    shutil.rmtree(damaged, ignore_errors=True)
+    shutil.copytree(folder, damaged)
+    names = ["model.json", "model.safetensors", "tokenizer.source.json", "tokenizer.target.json"]
+    damage(damaged / names[place], folder / names[place - 1])
+    try:
+        bundle = seq2seq.load(damaged)
+    except BundleError:
+        return
+    assert said(bundle) == expected
+
+
+def test_a_folder_without_a_card_is_not_a_bundle(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no bundle"):
+        seq2seq.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("languages", "direction"),
+    [
+        ({"source": "de", "target": "en"}, "de to en"),
+        ({"source": "en", "mt": "de", "target": "de"}, "en and de to de"),
+        ({"target": "en"}, "en"),
+        ({}, ""),
+    ],
+)
+def test_languages_are_written_as_words(folder: Path, languages: dict[str, str], direction: str) -> None:
+    assert seq2seq.load(folder).card.model_copy(update={"languages": languages}).direction == direction

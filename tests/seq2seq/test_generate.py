@@ -1,0 +1,167 @@
+"""Generation from texts and images with a bundle that was saved and loaded again."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import seq2seq
+from seq2seq.bundle import Bundle, ModelCard, write_bundle
+from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from seq2seq.errors import ImageError, RequestError
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator, read_image
+from seq2seq.model.model import Model, build
+from seq2seq.search import SearchOptions
+from seq2seq.text import TextConfig, Tokenizer
+
+OPTIONS = SearchOptions(beam=3, max_length=6)
+NETWORK = ImageNetwork(kind="small", size=32)  # 2 x 2 regions
+GIVEN = ImageGrid(rows=2, columns=2, features=3, made_by="a network")
+
+
+def written(folder: Path, image: ImageGrid) -> Bundle[Model]:
+    tokenizer = Tokenizer.train(["a bat flies", "the big bat sleeps"], TextConfig(units="words", vocabulary=20))
+    torch.manual_seed(1)
+    model = build(
+        ModelConfig(
+            sources={"source": TextVocabulary(vocabulary=tokenizer.size), "image": image},
+            target=TextVocabulary(vocabulary=tokenizer.size),
+            combination="hierarchical", sentinel=True, cell="gru", decoder="conditional", first_state="ends",
+            embedding=8, hidden=8, initialization="uniform", initialization_scale=0.9,
+        )
+    )  # fmt: skip
+    write_bundle(
+        folder, model, {"source": tokenizer, "target": tokenizer}, ModelCard(task="multimodal", model=model.config)
+    )
+    return seq2seq.load(folder)
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
+    grid = ImageGrid(rows=2, columns=2, features=128, network=NETWORK)
+    bundle = written(tmp_path_factory.mktemp("seeing") / "bundle", grid)
+    bundle.model.double()  # batch and single rows then agree to the last digit on every processor
+    return SequenceGenerator(bundle)
+
+
+@pytest.fixture(scope="module")
+def given_features(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
+    return SequenceGenerator(written(tmp_path_factory.mktemp("features") / "bundle", GIVEN))
+
+
+def photograph(colour: str) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (60, 40), colour).save(file, "JPEG")
+    return file.getvalue()
+
+
+def answers(generation: SequenceGenerator, requests: list[Request]) -> list[GenerationResult]:
+    found = list(generation.generate(requests))
+    assert all(isinstance(answer, GenerationResult) for answer in found), found
+    return found  # type: ignore[return-value]
+
+
+def test_any_source_may_be_absent_and_the_batch_does_not_change_results(seeing: SequenceGenerator) -> None:
+    grid = seeing.bundle.card.model.images["image"]
+    red, blue = (read_image(grid, photograph(colour)) for colour in ("red", "blue"))
+    text = {"source": "the big bat sleeps"}
+    requests = [
+        Request(text, OPTIONS),
+        Request(text, OPTIONS, images={"image": red}),
+        Request({}, OPTIONS, images={"image": red}),
+        Request(text, OPTIONS, images={"image": blue}),
+        Request({"source": "a bat"}, OPTIONS),
+    ]
+    together = answers(seeing, requests)
+    for request, beside in zip(requests, together, strict=True):
+        (alone,) = answers(seeing, [request])
+        assert beside.candidates[0].ids == alone.candidates[0].ids
+        assert beside.candidates[0].score == pytest.approx(alone.candidates[0].score, abs=1e-9)
+    scores = {round(answer.candidates[0].score, 4) for answer in together}
+    assert len(scores) == len(requests)  # each row reads the sources that it has
+
+
+def test_an_explanation_covers_every_source_that_is_present(seeing: SequenceGenerator) -> None:
+    grid = seeing.bundle.card.model.images["image"]
+    image = {"image": read_image(grid, photograph("green"))}
+    both, text, seen = (
+        answer.explanation
+        for answer in answers(
+            seeing,
+            [
+                Request({"source": "a bat flies"}, OPTIONS, explain=True, images=image),
+                Request({"source": "a bat flies"}, OPTIONS, explain=True),
+                Request({}, OPTIONS, explain=True, images=image),
+            ],
+        )
+    )
+    assert both and text and seen and both.sources and text.sources and seen.sources
+    assert both.sources.keys() == {"source", "image"}
+    assert text.sources.keys() == {"source"} and seen.sources.keys() == {"image"}
+    shown = both.sources["image"]
+    assert shown.grid == (2, 2) and np.array(shown.matrices["attention"]).shape == (len(both.target), 4)
+    assert [word.text for word in both.sources["source"].words or []] == ["a", "bat", "flies"]
+    assert both.between and both.between.keys() == {"source", "image", "sentinel"}
+    for weights in zip(*both.between.values(), strict=True):
+        assert sum(weights) == pytest.approx(1, abs=1e-3)
+    assert seen.source == [] and seen.matrices == {} and seen.alignment == []
+    assert seen.between and not any(seen.between["source"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (Request({}, OPTIONS), "every source is missing"),
+        (Request({"mt": "ein Hund"}, OPTIONS), "the model has no such source"),
+        (Request({"image": "a bat"}, OPTIONS), "the model has no such source"),
+        (Request({"source": " "}, OPTIONS), "the text is empty"),
+        (
+            Request({"source": "a bat"}, OPTIONS, images={"image": np.zeros((16, 16, 3), np.uint8)}),
+            "the image is 16 x 16 x 3 of uint8, and the model reads image, 2 x 2 regions of 128 features from 32 x 32",
+        ),
+    ],
+)
+def test_unreadable_input_is_named(seeing: SequenceGenerator, request_: Request, says: str) -> None:
+    (found,) = seeing.generate([request_])
+    assert isinstance(found, RequestError) and says in str(found)
+
+
+def test_a_model_of_image_features_reads_features_and_no_pixels(given_features: SequenceGenerator) -> None:
+    features = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    with_image, without = answers(
+        given_features,
+        [
+            Request({"source": "a bat flies"}, OPTIONS, images={"image": features}),
+            Request({"source": "a bat flies"}, OPTIONS),
+        ],
+    )
+    assert with_image.candidates[0].score != pytest.approx(without.candidates[0].score, abs=1e-4)
+    with pytest.raises(RequestError, match="no network for pixels"):
+        read_image(GIVEN, photograph("red"))
+
+
+def test_features_of_the_wrong_shape_are_refused(seeing: SequenceGenerator) -> None:
+    grid = seeing.bundle.card.model.images["image"]
+    with pytest.raises(ImageError, match="not a picture"):
+        read_image(grid, b"once upon a time")
+
+
+def test_positions_are_counted_as_in_memory(seeing: SequenceGenerator) -> None:
+    """Words and the end symbol, 4 regions of an image; a bucket holds 8 positions of each source."""
+    grid = seeing.bundle.card.model.images["image"]
+    generation = SequenceGenerator(seeing.bundle)
+    assert generation.positions == (0, 0)
+    texts = ({"source": "the big bat sleeps"}, {"source": "a bat"}, {})
+    pictures = ({}, {"image": read_image(grid, photograph("red"))}, {"image": read_image(grid, photograph("blue"))})
+    requests = [Request(text, OPTIONS, images=images) for text, images in zip(texts, pictures, strict=True)]
+    generation.admit([(i, generation.encode(request)) for i, request in enumerate(requests)])
+    memory = generation.table.memory
+    assert memory is not None
+    read, room = generation.positions
+    assert (read, room) == (5 + 3 + 4 + 4, 3 * (8 + 8))
+    assert read == sum(int(memory.lengths_B(source).sum()) for source in memory.capacity)
+    generation.cancel([0, 1])
+    assert generation.positions == (4, 16)

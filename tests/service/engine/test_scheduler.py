@@ -1,0 +1,167 @@
+"""The worker thread that searches: admission order and events."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from seq2seq.bundle import load
+from seq2seq.generate import EncodedRequest, Request, SequenceGenerator
+from seq2seq.search import SearchOptions
+from seq2seq.text import Encoded
+from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, Ping, Pong, Scheduled, SearchFailed
+from service.engine.scheduler import MAX_HELD_STEPS
+from service.engine.search_thread import HEARTBEAT_SECONDS, SearchThread
+from tests.service.engine.test_engine import MANY, before_its_layers, until
+
+SLOTS = 16
+
+
+@pytest.fixture
+def event_queue() -> "queue.SimpleQueue[Event]":
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def search(bundles, event_queue) -> Iterator[SearchThread]:
+    """A worker thread with a model of 16 slots under the number 0."""
+    thread = SearchThread(event_queue.put, 1)
+    thread.load(0, load(bundles.de_en), SLOTS, 5)
+    thread.start()
+    yield thread
+    thread.stop(10)
+    assert not thread.alive
+
+
+def encoded_texts(search: SearchThread, count: int) -> list[EncodedRequest]:
+    """Encoded texts of mixed lengths."""
+    reading = scheduler_of(search).generation
+    texts = [" ".join(MANY[i : i + 1 + i % 4]) for i in range(count)]
+    return [reading.encode(Request({"source": text}, SearchOptions(beam=1 + i % 5))) for i, text in enumerate(texts)]
+
+
+def send_texts(search: SearchThread, count: int) -> None:
+    """Send texts to the worker."""
+    search.send(
+        Add(tuple(EngineRequest(i, 0, row, streamed=False) for i, row in enumerate(encoded_texts(search, count))))
+    )
+
+
+def scheduler_of(search: SearchThread, number: int = 0):
+    until(lambda: number in search.schedulers)
+    return search.schedulers[number]
+
+
+def collect_events(event_queue: "queue.SimpleQueue[Event]", texts: int) -> list[Event]:
+    """Events until so many texts are answered."""
+    events: list[Event] = []
+    while sum(len(event.answers) for event in events if isinstance(event, EngineOutputs)) < texts:
+        events.append(event_queue.get(timeout=60))
+    return events
+
+
+def test_texts_are_admitted_together_if_more_wait_than_fit(search, event_queue):
+    send_texts(search, 100)
+    events = collect_events(event_queue, 100)
+    sizes = [len(event.numbers) for event in events if isinstance(event, Scheduled)]
+    assert sizes[0] == SLOTS and sum(sizes) == 100
+    assert len(sizes) < 100 / 3, "a quarter of 16 slots at a time, but after some steps what there is"
+    steps = sum(event.steps for event in events if isinstance(event, EngineOutputs))
+    assert steps > len(sizes) and len(sizes) >= 100 / SLOTS
+    numbers = [number for event in events if isinstance(event, Scheduled) for number in event.numbers]
+    assert numbers == list(range(100)), "in their order"
+
+
+def test_a_text_is_admitted_at_once_if_slots_are_free(search, event_queue):
+    send_texts(search, SLOTS - 1)
+    assert len(event_queue.get(timeout=60).numbers) == SLOTS - 1
+    row = search.schedulers[0].generation.encode(Request({"source": "Ein Kind."}, SearchOptions()))
+    search.send(Add((EngineRequest(99, 0, row, streamed=False),)))
+    events = collect_events(event_queue, SLOTS)
+    assert [event.numbers for event in events if isinstance(event, Scheduled)] == [(99,)]
+
+
+def test_waiting_texts_are_admitted_after_some_steps_though_few_slots_are_free(search, event_queue):
+    """Otherwise texts of which all but one are cancelled would keep the next ones waiting until their end."""
+    send_texts(search, SLOTS + 1)
+    event_queue.get(timeout=60)
+    search.send(Abort(frozenset({0})))
+    steps = 0
+    while not isinstance(event := event_queue.get(timeout=60), Scheduled):
+        assert isinstance(event, EngineOutputs)
+        steps += event.steps
+    assert event.numbers == (SLOTS,)
+    assert steps <= MAX_HELD_STEPS + 2
+
+
+def test_commands_are_handled_between_the_steps_of_two_models(bundles, search, event_queue):
+    """New requests do not wait for the steps of all models, each of which may be slow."""
+    search.load(1, load(bundles.de_en), SLOTS, 5)
+    first, second = (scheduler_of(search, number) for number in (0, 1))
+    encoded_texts = [
+        scheduler.generation.encode(Request({"source": MANY[0]}, SearchOptions())) for scheduler in (first, second)
+    ]
+    with before_its_layers(first.bundle.model, lambda: search.send(Ping())):
+        search.send(Add(tuple(EngineRequest(i, i, row, streamed=False) for i, row in enumerate(encoded_texts))))
+        events = collect_events(event_queue, 2)
+    kinds = [event.numbers if isinstance(event, Scheduled) else type(event) for event in events]
+    assert kinds.index((0,)) < kinds.index(Pong) < kinds.index((1,))
+
+
+def test_heartbeats_rise_when_idle_and_stop_when_hanging(search, event_queue):
+    before = search.heartbeats
+    until(lambda: search.heartbeats > before + 4)
+    hangs, goes_on = threading.Event(), threading.Event()
+    with before_its_layers(scheduler_of(search).bundle.model, lambda: hangs.set() or goes_on.wait()):
+        send_texts(search, 1)
+        hangs.wait()
+        before = search.heartbeats
+        time.sleep(4 * HEARTBEAT_SECONDS)
+        assert search.heartbeats == before
+        assert "threading.py" in search.location
+        goes_on.set()
+        collect_events(event_queue, 1)
+    assert search.heartbeats > before
+
+
+@pytest.mark.parametrize("poisonous", [{3}, {0, 9, 30}])
+def test_a_failing_step_fails_only_the_text_that_caused_it(search, event_queue, bundles, poisonous):
+    """A word id that the model does not have, among the first texts, and among the queued ones."""
+    good = encoded_texts(search, 40)
+    bad = {i: replace(good[i], sources={"source": Encoded([10**6], [(0, 1)])}) for i in poisonous}
+    search.send(Add(tuple(EngineRequest(i, 0, bad.get(i, row), streamed=False) for i, row in enumerate(good))))
+    events = collect_events(event_queue, 40 - len(poisonous))
+    failed = [number for event in events if isinstance(event, SearchFailed) for number in event.numbers]
+    assert sorted(failed) == sorted(poisonous)
+    found = dict(one for event in events if isinstance(event, EngineOutputs) for one in event.answers)
+    expected = SequenceGenerator(load(bundles.de_en), width=5).generate([row.request for row in good])
+    for i, answer in enumerate(expected):
+        assert i in poisonous or found[i].candidates[0].ids == answer.candidates[0].ids
+    reported_scheduled = [number for event in events if isinstance(event, Scheduled) for number in event.numbers]
+    assert sorted(reported_scheduled) == list(range(40)), "each told once, also those that were searched again"
+    scheduler = search.schedulers[0]
+    assert not (
+        scheduler.texts
+        or scheduler.to_retry
+        or scheduler.streamed
+        or scheduler.reported_scheduled
+        or len(scheduler.waiting)
+    )
+
+
+def test_a_restarted_text_sends_no_prefix_twice(search, event_queue):
+    good = encoded_texts(search, 4)
+    bad = replace(good[2], sources={"source": Encoded([10**6], [(0, 1)])})
+    search.send(Add(tuple(EngineRequest(i, 0, good[i], streamed=True) for i in range(2))))
+    while not any(event.prefixes for event in [event_queue.get(timeout=60)] if isinstance(event, EngineOutputs)):
+        pass
+    search.send(Add((EngineRequest(2, 0, bad, streamed=True),)))
+    events = collect_events(event_queue, 2)
+    for number in range(2):
+        prefixes = [
+            event.prefixes[number] for event in events if isinstance(event, EngineOutputs) and number in event.prefixes
+        ]
+        assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})

@@ -1,0 +1,141 @@
+"""The OpenAPI description is right: it declares every limit and every problem."""
+
+import re
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def description(client) -> dict:
+    return client.get("/openapi.json").json()
+
+
+ROUTES = {"/translate": "q", "/summarize": "text"}
+ALL = [*ROUTES, "/translate/multimodal", "/post-edit"]
+
+
+@pytest.mark.parametrize(("route", "field"), ROUTES.items())
+def test_every_limit_is_declared(description, route, field):
+    body = description["paths"][route]["post"]["requestBody"]["content"]
+    assert set(body) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
+    fields = body["application/json"]["schema"]["properties"]
+    assert next(iter(fields)) == field, "what is required comes first"
+    text, texts = fields[field]["oneOf"]
+    assert (text["maxLength"], texts["maxItems"], texts["items"]["maxLength"]) == (5000, 100, 5000)
+    assert fields["beam_size"]["anyOf"][0]["maximum"] == 5
+    assert fields["max_length"]["anyOf"][0]["maximum"] > 0
+    assert body["application/json"]["schema"]["additionalProperties"] is False
+
+
+def test_every_problem_is_declared_as_a_problem(description):
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            if path != "/translate/multimodal":
+                assert "422" not in operation["responses"], "a wrong request is a 400, but for a picture"
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    schema = response["content"]["application/problem+json"]["schema"]
+                    assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, (path, method, status)
+    assert "error" in description["components"]["schemas"]["ProblemDetails"]["properties"]
+    for route in ALL:
+        declared = set(description["paths"][route]["post"]["responses"])
+        assert {"400", "401", "403", "408", "413", "415", "429", "503", "504"} <= declared
+
+
+@pytest.mark.parametrize("route", [*ALL, "/detect"])
+def test_the_example_request_is_answered(client, description, route):
+    example = description["paths"][route]["post"]["requestBody"]["content"]["application/json"]["example"]
+    assert client.post(route, json=example).status_code == 200
+
+
+@pytest.mark.parametrize("route", ALL)
+def test_the_example_form_is_answered(client, description, route):
+    content = description["paths"][route]["post"]["requestBody"]["content"]
+    for media in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        fields = {name: str(value) for name, value in content[media]["example"].items()}
+        posted = {"data": fields} if "url" in media else {"files": {name: (None, v) for name, v in fields.items()}}
+        assert client.post(route, **posted).status_code == 200
+
+
+def read_out(expression: str, answer: Any) -> Any:
+    """Evaluate an OpenAPI runtime expression on a response, alone or in braces within a text."""
+    if "{" in expression:
+        return re.sub(r"\{(.*?)\}", lambda found: str(read_out(found[1], answer)), expression)
+    if not expression.startswith("$response.body#/"):
+        return expression
+    for name in expression.partition("#/")[2].split("/"):
+        answer = answer[int(name) if isinstance(answer, list) else name]
+    return answer
+
+
+LINKS = [
+    *(("/models", task) for task in ("translation", "multimodal", "post-edit", "summarization")),
+    ("/languages", "translation"),
+    ("/frontend/settings", "translation"),
+]
+
+
+@pytest.mark.parametrize(("start", "task"), LINKS)
+def test_a_link_can_be_followed(client, description, start, task):
+    link = description["paths"][start]["get"]["responses"]["200"]["links"][task]
+    (path,) = [
+        path
+        for path, methods in description["paths"].items()
+        if methods.get("post", {}).get("operationId") == link["operationId"]
+    ]
+    found = client.get(start).json()
+    body = {name: read_out(expression, found) for name, expression in link["requestBody"].items()}
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200
+    if "model" in body:
+        assert body["model"] == "{name}@{version}".format(**answer.json()["model"])
+
+
+def test_there_are_no_other_links(description):
+    found = [
+        (path, name)
+        for path, methods in description["paths"].items()
+        for operation in methods.values()
+        for name in operation["responses"]["200"].get("links", {})
+    ]
+    assert sorted(found) == sorted(LINKS)
+
+
+def test_an_image_is_declared_as_a_file_and_as_base64(description):
+    body = description["paths"]["/translate/multimodal"]["post"]["requestBody"]["content"]
+    schema, form = (
+        body[media]["schema"]["properties"]["image"] for media in ("application/json", "multipart/form-data")
+    )
+    (coded,) = (branch for branch in schema["anyOf"] if branch["type"] == "string")
+    assert coded == {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/*"}
+    assert (form["type"], form["format"]) == ("string", "binary")
+    assert body["multipart/form-data"]["encoding"] == {"image": {"contentType": "image/jpeg, image/png, image/webp"}}
+    for said in (schema["description"], form["description"]):
+        assert "10,000,000 bytes" in said
+        assert "25,000,000 pixels" in said
+
+
+def test_alternative_sources_are_not_required(description):
+    body = description["paths"]["/translate/multimodal"]["post"]["requestBody"]["content"]
+    assert body["application/json"]["schema"]["required"] == ["source", "target"]
+    body = description["paths"]["/post-edit"]["post"]["requestBody"]["content"]
+    assert body["application/json"]["schema"]["required"] == ["translation", "source", "target"]
+    answer = description["components"]["schemas"]["Operation"]
+    assert set(answer["properties"]) == {"op", "from", "to"}
+
+
+@pytest.mark.parametrize("page", ["/", "/docs"])
+def test_pages_load_nothing_from_elsewhere_and_have_no_inline_code(client, page):
+    html = client.get(page).text
+    parts = re.findall(r'(?:src|href)="([^"]+)"', html)
+    assert parts
+    assert all(part.startswith("/") and not part.startswith("//") for part in parts)
+    assert "style=" not in html
+    assert " onclick" not in html
+    for part in parts:
+        answer = client.get(part)
+        assert answer.status_code == 200, part
+        assert "http://" not in answer.text.replace("http://www.w3.org/", "")
+        assert "https://" not in answer.text
+    assert client.head(page).status_code == 200

@@ -1,0 +1,428 @@
+"""The playground in a real browser, with real typing, against a real model."""
+
+import io
+import re
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from seq2seq.bundle import load, write_bundle
+from seq2seq.search import SearchOptions
+from service.auth.key_store import KeyStore
+from service.settings import ServedModelConfig
+from tests.service.balls import picture
+from tests.service.conftest import CHROMIUM
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
+]
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """The loaded playground; a console message or a request to another host fails the test."""
+    page, said, elsewhere = browser.new_page(viewport={"width": 1280, "height": 900}), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(address) else elsewhere.append(request.url))
+    page.goto(address)
+    expect(page.locator("#status")).to_have_text("ready · 5 models")
+    yield page
+    page.close()
+    meant = ("status of 4", "net::ERR_FAILED")  # expected error responses, and requests that a test lets fail
+    assert [line for line in said if not any(one in line for one in meant)] == [], "the console has something to say"
+    assert elsewhere == []
+
+
+def type_in(page: Page, text: str) -> None:
+    page.locator("#text").press_sequentially(text)
+
+
+def test_typing_translates_and_draws_the_attention(page):
+    type_in(page, "Im Garten schläft eine Katze.")
+    expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
+    expect(page.locator("#detected")).to_have_text("German")
+    expect(page.locator("#pair-mark")).to_have_text("German to English")
+    expect(page.locator(".row.source .word")).to_have_text(["Im", "Garten", "schläft", "eine", "Katze", "."])
+    expect(page.locator(".row.target .word")).to_have_text(["A", "cat", "is", "sleeping", "in", "the", "garden", "."])
+    assert page.locator("#gloss path").count() >= 4
+    assert page.locator("#heat tbody td").count() == 6 * 8
+    expect(page.locator("#alternatives li")).to_have_count(3)
+    expect(page.locator("#answered-by")).to_contain_text("de-en")
+    expect(page.locator("#scores")).to_contain_text("BLEU 99.0")
+    expect(page.locator("#access")).to_be_hidden()
+
+
+def test_hovering_over_a_word_highlights_linked_words_and_arrow_keys_move(page):
+    type_in(page, "Ein Hund läuft.")
+    word = page.locator(".row.target .word:not([aria-label*='no weight'])").first
+    word.hover()
+    expect(word).to_have_class(re.compile("lit"))
+    lit = page.locator(".row.source .word.lit")
+    assert lit.count() >= 1
+    assert 0 < float(lit.first.locator("small").text_content() or 0) <= 1, "the weight stands at the partner"
+    page.mouse.move(1, 1)
+    expect(page.locator(".word.lit")).to_have_count(0)
+    page.locator(".row.source .word").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".row.source .word").nth(1)).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.locator(".row.source .word").last).to_be_focused()
+    word.focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".row.source .word:focus")).to_have_count(1)
+
+
+def test_a_newer_text_replaces_an_older_one_and_clear_clears(page):
+    type_in(page, "Ein Hund läuft.")
+    page.locator("#text").fill("Eine Frau sitzt.")
+    page.locator("#text").fill("Ein Kind spielt.")
+    expect(page.locator("#translation")).to_have_text("A child is playing.")
+    page.wait_for_timeout(700)
+    expect(page.locator("#translation")).to_have_text("A child is playing.")
+    page.locator("#clear").click()
+    expect(page.locator("#translation")).to_be_empty()
+    expect(page.locator("#looks")).to_be_hidden()
+
+
+def test_an_error_is_a_message_and_the_last_answer_stays(page):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    page.locator("#text").fill("Hund " * 200)
+    expect(page.locator("#problem")).to_contain_text("200 tokens")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#translation")).to_have_class("old")
+    expect(page.locator("#stale")).to_have_text("This answered an earlier text:")
+    assert page.locator("#translation").evaluate("node => node.inert")
+    page.locator("#text").fill("Eine Frau sitzt.")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_script_in_a_text_is_not_executed(page):
+    page.locator("#text").fill("<img src=x onerror=alert(1)> <b>Hund</b>")
+    expect(page.locator("#looks")).to_be_visible()
+    expect(page.locator(".row.source")).to_contain_text("onerror")
+    assert page.locator("#gloss img, #gloss b, #translation b").count() == 0
+
+
+def test_swap_and_link_and_theme(page, address, browser):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    page.locator("#swap").click()
+    expect(page.locator("#text")).to_have_value("A dog is running.")
+    expect(page.locator("#answered-by")).to_contain_text("en-de")
+    page.locator("#theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.goto(f"{address}/#q=Ein+Mann+spielt.&source=de&target=en")
+    expect(page.locator("#translation")).to_have_text("A man is playing.")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page, address):
+    expect(page.locator("#tasks button")).to_have_text(["Translate", "Picture", "Post-edit", "Summarize"])
+    page.locator("#tasks button", has_text="Summarize").click()
+    expect(page.locator("#source, #target, #swap").filter(visible=True)).to_have_count(0)
+    expect(page.locator("#model option")).to_have_text([re.compile("^headlines")])
+    type_in(page, "A cat is sleeping in the garden.")
+    expect(page.locator("#translation")).to_have_text("Cat sleeps")
+    expect(page.locator("#pair-mark")).to_have_text("English")
+    expect(page.locator("#answered-by")).to_contain_text("headlines")
+    expect(page.locator(".row.target .word")).to_have_text(["Cat", "sleeps"])
+    expect(page.locator("#matrices button")).to_have_text(["Attention", "Words", "UAM", "Gated"])
+    page.locator("#matrices button", has_text="Words").click()
+    expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Words"])
+    page.locator("#heat tbody tr").nth(1).locator("td").nth(3).hover()
+    expect(page.locator("#readout")).to_contain_text("sleeps ← sleeping")
+    expect(page.locator("#heat td.gate")).to_have_count(2)
+    page.locator("#heat td.gate").first.hover()
+    expect(page.locator("#readout")).to_contain_text(re.compile(r"Cat ← words  0\.\d\d"))
+    page.locator("#tasks button", has_text="Translate").click()
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#heat td.gate")).to_have_count(0)
+    page.goto(f"{address}/#q=A+dog+is+sitting+in+the+park.&task=summarization")
+    expect(page.locator("#translation")).to_have_text("Dog sits")
+    page.goto(f"{address}/#q=Ein+Mann+spielt.&source=de&target=en")
+    expect(page.locator("#translation")).to_have_text("A man is playing.")
+
+
+def drop(page: Page, event: str, data: bytes) -> None:
+    """An image by drag and drop (`drop`) or from the clipboard (`paste`)."""
+    page.evaluate(
+        """([event, bytes]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(bytes)], "dropped.png", { type: "image/png" }));
+            const options = { bubbles: true, cancelable: true };
+            const happened = event === "paste"
+                ? new ClipboardEvent(event, { ...options, clipboardData: transfer })
+                : new DragEvent(event, { ...options, dataTransfer: transfer });
+            document.getElementById("text").dispatchEvent(happened);
+        }""",
+        [event, list(data)],
+    )
+
+
+def png(colour: str, corner: tuple[int, int] = (0, 0)) -> bytes:
+    file = io.BytesIO()
+    picture(colour, corner).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_an_image_is_chosen_dropped_or_pasted_and_its_regions_are_shown_for_each_word(page):
+    page.locator("#tasks button", has_text="Picture").click()
+    page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
+    expect(page.locator("#translation")).to_have_text("Der rote Ball.")
+    expect(page.locator("#name")).to_have_text("ball.png")
+    expect(page.locator("#lines, #table").filter(visible=True)).to_have_count(0)
+    type_in(page, "The chair.")
+    expect(page.locator("#translation")).to_have_text("Der rote Stuhl.")
+    drop(page, "drop", png("blaue", (1, 1)))
+    expect(page.locator("#translation")).to_have_text("Der blaue Stuhl.")
+    drop(page, "paste", png("gelbe"))
+    expect(page.locator("#translation")).to_have_text("Der gelbe Stuhl.")
+    assert page.locator("#looked").evaluate("image => image.complete && image.naturalWidth") == 32
+    expect(page.locator("#legend li")).to_have_text(["Source text", "Picture", "Sentinel"])
+    words = page.locator("#came button")
+    expect(words).to_have_text(["Der", "gelbe", "Stuhl", "."])
+    expect(page.locator("#came .lit")).to_have_text(["gelbe"], use_inner_text=True)
+    weights = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
+    assert sum(weights) == pytest.approx(1, abs=0.03)
+    words.nth(2).hover()
+    expect(page.locator("#share")).to_contain_text(re.compile(r"Stuhl: source text 0\.\d\d, picture 0\.\d\d, sentinel"))
+    others = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
+    assert others != weights, "each word has its own"
+    expect(page.locator("#regions .most")).to_have_count(1)
+    page.locator("#came .lit").focus()
+    page.keyboard.press("Home")
+    expect(words.first).to_be_focused()
+    expect(page.locator("#share")).to_contain_text("Der: ")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+    page.locator("#remove").click()
+    expect(page.locator("#translation")).to_have_text("Der Stuhl.")
+    expect(page.locator("#frame")).to_be_hidden()
+    expect(page.locator("#came button")).to_have_count(3)
+
+
+def test_an_invalid_image_is_reported(page):
+    page.locator("#tasks button", has_text="Picture").click()
+    page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")[:-40]})
+    expect(page.locator("#problem")).to_contain_text("The picture is a damaged PNG")
+    page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")})
+    expect(page.locator("#translation")).to_have_text("Der rote Ball.")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_edits_are_struck_through_and_underlined(page, address):
+    page.locator("#tasks button", has_text="Post-edit").click()
+    page.locator("#mt").fill("Ein Hund laufen im Park.")
+    expect(page.locator("#translation")).to_have_text("Ein Hund läuft im Park.")
+    page.locator("#text").fill("A dog is running in the park.")
+    expect(page.locator("#legend li")).to_have_text(["Source text", "Machine translation"])
+    expect(page.locator("#edits")).to_have_text("Ein Hund laufenläuft im Park.")
+    for tag, word, line in (("del", "laufen", "line-through"), ("ins", "läuft", "underline")):
+        changed = page.locator(f"#edits {tag}")
+        expect(changed).to_have_text([word])
+        expect(changed).to_have_css("text-decoration-line", line)
+    expect(page.locator("#changes")).to_have_text("1 change")
+    page.locator("#matrices button", has_text="Machine translation").click()
+    expect(page.locator(".row.source .word")).to_have_text(["Ein", "Hund", "laufen", "im", "Park", "."])
+    page.goto(f"{address}/#mt=Ein+Mann+sitzen.&task=post-edit&source=en&target=de")
+    expect(page.locator("#mt")).to_have_value("Ein Mann sitzen.")
+    expect(page.locator("#edited")).to_be_visible()
+    page.locator("#tasks button", has_text="Translate").click()
+    page.locator("#source").select_option("auto")
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#edited, #sources, #draft").filter(visible=True)).to_have_count(0)
+
+
+def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bundles, serving, browser, tmp_path):
+    first = load(bundles.de_en)
+    brief = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
+    write_bundle(tmp_path / "brief", first.model, first.tokenizers, brief)
+    places = {"one": bundles.de_en, "other": tmp_path / "brief", "headlines": bundles.headlines}
+    several = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in places.items())
+    with serving(settings.model_copy(update={"models": several})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        expect(page.locator("#beside option")).to_have_count(3)
+        type_in(page, "Im Garten schläft eine Katze.")
+        expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
+        expect(page.locator("#second")).to_be_hidden()
+        other = page.locator("#beside option", has_text="other").get_attribute("value")
+        page.get_by_label("Model to compare with").select_option(other)
+        expect(page.locator("#other-by")).to_contain_text("other")
+        expect(page.locator("#other")).to_have_text(re.compile(r"^A \w+$"))
+        words = (page.locator("#other").text_content() or "").split()
+        apart = [word for word in "A cat is sleeping in the garden.".split() if word not in words]
+        expect(page.locator("#translation mark")).to_have_text(apart)
+        expect(page.locator("#other mark")).to_have_count(0)
+        inside = page.get_by_role("button", name="Look inside this one")
+        inside.click()
+        expect(inside).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(".row.target .word")).to_have_text(words)
+        expect(page.locator("#other .answer-word")).to_have_text(words)
+        expect(page.locator("#translation .answer-word")).to_have_count(0)
+        page.get_by_label("Model to compare with").select_option("")
+        expect(page.locator("#second")).to_be_hidden()
+        expect(page.locator(".row.target .word")).to_have_count(8)
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
+    page.emulate_media(color_scheme=theme)
+    given = {
+        "Translate": "Im Garten schläft eine Katze.",
+        "Summarize": "A dog is running in the park.",
+        "Picture": "The chair.",
+        "Post-edit": "A dog is running.",
+    }
+    for task, text in given.items():
+        page.get_by_role("button", name=task, exact=True).click()
+        page.locator("#text").fill(text)
+        if task == "Picture":
+            page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
+        if task == "Post-edit":
+            page.locator("#mt").fill("Eine Hund läuft.")
+        expect(page.locator("#translation")).not_to_be_empty()
+        expect(page.locator("#looks")).to_be_visible()
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_a_long_text_is_truncated_and_the_page_says_so(page):
+    page.locator("#tasks button", has_text="Summarize").click()
+    page.locator("#text").fill("A dog is running in the park. " * 40)
+    expect(page.locator("#note")).to_contain_text(re.compile("of its 40 sentences the first [0-9]+ were read"))
+    page.locator("#text").fill("A dog is running in the park.")
+    expect(page.locator("#note")).to_be_hidden()
+
+
+def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings, serving, browser, tmp_path):
+    keys = KeyStore(tmp_path / "keys.db")
+    good = keys.add("reader")
+    guarded = {"models": settings.models[:1], "keys": keys.path, "require_key": True}
+    with serving(settings.model_copy(update=guarded)) as address, browser.new_context() as context:
+        page = context.new_page()
+        refused = []
+        page.on("response", lambda answer: refused.append(answer.status) if answer.status >= 400 else None)
+        page.goto(address)
+        key, problem = page.get_by_label("API key"), page.locator("#problem")
+        expect(problem).to_have_text("This service asks for an API key.")
+        expect(key).to_have_attribute("aria-invalid", "true")
+        type_in(page, "Ein Hund läuft.")
+        expect(problem).to_have_text("This service asks for an API key.")
+        assert refused == [], "what cannot be answered is not asked"
+        key.fill("il_nobody")
+        key.press("Enter")
+        expect(problem).to_have_text("There is no such key.")
+        key.fill(good)
+        key.press("Enter")
+        expect(page.locator("#translation")).to_have_text("A dog is running.")
+        expect(problem).to_be_hidden()
+        expect(key).to_have_attribute("aria-invalid", "false")
+        assert refused == [401]
+        page.locator("#link").click()
+        assert good not in page.url and page.evaluate("JSON.stringify({ ...localStorage })") == "{}"
+        page.reload()
+        type_in(page, "Eine Frau sitzt.")
+        expect(page.locator("#translation")).to_have_text("A woman is sitting.")
+        other = context.new_page()
+        other.goto(address)
+        expect(other.locator("#problem")).to_have_text("This service asks for an API key.")
+        keys.revoke("reader")
+        page.wait_for_timeout(1500)
+        page.locator("#text").fill("Ein Mann spielt.")
+        expect(problem).to_have_text("The key has been revoked.")
+        expect(key).to_have_attribute("aria-invalid", "true")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+
+
+def test_without_translation_models_the_page_summarizes(settings, bundles, serving, browser):
+    places = (ServedModelConfig(name="headlines", place=str(bundles.headlines)),)
+    with serving(settings.model_copy(update={"models": places})) as address:
+        page = browser.new_page()
+        page.goto(address)
+        expect(page.locator("#status")).to_have_text("ready · 1 model")
+        expect(page.locator("#tasks button")).to_have_count(0)
+        type_in(page, "A dog is running in the park.")
+        expect(page.locator("#translation")).to_have_text("Dog runs")
+        page.close()
+
+
+def test_long_text_wraps_as_pairs_of_lines_on_a_phone(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    type_in(page, "Auf der Straße schläft eine Katze.")
+    expect(page.locator("#translation")).to_have_text("A cat is sleeping on the street.")
+    assert page.locator(".system").count() > 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
+    width = page.locator("#gloss").bounding_box()["width"]
+    for system in page.locator(".system").all():
+        assert system.bounding_box()["width"] <= width
+
+
+def test_the_api_page_is_generated_from_openapi(page, address):
+    page.goto(f"{address}/docs")
+    expect(page.locator("details code").filter(has_text=re.compile("^/translate$"))).to_have_count(1)
+    expect(page.locator("#api")).to_contain_text("length_penalty")
+    expect(page.locator("#api")).to_contain_text("curl http://127.0.0.1")
+
+
+@pytest.fixture
+def phone(browser: Browser, address: str) -> Iterator[Page]:
+    """The playground on a phone of 390 pixels, with touch instead of a mouse."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator("#status")).to_have_text("ready · 5 models")
+    yield page
+    context.close()
+
+
+def test_a_tap_highlights_a_word_and_a_cell_until_the_next(phone):
+    phone.locator("#text").fill("Ein Hund läuft.")
+    expect(phone.locator("#translation")).to_have_text("A dog is running.")
+    word = phone.locator(".row.target .word:not([aria-label*='no weight'])").first
+    word.tap()
+    expect(word).to_have_class(re.compile("lit"))
+    assert phone.locator(".row.source .word.lit").count() >= 1
+    phone.locator("#lines h2").tap()
+    expect(phone.locator(".word.lit")).to_have_count(0)
+    phone.locator("#heat tbody tr").nth(1).locator("td").nth(1).tap()
+    expect(phone.locator("#readout")).to_have_text(re.compile(r"dog ← Hund  \d\.\d\d"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_text_too_long_to_explain_is_translated(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("#text").fill("Ein Hund läuft. " * 40)
+    expect(page.locator("#translation")).to_have_text(("A dog is running. " * 40).strip())
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#hint")).to_contain_text("too long to show what the model looked at")
+    expect(page.locator("#looks")).to_be_hidden()
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#looks")).to_be_visible()
+
+
+def test_after_an_error_old_output_cannot_be_copied_and_the_footer_is_right(page):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#copy")).to_be_enabled()
+    page.locator("#text").fill("Hund " * 2000)
+    expect(page.locator("#problem")).to_contain_text("The text must not be longer than")
+    expect(page.locator("#copy")).to_be_disabled()
+    expect(page.locator("#time")).to_be_empty()
+    page.route("**/translate", lambda route: route.abort())
+    page.locator("#text").fill("Eine Frau sitzt.")
+    expect(page.locator("#problem")).to_contain_text("The service cannot be reached.")
+    expect(page.locator("#status")).to_have_text("the service is not answering")
+    page.unroute("**/translate")
+    expect(page.locator("#translation")).to_have_text("A woman is sitting.")
+    expect(page.locator("#status")).to_have_text("ready · 5 models")
+    expect(page.locator("#copy")).to_be_enabled()

@@ -1,0 +1,345 @@
+"""Every state of the playground in a real browser, on a desktop (1280 pixels) and on a phone (390 pixels, touch)."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from seq2seq.bundle import load, write_bundle
+from seq2seq.search import SearchOptions
+from service.settings import ServedModelConfig
+from tests.service.conftest import CHROMIUM, sentences
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
+]
+
+DOG, DOG_EN = "Ein Hund läuft.", "A dog is running."
+THREE = "Ein Hund läuft. Im Garten schläft eine Katze. Eine Frau sitzt."
+THREE_EN = "A dog is running. A cat is sleeping in the garden. A woman is sitting."
+
+Open = Callable[[str], Page]
+
+
+@pytest.fixture(params=[1280, 390])
+def opened(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens a service's page at one of the two widths; nothing may overflow the page at the end of a test."""
+    phone = request.param == 390
+    options: dict[str, Any] = {"has_touch": True, "is_mobile": True} if phone else {}
+    context = browser.new_context(viewport={"width": request.param, "height": 844 if phone else 900}, **options)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    pages = []
+
+    def open_at(address: str) -> Page:
+        pages.append(page := context.new_page())
+        page.goto(address)
+        expect(page.locator("#status")).to_have_text(re.compile("^ready"))
+        return page
+
+    yield open_at
+    for page in pages:
+        assert page.evaluate("document.documentElement.scrollWidth") <= request.param, "nothing sticks out"
+    context.close()
+
+
+@pytest.fixture
+def page(opened: Open, address: str) -> Page:
+    return opened(address)
+
+
+def on_phone(page: Page) -> bool:
+    return page.viewport_size == {"width": 390, "height": 844}
+
+
+def point(page: Page, place: Locator) -> None:
+    """By touch on a phone, otherwise with the mouse."""
+    place.tap() if on_phone(page) else place.hover()
+
+
+def translated(page: Page, text: str, expected: str) -> None:
+    page.locator("#text").fill(text)
+    expect(page.locator("#translation")).to_have_text(expected)
+
+
+def test_words_of_the_translation_are_highlighted(page):
+    translated(page, DOG, DOG_EN)
+    # The small model's weights are on single words for some of its output only: one of those.
+    labels = [word.get_attribute("aria-label") for word in page.locator(".row.target .word").all()]
+    index = next(i for i, label in enumerate(labels) if "no weight" not in label)
+    word = page.locator("#translation .answer-word").nth(index)
+    point(page, word)
+    expect(word).to_have_class(re.compile("lit"))
+    expect(page.locator(".row.target .word").nth(index)).to_have_class(re.compile("lit"))
+    expect(page.locator(".row.source .word.lit").first).to_be_visible()
+    expect(page.locator("#from")).to_have_text(labels[index])
+    partner = page.locator(".row.source .word:not([aria-label*='no weight'])").first
+    partner.focus()
+    expect(page.locator("#translation .answer-word.lit").first).to_be_visible()
+    expect(page.locator("#from")).to_have_text(partner.get_attribute("aria-label"))
+    page.locator("#translation .answer-word").first.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#translation .answer-word", has_text=".")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".answer-word.lit, .word.lit")).to_have_count(0)
+    expect(page.locator("#from")).to_be_empty()
+
+
+def test_offsets_are_right_after_characters_of_two_code_units(page):
+    page.locator("#source").select_option("de")
+    page.locator("#text").fill("😀 Ein Hund läuft.")
+    expect(page.locator("#looks")).to_be_visible()
+    written = page.locator("#translation .answer-word").all_text_contents()
+    assert written == page.locator(".row.target .word").all_text_contents()
+    assert page.locator("#translation").text_content() == " ".join(written).replace(" .", ".")
+
+
+def test_only_the_selected_sentence_is_expanded(page):
+    translated(page, THREE, THREE_EN)
+    expect(page.locator("#of-sentences")).to_have_text("sentence 1 of 3")
+    expect(page.locator(".row.source .word")).to_have_text(["Ein", "Hund", "läuft", "."])
+    expect(page.locator("#heat tbody tr")).to_have_count(5)
+    expect(page.locator(".sentence").filter(visible=True)).to_have_text(
+        ["Im Garten schläft eine Katze.", "Eine Frau sitzt."]
+    )
+    point(page, page.locator("#translation .answer-word", has_text="cat"))
+    expect(page.locator("#of-sentences")).to_have_text("sentence 2 of 3")
+    expect(page.locator(".row.target .word.lit")).to_have_text(["cat"], use_inner_text=True)
+    expect(page.locator("#heat tbody tr")).to_have_count(8)
+    page.locator(".sentence", has_text="Eine Frau").click()
+    expect(page.locator("#of-sentences")).to_have_text("sentence 3 of 3")
+    words = page.locator("#heat tbody th[scope=row]")
+    expect(words).to_have_text(["A", "woman", "is", "sitting", "."])
+    translated(page, DOG, DOG_EN)
+    expect(page.locator("#of-sentences")).to_be_hidden()
+
+
+def test_ten_sentences_fit_on_a_short_page(page):
+    translated(page, " ".join([DOG] * 10), " ".join([DOG_EN] * 10))
+    expect(page.locator("#of-sentences")).to_have_text("sentence 1 of 10")
+    assert page.evaluate("document.documentElement.scrollHeight") < 2600
+
+
+def test_a_very_long_word_is_shortened_with_the_full_word_in_a_tooltip(page):
+    long = "Donau" * 20 + "alb"
+    page.locator("#source").select_option("de")
+    page.locator("#text").fill(f"Ein {long} läuft.")
+    word = page.locator(f".row.source .word[title='{long}']")
+    expect(word).to_have_text("DonauDonauDonauD…onaualb", use_inner_text=True)
+    expect(page.locator(f"#heat [title='{long}']")).to_have_text("DonauDonauDonauD…onaualb")
+
+
+def test_the_heatmap_has_a_legend_and_fills_its_card(page):
+    translated(page, DOG, DOG_EN)
+    expect(page.locator(".scale")).to_have_text("weight 01")
+    card, table = (page.locator(place).bounding_box()["width"] for place in ("#table .card", "#heat"))
+    assert table > 0.8 * card
+
+
+def test_english_input_of_a_german_model_is_reported_before_translation(settings, opened, serving):
+    with serving(settings.model_copy(update={"models": settings.models[:1]})) as address:
+        page = opened(address)
+        asked = []
+        page.on("request", lambda request: asked.append(request.url) if "/translate" in request.url else None)
+        page.locator("#text").fill("The old man is reading a newspaper in the park.")
+        expect(page.locator("#doubt p")).to_have_text("This looks like English. Texts in German are translated here.")
+        expect(page.locator("#translation")).to_be_empty()
+        expect(page.locator("#detected")).to_be_empty()
+        expect(page.locator("#copy")).to_be_disabled()
+        page.locator("#text").fill("مرحبا بالعالم، كيف حالك اليوم؟")
+        expect(page.locator("#doubt p")).to_contain_text("This looks like Arabic.")
+        page.locator("#text").fill("🙂🙂")
+        expect(page.locator("#doubt p")).to_have_text("There is no word in this text.")
+        assert asked == []
+        page.get_by_role("button", name="Translate it as German").click()
+        expect(page.locator("#translation")).not_to_be_empty()
+        expect(page.locator("#doubt")).to_be_hidden()
+        expect(page.locator("#source")).to_have_value("de")
+        page.locator("#source").select_option("auto")
+        translated(page, "Ein Hund läuft im Park und ein Kind spielt.", re.compile("^A dog"))
+        expect(page.locator("#detected")).to_have_text("German")
+        page.locator("#text").fill("Hund")
+        expect(page.locator("#detected")).to_have_text("German, not certain")
+
+
+def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address):
+    examples = [example["source"] for example in load(bundles.de_en).card.examples]
+    assert len(examples) == 3
+    expect(page.locator("#examples button")).to_have_text(examples)
+    known = len({word.casefold() for word in load(bundles.de_en).tokenizers["source"].whole_words})
+    expect(page.locator("#knows")).to_have_text(f"A small model: it knows about {known} German words.")
+    page.locator("#examples button").first.click()
+    expect(page.locator("#text")).to_have_value(examples[0])
+    expect(page.locator("#translation")).not_to_be_empty()
+    expect(page.locator("#start")).to_be_hidden()
+    page.locator("#clear").click()
+    expect(page.locator("#examples button")).to_have_count(3)
+    page.locator("#tasks button", has_text="Post-edit").click()
+    page.locator("#examples button").first.click()
+    expect(page.locator("#mt")).not_to_be_empty()
+    expect(page.locator("#edited")).to_be_visible()
+
+
+def test_a_bundle_without_examples_offers_words_of_its_vocabulary(settings, opened, bundles, serving):
+    assert load(bundles.en_de).card.examples == []
+    with serving(settings.model_copy(update={"models": settings.models[1:2]})) as address:
+        page = opened(address)
+        words = page.locator("#examples button").all_text_contents()
+        assert words and set(words) <= set(load(bundles.en_de).tokenizers["source"].whole_words)
+        page.locator("#examples button").first.click()
+        expect(page.locator("#translation")).not_to_be_empty()
+
+
+RECORD = """() => {
+    window.seen = [];
+    const [text, translation] = ["text", "translation"].map((id) => document.getElementById(id));
+    new MutationObserver(() => window.seen.push([text.value, translation.textContent]))
+        .observe(translation, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+def test_a_translation_appears_during_typing(page):
+    page.evaluate(RECORD)
+    text = "Im Garten schläft eine Katze. Ein Hund läuft im Park. Eine Frau sitzt."
+    page.locator("#text").press_sequentially(text, delay=60)
+    expect(page.locator("#translation")).to_have_text(re.compile("A woman is sitting.$"))
+    early = [given for given, answer in page.evaluate("window.seen") if answer and len(given) < len(text)]
+    assert early, "nothing appeared before the typing ended"
+
+
+def test_a_long_answer_is_shown_while_it_is_generated(page):
+    page.evaluate(RECORD)
+    page.route("**/detect", lambda route: (time.sleep(0.3), route.continue_()))  # short answers are not shown in parts
+    page.locator("#text").fill(" ".join(german for german, _ in sentences()[:40]))
+    expect(page.locator("#hint")).to_contain_text("too long to show")
+    whole = page.locator("#translation").text_content()
+    parts = [answer for _, answer in page.evaluate("window.seen")]
+    assert any(0 < len(part) < len(whole) and whole.startswith(part[:10]) for part in parts)
+    assert parts[-1] == whole
+
+
+def test_an_older_answer_never_replaces_a_newer_one(page):
+    held = []
+    page.route("**/translate", lambda route: held.append(route) if not held else route.continue_())
+    page.locator("#text").fill("Ein Kind spielt.")
+    page.wait_for_function("() => true")
+    with page.expect_response("**/detect"):
+        page.locator("#text").fill("Ein Mann spielt.")
+    translated(page, DOG, DOG_EN)
+    for route in held:
+        route.abort()
+    page.wait_for_timeout(300)
+    expect(page.locator("#translation")).to_have_text(DOG_EN)
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_an_alternative_can_be_selected_and_undone(page):
+    translated(page, DOG, DOG_EN)
+    others = page.locator("#alternatives button")
+    titles = [button.get_attribute("title") for button in others.all()]
+    assert len(titles) == 3 and DOG_EN not in titles, "the answer is not among its alternatives"
+    expect(page.locator("#alternatives mark, #alternatives del").first).to_be_visible()
+    expect(others.first.locator("small")).to_have_text(re.compile(r"^\d+ %$"))
+    expect(page.locator("#odds")).to_contain_text("mean probability that the model gives to each piece")
+    others.first.click()
+    expect(page.locator("#translation")).to_have_text(titles[0])
+    expect(page.locator("#lines, #table").filter(visible=True)).to_have_count(0)
+    expect(page.locator("#hint")).to_contain_text("What is shown above is an alternative.")
+    page.locator("#copy").click()
+    expect(page.locator("#copy")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == titles[0]
+    back = page.locator("#alternatives button", has_text="first choice")
+    expect(back).to_have_attribute("title", DOG_EN)
+    back.click()
+    expect(page.locator("#translation")).to_have_text(DOG_EN)
+    expect(page.locator("#lines")).to_be_visible()
+
+
+def test_a_score_that_is_not_a_mean_probability_is_labelled_correctly(settings, opened, bundles, serving, tmp_path):
+    loaded = load(bundles.de_en)
+    for name, penalty in (("whole", "none"), ("scored", 0.6)):
+        card = loaded.card.model_copy(update={"search": SearchOptions(length_penalty=penalty)})
+        write_bundle(tmp_path / name, loaded.model, loaded.tokenizers, card)
+    places = tuple(ServedModelConfig(name=name, place=str(tmp_path / name)) for name in ("whole", "scored"))
+    with serving(settings.model_copy(update={"models": places})) as address:
+        page = opened(address)
+        translated(page, DOG, DOG_EN)
+        expect(page.locator("#odds")).to_contain_text("the probability that the model gives to the whole text")
+        page.locator("#model").select_option(label="scored")
+        expect(page.locator("#odds")).to_contain_text("the score that the search ranks by")
+        expect(page.locator("#alternatives small").first).to_have_text(re.compile(r"^-\d+\.\d\d$"))
+
+
+def test_buttons_have_icons_and_touch_size_on_a_phone(page):
+    translated(page, DOG, DOG_EN)
+    for name in ("Clear", "Link", "Copy"):
+        button = page.get_by_role("button", name=name, exact=True)
+        expect(button.locator("svg")).to_be_visible()
+        size = button.bounding_box()
+        if on_phone(page):
+            assert size["width"] >= 44 and size["height"] >= 44
+
+
+def test_names_are_readable(page):
+    expect(page.locator("#model option").first).to_have_text("Any model")
+    expect(page.locator("#pair-mark")).to_have_text("German to English")
+    translated(page, DOG, DOG_EN)
+    expect(page.locator("#answered-by")).to_have_text("de-en")
+    expect(page.locator("#answered-by")).to_have_attribute("title", re.compile("^de-en@sha-"))
+    assert "sha-" not in page.locator("body").inner_text()
+
+
+def test_the_service_stops_and_comes_back(settings, opened, serving):
+    one = settings.model_copy(update={"models": settings.models[:1]})
+    with serving(one) as address:
+        page = opened(address)
+        translated(page, DOG, DOG_EN)
+    expect(page.locator("#status")).to_have_text("the service is not answering")
+    expect(page.locator("#translation")).to_have_text(DOG_EN)  # no request was made meanwhile: it is the answer
+    page.locator("#text").fill("Eine Frau sitzt.")
+    expect(page.locator("#problem")).to_contain_text("The service cannot be reached.")
+    expect(page.locator("#stale")).to_be_visible()
+    expect(page.locator("#time")).to_be_empty()
+    for button in ("copy", "link"):
+        expect(page.locator(f"#{button}")).to_be_disabled()
+    with serving(one, int(address.rpartition(":")[2])):
+        expect(page.locator("#status")).to_have_text("ready · 1 model")
+        expect(page.locator("#translation")).to_have_text("A woman is sitting.")
+        expect(page.locator("#stale, #problem").filter(visible=True)).to_have_count(0)
+        expect(page.locator("#copy")).to_be_enabled()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_serious_problem_in_any_state(page, theme):
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+
+    def check(state: str) -> None:
+        found = Axe().run(page).response["violations"]
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        assert [(state, one["id"], one["nodes"][0]["html"]) for one in serious] == []
+
+    check("empty")
+    translated(page, THREE, THREE_EN)
+    check("sentences")
+    page.locator("#alternatives button").first.click()
+    check("alternative")
+    page.locator("#text").fill("Je ne sais pas ce que vous voulez dire, mon ami.")
+    expect(page.locator("#doubt")).to_be_visible()
+    check("doubt")
+
+
+def test_the_api_page_has_code_complete_commands_and_a_copy_button(opened, address):
+    page = opened(address)
+    page.goto(f"{address}/docs")
+    first = page.locator("details[open] .request")
+    expect(first).to_have_count(1)
+    assert "`" not in page.locator("#api").text_content()
+    pre = first.locator("pre")
+    assert pre.evaluate("node => node.scrollWidth <= node.clientWidth"), "the command is not cut"
+    first.get_by_role("button", name="Copy").click()
+    expect(first.get_by_role("button")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == pre.text_content()

@@ -1,0 +1,156 @@
+"""`interlinear serve --ray`: replicas of the service behind Ray Serve's proxy. Starting Ray takes half a minute."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+import seq2seq
+from interlinear.cli import run as interlinear
+from interlinear.commands.serve_ray import absolute_paths
+from registry.store import MlflowStore
+from seq2seq.bundle import write_bundle
+from seq2seq.errors import RegistryError
+from seq2seq.search import SearchOptions
+from service.settings import ServedModelConfig, Settings
+from tests.service.conftest import sentences
+from tests.service.test_serve import address, process
+
+TEXTS = [german for german, _ in sentences()[:20]]
+DE_EN = {"source": "de", "target": "en"}
+
+
+def replicas(child: subprocess.Popen[str]) -> int:
+    """The number of replicas on the cluster of this process."""
+    names = []
+    for other in psutil.Process(child.pid).children(recursive=True):
+        try:
+            names.append(" ".join(other.cmdline()))
+        except psutil.Error:
+            continue
+    return sum(name.startswith("ray::ServeReplica:interlinear") for name in names)
+
+
+def registered(bundles, folder: Path) -> MlflowStore:
+    """A registered model `mt`; its version 2 writes at most two words."""
+    first = seq2seq.load(bundles.de_en)
+    short = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
+    write_bundle(folder / "short", first.model, first.tokenizers, short)
+    store = MlflowStore(f"sqlite:///{folder}/mlflow.db", create=True)
+    for bundle in (bundles.de_en, folder / "short"):
+        run = store.client.create_run(store.experiment("test")).info.run_id
+        store.register(store.log_model(bundle, run), "mt")
+    return store
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.timeout(600)
+def test_replicas_answer_scale_follow_the_alias_and_shut_down(bundles, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    store = registered(bundles, tmp_path)
+    options = ["--ray", "--replicas", "1:2", "--model", "de-en=models:/mt@champion", "--poll", "0.5"]
+    environment = {"INTERLINEAR_SERVE_SLOTS": "2", "INTERLINEAR_SERVE_CACHE": str(tmp_path / "cache")}
+    with process(*options, folder=tmp_path, MLFLOW_TRACKING_URI="sqlite:///mlflow.db", **environment) as child:
+        url, over = address(child), threading.Event()
+        counted: Counter[int] = Counter()
+        versions: set[str] = set()
+
+        def load() -> None:
+            with httpx.Client(base_url=url, timeout=60) as client:
+                while not over.is_set():
+                    answer = client.post("/translate", json={"q": TEXTS, **DE_EN})
+                    counted[answer.status_code] += 1
+                    versions.add(answer.json()["model"]["version"])
+
+        with httpx.Client(base_url=url, timeout=60) as client:
+            answer = client.post("/translate", json={"q": "Ein Hund läuft.", **DE_EN}).json()
+            assert answer["translatedText"] == "A dog is running." and answer["model"]["version"] == "1"
+            events = {"Accept": "text/event-stream"}
+            with client.stream("POST", "/translate", json={"q": "Ein Hund läuft.", **DE_EN}, headers=events) as stream:
+                kinds = [line.removeprefix("event: ") for line in stream.iter_lines() if line.startswith("event: ")]
+            assert kinds[-1] == "answer" and "prefix" in kinds
+            assert client.get("/health/ready").status_code == 200
+            assert client.post("/translate", json={"q": "a", **DE_EN, "beam_size": 0}).status_code == 400
+            callers = [threading.Thread(target=load) for _ in range(8)]
+            for caller in callers:
+                caller.start()
+            until = time.monotonic() + 90
+            while replicas(child) < 2 and time.monotonic() < until:
+                time.sleep(0.5)
+            assert replicas(child) == 2
+            store.promote("mt", "2")
+            while "2" not in versions and time.monotonic() < until + 60:
+                time.sleep(0.2)
+            time.sleep(3)
+            over.set()
+            for caller in callers:
+                caller.join(60)
+            assert set(counted) == {200} and versions == {"1", "2"}
+            assert (
+                not client.post("/translate", json={"q": "Ein Hund läuft.", **DE_EN})
+                .json()["translatedText"]
+                .endswith(".")
+            )
+        os.kill(child.pid, signal.SIGTERM)
+        assert child.wait(60) == 0
+
+
+def test_a_replica_waits_for_a_registry_that_starts_late(bundles, tmp_path, caplog):
+    on_ray = pytest.importorskip("service.ray_serve")
+    places = (ServedModelConfig(name="de-en", place="models:/mt@champion"),)
+    settings = Settings(models=places, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
+    with pytest.raises(RegistryError):
+        on_ray.create_app_with_retries(settings, 0)
+    came: list[MlflowStore] = []
+    late = threading.Timer(1.5, lambda: came.append(registered(bundles, tmp_path)))
+    late.start()
+    made = on_ray.create_app_with_retries(settings, 300)
+    late.join()
+    assert came and made.state.service.models.all_languages() == {"de", "en"}
+    assert "Trying again in 1 s." in caplog.messages[0]
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+@pytest.mark.timeout(600)
+def test_a_model_that_cannot_be_loaded_is_reported(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with process("--ray", "--model", "mt=empty", folder=tmp_path) as child:
+        said = child.stderr.read()
+        assert child.wait(120) == 1
+    assert "empty" in said and "Traceback" not in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--replicas", "2"], "is for a service on Ray"),
+        (["--address", "auto"], "is for a service on Ray"),
+        (["--ray", "--replicas", "3:1"], "is neither a number"),
+        (["--ray", "--replicas", "many"], "is neither a number"),
+        (["--ray", "--address", "nowhere"], "is not a Ray cluster's address"),
+    ],
+)
+def test_invalid_options_are_refused_at_once(bundles, options, said, capsys):
+    assert interlinear(["serve", "--model", str(bundles.de_en), "--port", "0", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_settings_do_not_depend_on_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    places = (ServedModelConfig(name="a", place="runs/a/bundle"), ServedModelConfig(place="models:/b@champion"))
+    settings = absolute_paths(Settings(models=places, require_key=True, cache=Path("cache")))
+    assert [place.place for place in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
+    assert settings.tracking == f"sqlite:///{tmp_path}/mlflow.db"
+    assert (settings.keys, settings.cache) == (str(tmp_path / "keys.db"), tmp_path / "cache")
+    remote = Settings(models=places, tracking="http://tracking:5000")
+    assert absolute_paths(remote).tracking == "http://tracking:5000"

@@ -1,0 +1,595 @@
+"""The training loop: learning, exact resumption, and error messages."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from torch import multiprocessing
+
+import seq2seq
+from seq2seq.bundle import hash_weights
+from seq2seq.errors import TrainingError
+from seq2seq.generate import Request, SequenceGenerator
+from tests.damage import DAMAGE, Damage
+from tests.training.toy import SETTINGS, toy_job, write_corpus
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.checkpoint import CheckpointManager, TrainingProgress, TrainingState
+from training.loop.process_group import SingleProcess, TorchProcessGroup
+from training.loop.trainer import Trainer, own_weights_on_cpu, train
+from training.runs.run_lock import run_lock
+
+
+@dataclass
+class RecordingObserver:
+    """An observer that records events, and may request a stop after a number of updates."""
+
+    worker: SingleProcess = field(default_factory=SingleProcess)
+    stop_after: int | None = None
+    epochs: list[EpochReport] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    done: int = 0
+
+    def started(self, job: TrainingJob, start: StartReport) -> None:
+        self.done = start.updates_done
+
+    def step(self, report: StepReport) -> None:
+        if self.stop_after is not None and report.update >= self.stop_after:
+            self.worker.signal = signal.SIGTERM
+
+    def epoch(self, report: EpochReport) -> None:
+        self.epochs.append(report)
+
+    def warned(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome, RecordingObserver]:
+    """An uninterrupted training."""
+    folder = tmp_path_factory.mktemp("whole")
+    notes = RecordingObserver()
+    outcome = train(toy_job(folder, settings=["training.epochs=8"]), observers=[notes])
+    return folder, outcome, notes
+
+
+def test_it_learns_and_its_bundle_translates(uninterrupted: tuple[Path, Outcome, RecordingObserver]) -> None:
+    folder, outcome, notes = uninterrupted
+    assert outcome.dev_bleu is not None and outcome.dev_bleu.score > 90
+    assert notes.epochs[-1].train_loss < notes.epochs[0].train_loss / 5
+    assert outcome.bundle is not None
+    bundle = seq2seq.load(outcome.bundle)
+    assert bundle.card.weights_sha256 == outcome.weights_sha256
+    assert bundle.card.languages == {"source": "de", "target": "en"}
+    dev = (folder / "dev.source").read_text().splitlines()
+    assert len(bundle.card.examples) == 3
+    assert all(set(example) == {"source"} and example["source"] in dev for example in bundle.card.examples)
+    sources = (folder / "test.source").read_text().splitlines()
+    expected = (folder / "test.target").read_text().splitlines()
+    requests = [Request({"source": line}, bundle.card.search, explain=True) for line in sources]
+    answers = list(SequenceGenerator(bundle).generate(requests))
+    right = [answer.candidates[0].text == line for answer, line in zip(answers, expected, strict=True)]
+    assert sum(right) >= 0.8 * len(right)
+    links = [
+        (i, len(line.split()) - 1 - j) in answer.explanation.alignment
+        for answer, line, good in zip(answers, sources, right, strict=True)
+        if good
+        for i, j in zip(range(len(line.split())), range(len(line.split())), strict=True)
+    ]
+    assert sum(links) >= 0.8 * len(links)
+
+
+def test_rouge_selects_the_best_epoch_when_configured(tmp_path: Path) -> None:
+    notes = RecordingObserver()
+    outcome = train(toy_job(tmp_path, settings=["training.score=rouge-l", "training.average=1"]), observers=[notes])
+    rouge = [report.dev_rouge.score for report in notes.epochs if report.dev_rouge]
+    assert len(rouge) == 3 and outcome.averaged == (rouge.index(max(rouge)) + 1,)
+    card = seq2seq.load(outcome.bundle).card if outcome.bundle else None
+    assert card and card.metrics["dev_rouge_l"].score == pytest.approx(max(rouge))
+
+
+def test_the_average_of_the_best_epochs_is_used_if_its_dev_score_is_better(
+    uninterrupted: tuple[Path, Outcome, RecordingObserver],
+) -> None:
+    _, outcome, notes = uninterrupted
+    ranked = sorted(notes.epochs, key=lambda report: -report.dev_bleu.score)
+    assert outcome.dev_bleu.score >= ranked[0].dev_bleu.score
+    assert len(outcome.averaged) in (1, 2)
+
+
+class StopAfterUpdates(SingleProcess):
+    """Requests a stop at the n-th update of this process."""
+
+    def __init__(self, updates: int) -> None:
+        super().__init__()
+        self.left = updates
+
+    def stop_requested(self) -> int:
+        self.left -= 1
+        return signal.SIGTERM if self.left <= 0 else 0
+
+
+@pytest.mark.parametrize("updates", [1, 7, 11])
+def test_a_stopped_training_resumes_to_the_same_weights(tmp_path: Path, updates: int) -> None:
+    expected = train(toy_job(tmp_path)).weights_sha256
+    first = train(toy_job(tmp_path, "stopped"), StopAfterUpdates(updates))
+    assert (first.signal, first.bundle, first.updates) == (signal.SIGTERM, None, updates)
+    notes = RecordingObserver()
+    second = train(toy_job(tmp_path, "stopped", resume=True), StopAfterUpdates(updates + 3), [notes])
+    assert notes.done == updates and second.updates == 2 * updates + 3
+    run_in_third_epoch = train(toy_job(tmp_path, "stopped", resume=True))
+    assert run_in_third_epoch.weights_sha256 == expected
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "rate"), [("training.epochs=2", 0.01), ("training.patience=1", 3.0)], ids=["epochs", "patience"]
+)
+def test_a_finished_training_resumes_for_more_epochs(tmp_path: Path, ended_by: str, rate: float) -> None:
+    """The weights equal those of a training with all epochs from the start; without further epochs nothing is
+    trained."""
+    uninterrupted = [f"training.learning_rate={rate}", "training.epochs=5", "training.patience=null"]
+    expected = train(toy_job(tmp_path, settings=uninterrupted)).weights_sha256
+    first = train(toy_job(tmp_path, "short", settings=[*uninterrupted, ended_by]))
+    assert first.epochs < 5
+    again = train(toy_job(tmp_path, "short", resume=True, settings=[*uninterrupted, ended_by]))
+    assert (again.updates, again.weights_sha256) == (first.updates, first.weights_sha256)
+    longer = train(toy_job(tmp_path, "short", resume=True, settings=uninterrupted))
+    assert (longer.epochs, longer.weights_sha256) == (5, expected)
+
+
+def test_a_damaged_checkpoint_is_skipped(tmp_path: Path) -> None:
+    job = toy_job(tmp_path)
+    expected = train(job).weights_sha256
+    damaged = sorted((job.run / "checkpoints").glob("state-*"))[-2:]
+    with (damaged[1] / "tensors.safetensors").open("r+b") as file:
+        file.seek(-9, os.SEEK_END)
+        file.write(b"x")
+    notes = RecordingObserver()
+    outcome = train(toy_job(tmp_path, resume=True), observers=[notes])
+    assert len(notes.warnings) == 1 and str(damaged[1]) in notes.warnings[0]
+    assert outcome.weights_sha256 == expected
+
+
+def flip(path: Path, place: int = -9) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.unlink()  # may be memory-mapped
+    path.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """A finished training of three epochs, and its folder."""
+    folder = tmp_path_factory.mktemp("ended")
+    return folder, train(toy_job(folder))
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_damaged_weights_of_an_epoch_are_reported_at_the_start(
+    finished_run: tuple[Path, Outcome], tmp_path: Path, last: bool
+) -> None:
+    """They are restored if a checkpoint still contains them; otherwise they are dropped, with a warning."""
+    folder, outcome = finished_run
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    checkpoints = CheckpointManager(tmp_path / "runs/toy", keep=2)
+    kept = checkpoints.load_newest().progress.kept
+    assert {3} < {one.epoch for one in kept}  # the last epoch is one of two
+    damaged = checkpoints.weights_path(3 if last else min(one.epoch for one in kept))
+    flip(damaged)
+    notes = RecordingObserver()
+    again = train(toy_job(tmp_path, resume=True), observers=[notes])
+    assert str(damaged) in notes.warnings[0]
+    if last:
+        assert "made again from" in notes.warnings[0] and again.weights_sha256 == outcome.weights_sha256
+        return
+    assert f"without the weights of epoch {damaged.stem[-1]}," in notes.warnings[-1]
+    assert again.averaged == (3,)
+    for path in checkpoints.folder.glob("*/tensors.safetensors"):
+        flip(path)
+    with pytest.raises(TrainingError, match="none of the 2 checkpoints can be read"):
+        train(toy_job(tmp_path, resume=True))
+
+
+def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Change the newest checkpoint's progress."""
+    path = max((run / "checkpoints").glob("state-*")) / "progress.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_changed_position_is_detected_and_the_checkpoint_skipped(
+    finished_run: tuple[Path, Outcome], run_in_third_epoch: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run_in_third_epoch.parents[1], tmp_path, dirs_exist_ok=True)
+    run = tmp_path / "runs/toy"
+    path = edit(run, lambda content: content["progress"].update(position=content["progress"]["position"] - 1))
+    notes = RecordingObserver()
+    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == finished_run[1].weights_sha256
+    assert str(path.parent) in notes.warnings[0] and "own checksum" in notes.warnings[0]
+
+
+def test_old_checkpoints_without_a_checksum_are_resumed(
+    finished_run: tuple[Path, Outcome], run_in_third_epoch: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run_in_third_epoch.parents[1], tmp_path, dirs_exist_ok=True)
+
+    def older(content: dict[str, Any]) -> None:
+        content.pop("content_sha256", None)
+        for kept in content["progress"]["kept"]:
+            kept.pop("sha256", None)
+
+    path = edit(tmp_path / "runs/toy", older)
+    notes = RecordingObserver()
+    assert train(toy_job(tmp_path, resume=True), observers=[notes]).weights_sha256 == finished_run[1].weights_sha256
+    assert notes.done == int(path.parent.name.removeprefix("state-")) and not notes.warnings
+
+
+@pytest.fixture(scope="module")
+def run_in_third_epoch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a training that was stopped in its third epoch."""
+    job = toy_job(
+        tmp_path_factory.mktemp("stopped"), settings=["training.save_minutes=0.00001", "training.keep_last=4"]
+    )
+    assert train(job, StopAfterUpdates(32)).epochs == 2
+    return job.run
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 20), damage=DAMAGE)
+def test_a_damaged_file_of_a_run_is_named_or_has_no_effect(
+    run_in_third_epoch: Path, tmp_path: Path, place: int, damage: Damage
+) -> None:
+    """For every file and every kind of damage: training resumes from what was saved, or the file is named."""
+    saved = {folder.name: contents(folder) for folder in CheckpointManager(run_in_third_epoch, keep=4).states()}
+    run = tmp_path / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(run_in_third_epoch, run)
+    files = sorted(path for path in (run / "checkpoints").rglob("*") if path.is_file())
+    damage(files[place % len(files)], run_in_third_epoch / files[place % len(files) - 1].relative_to(run))
+    checkpoints, warnings = CheckpointManager(run, keep=4), list[str]()
+    try:
+        state = checkpoints.load_newest(warnings.append)
+    except TrainingError:
+        return
+    assert state is not None
+    name = f"state-{state.progress.updates:09d}"
+    progress, tensors = saved[name]
+    if warnings:
+        assert all(str(run) in warning and "\n" not in warning for warning in warnings)
+    else:
+        assert name == max(saved) and state.progress.kept == progress.kept
+    assert state.progress.model_copy(update={"kept": []}) == progress.model_copy(update={"kept": []})
+    assert state.tensors.keys() == tensors.keys()
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in state.tensors.items())
+    before = {
+        kept.epoch: load_file(CheckpointManager(run_in_third_epoch, keep=4).weights_path(kept.epoch))
+        for kept in progress.kept
+    }
+    for kept in state.progress.kept:
+        weights = checkpoints.load_weights(kept)
+        assert all(torch.equal(tensor, before[kept.epoch][name]) for name, tensor in weights.items())
+
+
+def contents(state: Path) -> tuple[TrainingProgress, dict[str, torch.Tensor]]:
+    return CheckpointManager(state.parents[1], keep=4).read_progress(state), load_file(state / "tensors.safetensors")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"progress": []}', "", "[" * 100_000, '{"sha256": 1}'])
+def test_invalid_progress_is_skipped_with_a_warning(run_in_third_epoch: Path, tmp_path: Path, content: str) -> None:
+    run = Path(shutil.copytree(run_in_third_epoch, tmp_path / "run"))
+    newest = CheckpointManager(run, keep=4).states()[-1]
+    (newest / "progress.json").write_text(content)
+    warnings: list[str] = []
+    state = CheckpointManager(run, keep=4).load_newest(warnings.append)
+    assert state is not None and len(warnings) == 1 and str(newest) in warnings[0]
+
+
+def test_incomplete_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    job = toy_job(tmp_path)
+    train(job, StopAfterUpdates(2))
+    (job.run / "checkpoints/.state-000000001").mkdir()
+    (job.run / "checkpoints/.epoch-0001.safetensors").touch()
+    (job.run / ".bundle-x1y2").mkdir()
+    train(toy_job(tmp_path, resume=True))
+    assert not [path for path in job.run.rglob(".*") if path.name != ".lock"]
+
+
+def test_a_state_of_the_same_update_is_replaced_atomically(tmp_path: Path) -> None:
+    """An epoch's last update is saved before and after evaluation: one of both states always exists."""
+    job = toy_job(tmp_path, settings=["training.keep_last=1"])
+    train(job, StopAfterUpdates(2))
+    checkpoints = CheckpointManager(job.run, keep=1)
+    state = checkpoints.load_newest()
+    assert state is not None
+    (folder,) = checkpoints.states()
+    before = folder.stat().st_ino
+    later = state.progress.model_copy(update={"epoch": 2, "position": 0})
+    checkpoints.save(TrainingState(later, state.tensors))
+    assert checkpoints.states() == [folder] and folder.stat().st_ino == before
+    after = checkpoints.load_newest()
+    assert after is not None and after.progress == later
+    (folder / "tensors.safetensors").unlink()  # its tensors are memory-mapped, so it cannot be overwritten
+    (folder / "tensors.safetensors").write_bytes(b"damaged")
+    checkpoints.save(TrainingState(later, state.tensors))
+    assert checkpoints.load_newest() is not None
+
+
+def test_another_recipe_or_other_data_is_not_resumed(tmp_path: Path) -> None:
+    train(toy_job(tmp_path), StopAfterUpdates(2))
+    with pytest.raises(TrainingError, match=r"training\.learning_rate \(0\.01 -> 0\.02\)"):
+        train(toy_job(tmp_path, resume=True, settings=["training.learning_rate=0.02"]))
+    write_corpus(tmp_path, pairs=500)
+    with pytest.raises(TrainingError, match="other data"):
+        train(toy_job(tmp_path, resume=True))
+
+
+def test_resuming_requires_a_state(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no run of that name"):
+        toy_job(tmp_path, "never", resume=True)
+
+
+def test_a_non_finite_loss_ends_with_a_message(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="not finite") as caught:
+        train(toy_job(tmp_path, settings=["training.learning_rate=1e38", "training.clip=null"]))
+    assert "learning_rate" in caught.value.remedy
+
+
+def test_a_full_disk_ends_with_a_message_and_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+    job = toy_job(tmp_path)
+    train(job, StopAfterUpdates(2))
+    before = sorted(path.name for path in (job.run / "checkpoints").iterdir())
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", small], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk can be mounted by root only")
+    try:
+        full = toy_job(tmp_path, "full")
+        (full.run / "checkpoints").symlink_to(small, target_is_directory=True)
+        with pytest.raises(TrainingError, match="disk is full"):
+            train(full)
+        assert not list(small.glob("state-*"))
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert sorted(path.name for path in (job.run / "checkpoints").iterdir()) == before
+
+
+def worker(
+    rank: int, world_size: int, port: int, job: TrainingJob, answers: "multiprocessing.Queue[str | None]"
+) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=world_size, rank=rank)
+    answers.put(train(job, TorchProcessGroup()).weights_sha256)
+    torch.distributed.destroy_process_group()
+
+
+def assert_the_updates_of_one(alone: TrainingJob, shared: TrainingJob, tolerance: float) -> None:
+    """Assert that two workers end with the same weights, equal to those of one process up to rounding."""
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[str | None] = context.Queue()
+    port = 20000 + random.randrange(20000)
+    processes = [context.Process(target=worker, args=(rank, 2, port, shared, answers)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    outcome = train(alone)
+    hashes = {answers.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join(30)
+    assert len(hashes) == 1
+    ours, theirs = (seq2seq.load(outcome.bundle), seq2seq.load(shared.run / "bundle"))
+    for (name, one), (_, two) in zip(ours.model.named_parameters(), theirs.model.named_parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def test_two_workers_make_the_same_updates_as_one(tmp_path: Path) -> None:
+    alone, shared = (toy_job(tmp_path, run, settings=["model.dropout=0"]) for run in ("of-1", "of-2"))
+    assert_the_updates_of_one(alone, shared, 2e-3)
+
+
+@dataclass(frozen=True)
+class RankOutcome:
+    """The outcome of a rank: its final weights' hash and its warnings, or its error message."""
+
+    rank: int
+    weights_sha256: str | None
+    done: int
+    warnings: tuple[str, ...]
+    error: str = ""
+
+
+def resumed_rank(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[RankOutcome]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
+    notes = RecordingObserver()
+    try:
+        outcome = train(job, TorchProcessGroup(), [notes])
+        answers.put(RankOutcome(rank, outcome.weights_sha256, notes.done, tuple(notes.warnings)))
+    except TrainingError as error:
+        answers.put(RankOutcome(rank, None, notes.done, tuple(notes.warnings), str(error)))
+    torch.distributed.destroy_process_group()
+
+
+def resume_together(folder: Path, jobs: list[TrainingJob]) -> list[RankOutcome]:
+    """One process for each rank, each with a job of its own."""
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[RankOutcome] = context.Queue()
+    meeting = f"file://{folder / 'meeting'}"
+    processes = [
+        context.Process(target=resumed_rank, args=(rank, meeting, job, answers)) for rank, job in enumerate(jobs)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        return sorted((answers.get(timeout=90) for _ in processes), key=lambda end: end.rank)
+    finally:
+        for process in processes:
+            process.join(10)
+            process.kill()
+
+
+def cut_off(state: Path) -> None:
+    """A state with truncated tensors, as left by a full or failing disk."""
+    with (state / "tensors.safetensors").open("r+b") as file:
+        file.truncate(1000)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training with states of updates 3 and 7."""
+    folder = tmp_path_factory.mktemp("stopped")
+    train(toy_job(folder), StopAfterUpdates(3))
+    train(toy_job(folder, resume=True), StopAfterUpdates(4))
+    return folder
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_resume_from_one_state_if_one_rank_cannot_read_the_newest(
+    tmp_path: Path, stopped: Path, rank: int
+) -> None:
+    """Each rank has a copy of the run; the newest state of one copy is truncated."""
+    job = toy_job(stopped, resume=True)
+    jobs = [replace(job, run=tmp_path / f"of-{number}" / job.name) for number in range(2)]
+    for own in jobs:
+        shutil.copytree(job.run, own.run)
+    cut_off(jobs[rank].run / "checkpoints" / "state-000000007")
+
+    first, second = resume_together(tmp_path, jobs)
+
+    assert first.error == second.error == ""
+    assert first.done == second.done == (3 if rank == 0 else 7)
+    assert first.weights_sha256 == second.weights_sha256 is not None
+    assert [str(jobs[0].run / "checkpoints/state-000000007") in said for said in first.warnings] == [True] * (rank == 0)
+    assert seq2seq.load(jobs[0].run / "bundle").card.weights_sha256 == first.weights_sha256
+
+
+def test_if_no_state_is_readable_every_rank_fails_with_the_same_message(tmp_path: Path, stopped: Path) -> None:
+    """A training does not start again as if no state existed, which would overwrite the run."""
+    before = toy_job(stopped, resume=True)
+    job = replace(before, run=tmp_path / before.name)
+    shutil.copytree(before.run, job.run)
+    for state in (job.run / "checkpoints").glob("state-*"):
+        cut_off(state)
+    first, second = resume_together(tmp_path, [job, job])
+    assert first.error == second.error and "none of the 2 checkpoints can be read" in first.error
+
+
+def own_start(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[str]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
+    training = Trainer(job, TorchProcessGroup(), [], torch.device("cpu"))
+    training.initialize()
+    answers.put(hash_weights(own_weights_on_cpu(training.model)))
+    torch.distributed.destroy_process_group()
+
+
+def test_weights_initialized_differently_by_ranks_are_those_of_rank_0(tmp_path: Path) -> None:
+    """Different processors may initialize differently; another seed stands for that here."""
+    jobs = [toy_job(tmp_path, f"of-{seed}", settings=[f"training.seed={seed}"]) for seed in (1, 2)]
+    drawn = {
+        hash_weights(own_weights_on_cpu(Trainer(job, SingleProcess(), [], torch.device("cpu")).model)) for job in jobs
+    }
+    assert len(drawn) == 2
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[str] = context.Queue()
+    meeting = f"file://{tmp_path / 'meeting'}"
+    processes = [context.Process(target=own_start, args=(rank, meeting, jobs[rank], answers)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    begun = {answers.get(timeout=60) for _ in processes}
+    for process in processes:
+        process.join(30)
+    assert len(begun) == 1 and begun < drawn
+
+
+def test_a_run_in_use_is_reported_with_its_process_and_not_changed(tmp_path: Path) -> None:
+    """Also if that process has been stopped (SIGSTOP); after it was killed, the run resumes."""
+    write_corpus(tmp_path)
+    settings = [word for setting in [*SETTINGS, "training.save_minutes=0.0001"] for word in ("--set", setting)]
+    command = [
+        sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking",
+        "--run", "live", *settings,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    live = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = tmp_path / "runs/live"
+    deadline = time.monotonic() + 120
+    while not list(run.glob("checkpoints/state-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    live.send_signal(signal.SIGSTOP)
+
+    def files() -> dict[str, int]:
+        return {str(path.relative_to(run)): path.stat().st_mtime_ns for path in run.rglob("*")}
+
+    before = files()
+    second = subprocess.run(
+        [*command, "--resume"], cwd=tmp_path, env=environment, text=True, capture_output=True, check=False
+    )
+    assert second.returncode == 1 and second.stdout == ""
+    (said,) = second.stderr.strip().splitlines()
+    assert f"process {live.pid} on " in said and str(run) in said
+    assert files() == before
+    live.kill()
+    live.communicate()
+    with run_lock(run):
+        pass
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["live"]
+
+
+def test_a_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    """The command in processes of its own: kill -9 at a random time, then the same with --resume."""
+    write_corpus(tmp_path)
+    settings = [word for setting in [*SETTINGS, "training.save_minutes=0.002"] for word in ("--set", setting)]
+    command = [
+        sys.executable, "-m", "interlinear", "train", "rnnsearch", "--data", "toy.yaml", "--no-ray", "--no-tracking",
+        *settings,
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+
+    def start(run: str, *more: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [*command, "--run", run, *more], cwd=tmp_path, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    out, err = start("whole").communicate(timeout=120)
+    expected = out.strip().splitlines()[-1]
+    assert len(expected) == 64, err
+
+    process = start("killed")
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "runs/killed/checkpoints").glob("state-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(random.random() * 0.3)
+    process.kill()
+    process.communicate()
+    newest = max((tmp_path / "runs/killed/checkpoints").glob("state-*"))
+    assert json.loads((newest / "progress.json").read_text())["progress"]["updates"] > 0
+    out, err = start("killed", "--resume").communicate(timeout=120)
+    assert out.strip().splitlines()[-1] == expected, err
+
+    process = start("stopped")
+    while not list((tmp_path / "runs/stopped/checkpoints").glob("state-*")) and time.monotonic() < deadline + 60:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    if process.returncode != 0:  # it may have finished by then
+        assert process.returncode == 130 and "--run stopped --resume" in err and "Traceback" not in err

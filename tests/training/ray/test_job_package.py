@@ -1,0 +1,126 @@
+"""The files that are uploaded with a job: all that it needs, and nothing else."""
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from seq2seq.errors import DataError, RecipeError, UnknownDataError, UsageError
+from tests.training.toy import write_corpus
+from training.ray.job_package import MAX_BYTES, build_package, unzip
+from training.ray.job_spec import FOLDER, MAX_KEPT_BYTES, JobSpec, build_job_spec
+from training.recipe import load_recipe
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with many private files; it is the current directory."""
+    write_corpus(tmp_path)
+    for path in (".env", ".venv/bin/python", "runs/old/bundle/weights.safetensors", "mlflow.db", "data/private.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("SECRET=1\n")
+    (tmp_path / "base.yaml").write_text("about: mine\nextends: rnnsearch\nmodel: {hidden: 16, embedding: 16}\n")
+    (tmp_path / "mine.yaml").write_text("about: mine, longer\nextends: base.yaml\nmodel: {hidden: 24}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_packages_installed_on_the_cluster_are_not_uploaded():
+    package = build_package("rnnsearch", "demo", ["model.hidden=16"])
+    assert (dict(package.files), package.recipe, package.data, package.name) == (
+        {},
+        "rnnsearch",
+        "demo",
+        "rnnsearch-demo",
+    )
+
+
+def test_only_the_recipe_and_the_description_are_uploaded(folder: Path):
+    package = build_package("mine.yaml", "toy.yaml")
+    assert set(package.files) == {"recipe/mine.yaml", "data/toy.yaml"}
+    assert (package.recipe, package.data, package.name) == ("recipe/mine.yaml", "data/toy.yaml", "mine-toy")
+    assert package.files["data/toy.yaml"] == (folder / "toy.yaml").read_bytes()
+    assert "extends" not in yaml.safe_load(package.files["recipe/mine.yaml"])  # it extends no other recipe
+    assert not any(b"SECRET" in content for content in package.files.values())
+
+    package.write(folder / "there")
+    assert load_recipe(str(folder / "there/recipe/mine.yaml")) == load_recipe("mine.yaml")
+    assert unzip(package.to_zip()) == package.files
+
+
+def test_text_is_uploaded_when_requested(folder: Path):
+    package = build_package("rnnsearch", "toy.yaml", texts=True)
+    splits = {f"data/{split}.{side}" for split in ("train", "dev") for side in ("source", "target")}
+    assert set(package.files) == splits | {"data/toy.yaml"}  # without the test split, which training does not read
+    assert package.files["data/dev.source"] == (folder / "dev.source").read_bytes()
+
+
+def test_refused_uploads(folder: Path):
+    with pytest.raises(UsageError, match=r"toy.yaml: 12,\d+,\d+ bytes would go along .*\(data/train.source has 12,000"):
+        (folder / "train.source").write_bytes(b"x" * 12_000_000)
+        assert MAX_BYTES < 12_000_000
+        build_package("rnnsearch", "toy.yaml", texts=True)
+    with pytest.raises(DataError, match="its text is generated, on the cluster too"):
+        build_package("rnnsearch", "demo", texts=True)
+    description = (folder / "toy.yaml").read_text()
+    for path, problem in (
+        (folder / "dev.source", "is not below its folder"),
+        ("../dev.source", "is not below its folder"),
+    ):
+        (folder / "toy.yaml").write_text(description.replace("dev.source", str(path)))
+        with pytest.raises(DataError, match=problem):
+            build_package("rnnsearch", "toy.yaml", texts=True)
+    (folder / "toy.yaml").write_text(description.replace("dev.source", "nowhere.source"))
+    with pytest.raises(DataError, match=r"nowhere.source was not found"):
+        build_package("rnnsearch", "toy.yaml", texts=True)
+    assert "data/toy.yaml" in build_package("rnnsearch", "toy.yaml").files  # the cluster may have it
+
+
+def test_errors_are_found_before_anything_is_uploaded(folder: Path):
+    for recipe, data, settings, error in (
+        ("no-such", "demo", [], RecipeError),
+        ("nowhere.yaml", "demo", [], RecipeError),
+        ("rnnsearch", "no-such", [], UnknownDataError),
+        ("rnnsearch", "demo", ["model.hiden=3"], RecipeError),
+    ):
+        with pytest.raises(error):
+            build_package(recipe, data, settings)
+
+
+def test_the_command_line_is_parsed_by_the_shell_as_train(folder: Path):
+    (folder / "odd name's.yaml").write_text((folder / "toy.yaml").read_text())
+    package = build_package("mine.yaml", "odd name's.yaml", texts=True)
+    options = ["--set", "training.precision='fp32'", "--experiment", "a b; exit 3"]
+    call = build_job_spec(package, "first", options, resume=True, folder=str(folder / "work here"))
+    (folder / "bin").mkdir()
+    command = folder / "bin/interlinear"  # a program in place of the command, which prints its folder and arguments
+    command.write_text('#!/bin/sh\npwd\nprintf "%s\\n" "$@"\n')
+    command.chmod(0o755)
+    package.write(there := folder / "packed")
+    said = subprocess.run(
+        call.entrypoint(), shell=True, cwd=there, check=True, capture_output=True, text=True,
+        env={"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder)},
+    ).stdout.splitlines()  # fmt: skip
+    where, *words = said
+    assert where == str(folder / "work here")
+    assert words == [
+        "train", f"{there}/recipe/mine.yaml", "--data", f"{there}/data/odd name's.yaml", "--run", "first",
+        "--data-root", f"{there}/data", *options, "--resume", "--address", "auto",
+    ]  # fmt: skip
+    assert all(Path(path).exists() for path in (words[1], words[3]))
+
+
+def test_a_job_stores_its_arguments(folder: Path):
+    call = build_job_spec(build_package("mine.yaml", "toy.yaml"), None, ["--workers", "2"], resume=False, folder=FOLDER)
+    assert call.run == "mine-toy" and call.entrypoint().startswith(
+        "mkdir -p ~/interlinear && cd ~/interlinear && exec "
+    )
+    assert JobSpec.model_validate_json(call.model_dump_json()) == call
+    assert call.package and len(call.package) < MAX_KEPT_BYTES
+    (folder / "train.source").write_bytes(random.Random(1).randbytes(100_000))
+    large = build_job_spec(build_package("mine.yaml", "toy.yaml", texts=True), None, [], resume=False, folder=FOLDER)
+    assert large.packed and large.package is None
+    with pytest.raises(UsageError, match="is no name for a run"):
+        build_job_spec(build_package("rnnsearch", "demo"), "a/b", [], resume=False, folder=FOLDER)

@@ -1,0 +1,1 @@
+"""Data sets: descriptions, file formats, downloads, cleaning, and preparation for training."""

@@ -1,0 +1,140 @@
+"""Dev-set evaluation: perplexity, scores of searched outputs, and trivial baselines."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.batch import Batch
+from seq2seq.bundle import Bundle, ModelCard
+from seq2seq.generate import GenerationResult, SequenceGenerator
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from seq2seq.metrics.rouge import RougeL
+from seq2seq.metrics.score import Score
+from seq2seq.metrics.translation import Sacrebleu, bleu
+from seq2seq.model.model import Model
+from seq2seq.search import SearchOptions
+from training.data.baselines import Baseline, most_frequent_output
+from training.data.prepare.prepared import PreparedData, PreparedSplit
+from training.events import TrainingJob
+from training.loop.batches import BatchLoader, BatchPlan
+from training.loop.out_of_memory import empty_cache, halve, is_out_of_memory
+from training.loop.process_group import ProcessGroup
+
+
+@dataclass(frozen=True)
+class DevEvaluation:
+    """Dev-set results of one set of weights. `value` is the deciding score; higher is better."""
+
+    perplexity: float
+    bleu: Score
+    rouge: Score | None  # ROUGE-L, where it is the deciding score
+    value: float
+
+
+class Evaluator:
+    """Evaluates a model's current weights on the dev set, shared out over the workers."""
+
+    def __init__(
+        self,
+        job: TrainingJob,
+        workers: ProcessGroup,
+        prepared: PreparedData,
+        model: Model,
+        card: ModelCard,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        """`card`: the model card without scores. `precision`: returns the autocast context of the forward pass."""
+        self.job, self.workers, self.prepared, self.device = job, workers, prepared, device
+        self.model, self.card, self.precision = model, card, precision
+        self.settings = job.recipe.training
+        self.dev = prepared.split("dev")
+        self.texts = list(job.recipe.texts)
+        self.fields = [*self.texts, "target"]
+
+    @torch.inference_mode()
+    def evaluate(self) -> DevEvaluation:
+        """Dev perplexity, and dev scores by search; every worker takes its share."""
+        self.model.eval()
+        lengths = {field: self.dev.lengths(field) for field in self.fields}
+        plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
+        sums = torch.zeros(2, dtype=torch.float64)
+        rank, world_size, images = self.workers.rank, self.workers.world_size, self.model.config.images
+        with BatchLoader(self.dev, plan, self.texts, rank, world_size, images=images) as loader:
+            for _, batches in loader:
+                for batch in batches:
+                    if batch.rows:
+                        sums[0] += self.negative_log_likelihood(batch)
+        tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
+        self.workers.all_reduce(sums)
+        perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
+        bleu, rouge = self.dev_scores()
+        decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
+        return DevEvaluation(perplexity, bleu, rouge, decisive)
+
+    def negative_log_likelihood(self, batch: Batch) -> Tensor:
+        """The negative log-likelihood of a batch, on the CPU; computed in halves where it does not fit into memory."""
+        try:
+            with self.precision():
+                return self.model.loss(batch.to(self.device)).nats.cpu()
+        except (RuntimeError, MemoryError) as error:
+            if batch.rows == 1 or not is_out_of_memory(error):
+                raise
+        empty_cache(self.device)
+        first, second = halve(batch)
+        return self.negative_log_likelihood(first) + self.negative_log_likelihood(second)
+
+    def dev_scores(self) -> tuple[Score, Score | None]:
+        """BLEU of the dev set's outputs, in the text's own form, and ROUGE-L where it is the deciding score."""
+        chosen = self.searched_rows()
+        own_rows = chosen[self.workers.rank :: self.workers.world_size]
+        outputs = list(self.translate(own_rows))
+        shares = self.workers.all_gather(outputs)
+        return self.scores_of(
+            [shares[i % self.workers.world_size][i // self.workers.world_size] for i in range(len(chosen))]
+        )
+
+    def searched_rows(self) -> Sequence[int]:
+        """The rows of the dev set that are searched: all, or `dev_sentences` of them, evenly spread."""
+        rows, limit = range(len(self.job.dev.references[0])), self.settings.dev_sentences
+        return rows if len(rows) <= limit else [int(i) for i in np.linspace(0, len(rows) - 1, limit)]
+
+    def scores_of(self, hypotheses: Sequence[str]) -> tuple[Score, Score | None]:
+        """The dev scores of one output for each of the searched rows."""
+        dev = self.job.dev
+        references = [[reference[i] for i in self.searched_rows()] for reference in dev.references]
+        outputs, reference_set = SystemOutputs.from_lines(hypotheses), ReferenceSet.from_lines(references)
+        metric = Sacrebleu("bleu", bleu, Preprocessing("none" if "target" in dev.tokenised else "13a", dev.lowercase))
+        rouge = RougeL("rouge-l").score(outputs, reference_set) if self.settings.score == "rouge-l" else None
+        return metric.score(outputs, reference_set), rouge
+
+    def baseline(self, score: DevEvaluation, train: PreparedSplit) -> Baseline:
+        """The trivial baseline with the highest dev score by the deciding metric (BLEU where that is perplexity), with
+        the model's score by the same metric."""
+        chosen = self.searched_rows()
+        outputs = {
+            f"copying '{name}'" if len(self.texts) > 1 else "copying the source": [lines[i] for i in chosen]
+            for name, lines in self.job.dev.sources.items()
+        }
+        if not self.job.recipe.target.operations_on:  # else targets are edit operations, not text
+            frequent = most_frequent_output(train, self.prepared.tokenizers["target"])
+            outputs["the most frequent output of the training data"] = [frequent] * len(chosen)
+        scores = {name: self.scores_of(hypotheses) for name, hypotheses in outputs.items()}
+        values = {name: rouge.score if rouge else bleu.score for name, (bleu, rouge) in scores.items()}
+        best = max(values, key=lambda name: values[name])
+        metric, model_score = ("ROUGE-L", score.rouge) if score.rouge else ("BLEU", score.bleu)
+        return Baseline(best, metric, values[best], model_score.score)
+
+    def translate(self, rows: Sequence[int]) -> Iterator[str]:
+        """Outputs of the current weights for rows of the dev set; an empty line for a row that cannot be searched (too
+        long)."""
+        options = SearchOptions(beam=self.settings.dev_beam, length_penalty=self.job.recipe.search.length_penalty)
+        bundle = Bundle(self.model, self.prepared.tokenizers, self.card, self.job.run)
+        requests = (self.job.dev.request(row, options, self.dev, bundle.card.model) for row in rows)
+        for answer in SequenceGenerator(bundle, slots=64, width=options.beam).generate(requests):
+            yield answer.candidates[0].text if isinstance(answer, GenerationResult) else ""

@@ -1,0 +1,51 @@
+"""The training objective: negative log-likelihood of the target words, or expected risk per sentence."""
+
+from dataclasses import dataclass
+
+from seq2seq.batch import Batch
+from seq2seq.losses.cross_entropy import Loss
+from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
+from seq2seq.model.model import Model
+from training.loop.checkpoint import TrainingProgress
+from training.recipe import TrainingSettings
+
+
+@dataclass
+class Totals:
+    """Sums over some updates."""
+
+    updates: int = 0
+    tokens: int = 0
+    sentences: int = 0
+    objective: float = 0.0
+    nats: float = 0.0
+
+    def add(self, tokens: int, sentences: int, objective: float, nats: float) -> None:
+        self.updates += 1
+        self.tokens += tokens
+        self.sentences += sentences
+        self.objective += objective
+        self.nats += nats
+
+
+class Objective:
+    """The loss of a batch and its normalizer."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        self.smoothing = settings.label_smoothing
+        self.risk = (settings.risk or RiskOptions()) if settings.objective == "risk" else None
+        self.by_sentences = self.risk is not None or settings.divide_by == "sentences"
+
+    def loss(self, model: Model, batch: Batch) -> Loss:
+        """The objective, summed over a batch."""
+        if self.risk is None:
+            return model.loss(batch, self.smoothing)
+        return minimum_risk_loss(model, batch, self.risk, self.smoothing)
+
+    def normalizer(self, tokens: int, sentences: int) -> int:
+        """The divisor of an update's summed objective."""
+        return sentences if self.by_sentences else tokens
+
+    def mean(self, sums: TrainingProgress | Totals) -> float:
+        """The reported mean: loss per target word, or risk per sentence."""
+        return sums.objective / max(1, sums.tokens if self.risk is None else sums.sentences)

@@ -1,0 +1,56 @@
+"""Compares a run's recipe and data with those of the training that resumes it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from seq2seq.errors import TrainingError
+from training.loop.checkpoint import TrainingProgress
+from training.recipe import Recipe
+from training.storage.staging import prepared_fingerprint
+
+# Keys that may change: they decide when to stop and what to keep, not what an update does.
+CHANGEABLE_KEYS = {"about", "training.epochs", "training.patience", "training.keep_last", "training.save_minutes"}
+
+
+def initial_progress(recipe: Recipe, prepared: Path) -> TrainingProgress:
+    """The progress of a training of this recipe on this data before its first update."""
+    return TrainingProgress(
+        recipe=recipe.model_dump(mode="json"), data=prepared.name, fingerprint=prepared_fingerprint(prepared)
+    )
+
+
+def check_same_run(run: Path, before: TrainingProgress, now: TrainingProgress) -> None:
+    """Raises TrainingError, which names the difference, where the recipe or the data has changed."""
+    if changed := recipe_differences(before.recipe, now.recipe):
+        raise TrainingError(
+            str(run),
+            f"the run was begun with another recipe: {', '.join(changed)}",
+            "resume with the same settings, or start a run of another name with --run",
+        )
+    if others := data_difference(before, now):
+        raise TrainingError(
+            str(run),
+            f"the run was begun on other data ({others})",
+            "use the same data, or start a run of another name with --run",
+        )
+
+
+def recipe_differences(before: Mapping[str, object], now: Mapping[str, object], prefix: str = "") -> list[str]:
+    """The keys by which two recipes would train differently: `key (before -> now)`."""
+    changed = []
+    for key in sorted({*before, *now}):
+        old, new, name = before.get(key), now.get(key), f"{prefix}{key}"
+        if isinstance(old, dict) and isinstance(new, dict):
+            changed += recipe_differences(old, new, f"{name}.")
+        elif old != new and name not in CHANGEABLE_KEYS:
+            changed.append(f"{name} ({old} -> {new})")
+    return changed
+
+
+def data_difference(before: TrainingProgress, now: TrainingProgress) -> str:
+    """How the data of two trainings differ; empty where they are the same."""
+    if before.data != now.data:
+        return f"{before.data}, now {now.data}"
+    if before.fingerprint not in ("", now.fingerprint):
+        return f"{before.data} with fingerprint {before.fingerprint[:12]}, now {now.fingerprint[:12]}"
+    return ""

@@ -1,0 +1,508 @@
+"""The training loop. It is independent of Ray and MLflow: the process group and the observers are arguments."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.batch import Batch
+from seq2seq.bundle import hash_weights, initialize_from, unique_weights
+from seq2seq.devices import computes_bf16
+from seq2seq.errors import TrainingError
+from seq2seq.images.networks import load_weights
+from seq2seq.memory_allocator import release_freed_memory
+from seq2seq.metrics.score import Score
+from seq2seq.model.model import Model, build
+from training.data.prepare.prepared import PreparedData
+from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.batches import BatchLoader, EpochPlan
+from training.loop.checkpoint import (
+    BestEpoch,
+    CheckpointManager,
+    TrainingProgress,
+    TrainingState,
+    collect_tensors,
+    restore_tensors,
+)
+from training.loop.checkpoint_upload import CheckpointUploader
+from training.loop.evaluate import DevEvaluation, Evaluator
+from training.loop.export import export_bundle, model_card
+from training.loop.objective import Objective, Totals
+from training.loop.optim import LearningRateSchedule, build_optimizer
+from training.loop.out_of_memory import (
+    MicroBatch,
+    RowDoesNotFitError,
+    empty_cache,
+    error_summary,
+    is_out_of_memory,
+    split_from,
+)
+from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
+from training.loop.resume import check_same_run, initial_progress
+from training.loop.windows import plan_epoch
+
+REPORT_SECONDS = 1.0
+RELEASE_SECONDS = 20.0  # seconds; freed memory is fragmented, and batches of new shapes seldom fit the fragments
+
+
+def train(
+    job: TrainingJob, workers: ProcessGroup | None = None, observers: Sequence[Observer] = (), device: str = "cpu"
+) -> Outcome:
+    """Train as the job's recipe says, resuming from its newest checkpoint where asked, and write the bundle.
+
+    Every worker calls this with the same job; rank 0 writes, and each worker notifies its own observers. An
+    interruption saves the state and returns an outcome without a bundle. Raises TrainingError.
+    """
+    try:
+        return Trainer(job, workers or SingleProcess(), observers, torch.device(device)).run()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError(
+            job.name,
+            f"the memory of {device} does not suffice ({error_summary(error)})",
+            "take a smaller model, training.batch_tokens or training.dev_beam; what was saved is kept",
+        ) from error
+
+
+class Trainer:
+    """One worker's part of a training."""
+
+    def __init__(
+        self, job: TrainingJob, workers: ProcessGroup, observers: Sequence[Observer], device: torch.device
+    ) -> None:
+        self.job, self.workers, self.device = job, workers, device
+        self.observers = observers
+        self.settings = job.recipe.training
+        self.objective = Objective(self.settings)
+        self.prepared = PreparedData.load(job.prepared)
+        self.data = self.prepared.split("train")
+        self.texts = list(job.recipe.texts)
+        self.fields = [*self.texts, "target"]
+        tokenizers = self.prepared.tokenizers
+        torch.manual_seed(self.settings.seed)
+        config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields}, self.prepared.grids)
+        self.model = build(config)
+        self.model.to(device)
+        self.optimizer = build_optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.bf16 = self.settings.precision == "bf16" and computes_bf16(device)
+        self.evaluator = Evaluator(
+            job, workers, self.prepared, self.model, model_card(job, self.model), device, self.precision
+        )
+        self.warned_of_split = False
+        self.gradient_buffer: Tensor | None = None  # all gradients in one flat tensor, where several workers sum them
+        keep, stored = self.settings.keep_last, job.run_storage
+        self.uploader = (
+            CheckpointUploader(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
+        )
+        self.checkpoints = CheckpointManager(job.run, keep, self.uploader)
+        self.progress = initial_progress(job.recipe, job.prepared)
+
+    def run(self) -> Outcome:
+        try:
+            return self.train()
+        finally:
+            if self.uploader:
+                self.uploader.close()
+
+    def train(self) -> Outcome:
+        self.initialize()
+        updates = self.plan(self.progress.epoch).updates
+        self.notify(
+            "started", self.job, StartReport(self.parameter_count(), self.data.rows, updates, self.progress.updates)
+        )
+        if self.settings.precision == "bf16" and not self.bf16:
+            self.notify("warned", "this processor cannot compute in bf16: training.precision is fp32 here")
+        started = time.monotonic() - self.progress.seconds
+        while not self.progress.done and self.progress.epoch <= self.settings.epochs:
+            if stopped := self.epoch(self.plan(self.progress.epoch), started):
+                self.save()
+                self.wait_for_uploads()
+                return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
+            self.end_epoch()
+        return self.finish()
+
+    def initialize(self) -> None:
+        """Set the initial weights: from the newest checkpoint, from another model, or random.
+
+        Rank 0 reads or draws them and broadcasts them, so that all workers train the same model even if one cannot read
+        a file, would read an older one, or draws other random numbers on another processor. Raises TrainingError at
+        every worker.
+        """
+        if self.uploader:
+            self.uploader.download_newest(self.workers, self.job.resume)
+        self.progress, tensors = broadcast_from_rank_0(self.workers, self.load_initial_state)
+        if self.workers.rank != 0:
+            restore_tensors(tensors, self.model, self.optimizer)
+
+    def load_initial_state(self) -> tuple[TrainingProgress, dict[str, Tensor]]:
+        """Load the initial state into model and optimizer; returns the progress and all tensors by name."""
+        if not (self.job.resume and self.resume()):
+            load_network_weights(self.model, self.job.network_weights)
+            if self.job.init_from:
+                self.notify("warned", initialize_from(self.model, self.job.init_from))
+        return self.progress, collect_tensors(self.model, self.optimizer)
+
+    def resume(self) -> bool:
+        """Load the newest intact checkpoint, if there is one; it must belong to this recipe and this data."""
+        state = self.checkpoints.load_newest(lambda message: self.notify("warned", message))
+        if state is None:
+            return False
+        check_same_run(self.job.run, before := state.progress, self.progress)
+        # A finished training resumes where more epochs or more patience are asked for.
+        done = before.done and (before.epoch > self.settings.epochs or self.should_stop_early(before))
+        now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint, "done": done}
+        self.progress = before.model_copy(update=now)
+        restore_tensors(state.tensors, self.model, self.optimizer)
+        return True
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The assignment of pairs to the updates of an epoch: the same at every worker."""
+        return plan_epoch(
+            self.data,
+            self.fields,
+            tokens=self.settings.batch_tokens,
+            sentences=self.settings.batch_sentences,
+            seed=self.settings.seed,
+            epoch=epoch,
+            accumulation=self.settings.accumulation,
+            max_updates=self.settings.epoch_updates,
+        )
+
+    def epoch(self, plan: EpochPlan, started: float) -> int:
+        """Run the remaining updates of an epoch. Returns the signal that interrupted it, or 0."""
+        progress, workers = self.progress, self.workers
+        self.model.train()
+        schedule = self.schedule
+        reported = saved = released = time.monotonic()
+        totals = Totals()
+        pinned = self.device.type == "cuda"
+        loader = BatchLoader(
+            self.data, plan, self.texts, workers.rank, workers.world_size, progress.position, pin=pinned,
+            images=self.model.config.images,
+        )  # fmt: skip
+        with loader:
+            for update, batches in loader:
+                tokens, sentences = plan.target_tokens(update), plan.sentences(update)
+                rate = schedule.rate(progress.updates)
+                try:
+                    norm, sums = self.update(batches, self.objective.normalizer(tokens, sentences), rate)
+                except RowDoesNotFitError as error:
+                    raise self.row_too_large_error(plan, update, error) from None
+                stop, objective, nats, split_at = sums.tolist()
+                if not math.isfinite(objective) or not math.isfinite(norm):
+                    raise self.divergence_error(update, objective, norm)
+                progress.position, progress.updates = update + 1, progress.updates + 1
+                progress.objective += objective
+                progress.nats += nats
+                progress.tokens += tokens
+                progress.sentences += sentences
+                if split_at:
+                    self.count_split(update, int(split_at))
+                totals.add(tokens, sentences, objective, nats)
+                now = time.monotonic()
+                progress.seconds = now - started
+                if now - reported >= REPORT_SECONDS or update + 1 == plan.updates:
+                    self.report(plan, totals, rate, norm, now - reported)
+                    reported, totals = now, Totals()
+                if now - released >= RELEASE_SECONDS:
+                    release_freed_memory()
+                    released = now
+                if stop:
+                    return int(max(workers.all_gather(workers.stop_requested())))
+                if workers.save_requested() or now - saved >= 60 * self.settings.save_minutes:
+                    self.save()
+                    saved = time.monotonic()
+                if not (self.uploader and self.uploader.is_busy):
+                    workers.confirm_saved()
+        return 0
+
+    def update(self, batches: Sequence[Batch], normalizer: int, rate: float) -> tuple[float, Tensor]:
+        """One optimizer step over this worker's part of a batch, whose loss is divided by `normalizer`.
+
+        Returns the gradient's norm and four sums over all workers: stop requests, the objective, nats, and the number
+        of workers that had to split their part. Raises RowDoesNotFitError.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        sums = torch.tensor([float(self.workers.stop_requested() > 0), 0.0, 0.0, 0.0], device=self.device)
+        micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
+        unsplit = len(micro_batches)
+        while (failed := self.compute_gradients(micro_batches, normalizer, sums)) is not None:
+            empty_cache(self.device)
+            micro_batches = split_from(micro_batches, failed)
+        sums[3] += len(micro_batches) > unsplit
+        for parameter in self.parameters:
+            if parameter.grad is None:  # unused in this batch: there was no image, or there were no rows
+                parameter.grad = torch.zeros_like(parameter)
+        if self.workers.world_size > 1:
+            self.all_reduce(sums)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
+        if torch.isfinite(norm):
+            self.optimizer.step()
+        return float(norm), sums
+
+    def compute_gradients(self, micro_batches: Sequence[MicroBatch], normalizer: int, sums: Tensor) -> int | None:
+        """Compute the gradients of all micro-batches from zero; sum objective and nats.
+
+        Returns the number of the first micro-batch for which memory did not suffice, or None. Its backward pass may
+        have added some gradients already, so a retry starts again at the first micro-batch, with the same random
+        numbers.
+        """
+        self.seed()
+        self.optimizer.zero_grad(set_to_none=True)
+        sums[1:3] = 0
+        for number, micro_batch in enumerate(micro_batches):
+            try:
+                with self.precision():
+                    loss = self.objective.loss(self.model, micro_batch.batch.to(self.device))
+                (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
+                sums[1] += loss.objective.detach()
+                sums[2] += loss.nats
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if micro_batch.batch.rows == 1:
+                    raise RowDoesNotFitError(micro_batch.part, micro_batch.first, error_summary(error)) from None
+                return number
+        return None
+
+    def all_reduce(self, sums: Tensor) -> None:
+        """Sum gradients and counts over the workers, once, in one flat buffer.
+
+        A recurrent network's weights are shared over time, so no gradient is ready before nearly all are: there is no
+        computation to overlap with.
+        """
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if self.gradient_buffer is None:
+            self.gradient_buffer = self.workers.buffer(self.parameter_count() + len(sums), self.device)
+        torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.gradient_buffer)
+        self.workers.all_reduce(self.gradient_buffer)
+        *parts, total = torch.split(self.gradient_buffer, [p.numel() for p in self.parameters] + [len(sums)])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+        sums.copy_(total)
+
+    def seed(self) -> None:
+        """Seed the random numbers of dropout and of sampled candidates from the recipe's seed, the update and the rank
+        alone, so that a resumed run draws the same."""
+        entropy = np.random.SeedSequence([self.settings.seed, self.progress.updates, self.workers.rank])
+        torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
+
+    def precision(self) -> torch.autocast | nullcontext[None]:
+        """Autocast to bf16 where the recipe asks for it and the device supports it; softmax, loss and cell states stay
+        in fp32."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else nullcontext()
+
+    @property
+    def schedule(self) -> LearningRateSchedule:
+        return LearningRateSchedule(self.settings, self.progress.halvings, self.progress.waited)
+
+    def end_epoch(self) -> None:
+        """After an epoch: dev scores, schedule, best epochs, early stopping, checkpoint."""
+        progress, settings = self.progress, self.settings
+        release_freed_memory()
+        score = self.evaluator.evaluate()
+        improved = progress.best is None or score.value > progress.best
+        schedule = self.schedule.after_epoch(progress.epoch, improved)
+        report = EpochReport(
+            progress.epoch,
+            progress.updates,
+            self.objective.mean(progress),
+            score.perplexity,
+            score.bleu,
+            self.schedule.rate(progress.updates),
+            progress.seconds,
+            progress.seconds - progress.began,
+            improved,
+            score.rouge,
+        )
+        this_epoch = BestEpoch(epoch=progress.epoch, score=score.value)
+        ranked = sorted([*progress.kept, this_epoch], key=lambda kept: -kept.score)[: settings.average]
+        if this_epoch in ranked:
+            this_epoch.sha256 = self.save_epoch_weights()
+        self.progress = progress.model_copy(
+            update={
+                "kept": ranked,
+                "best": score.value if improved else progress.best,
+                "stale": 0 if improved else progress.stale + 1,
+                "halvings": schedule.halvings,
+                "waited": schedule.waited,
+                "epoch": progress.epoch + 1,
+                "position": 0,
+                "began": progress.seconds,
+                "objective": 0.0,
+                "nats": 0.0,
+                "tokens": 0,
+                "sentences": 0,
+            }
+        )
+        self.notify("epoch", report)
+        self.progress.done = self.should_stop_early(self.progress)
+        self.save()
+        self.workers.all_gather(None)  # rank 0's files are complete before any other worker reads them
+
+    def save_epoch_weights(self) -> str:
+        """Save this epoch's weights at rank 0; returns their file's SHA-256 at every worker."""
+        saved = ""
+        if self.workers.rank == 0:
+            saved = self.checkpoints.save_weights(self.progress.epoch, own_weights_on_cpu(self.model))
+        return str(self.workers.all_gather(saved)[0])
+
+    def should_stop_early(self, progress: TrainingProgress) -> bool:
+        """Whether the dev score has not improved for as many epochs as the recipe's patience."""
+        return self.settings.patience is not None and progress.stale >= self.settings.patience
+
+    def finish(self) -> Outcome:
+        """Choose the final weights and write the bundle: the best epoch's, or the average of the best few where it
+        scores at least as well on the dev set."""
+        kept = self.progress.kept
+        last = {name: weight.detach().clone() for name, weight in unique_weights(self.model).items()}
+        self.wait_for_uploads()
+        self.workers.all_gather(None)  # every worker finds the epochs' weights
+        score = self.load_average(kept[:1])
+        chosen = kept[:1]
+        if len(kept) > 1 and (averaged := self.load_average(kept)).value >= score.value:
+            score, chosen = averaged, kept
+        elif len(kept) > 1:
+            self.load_average(kept[:1], evaluate=False)
+        saved, self.progress.done = self.progress.done, True  # an end by patience was saved with the last epoch
+        outcome = Outcome(
+            self.job.run,
+            self.progress.epoch - 1,
+            self.progress.updates,
+            hash_weights(own_weights_on_cpu(self.model)),
+            self.job.run / "bundle",
+            score.bleu,
+            score.perplexity,
+            tuple(sorted(best.epoch for best in chosen)),
+            baseline=self.evaluator.baseline(score, self.data) if self.workers.rank == 0 else None,
+        )
+        if self.workers.rank == 0:
+            export_bundle(self.job, self.model, self.prepared.tokenizers, score)
+            if self.uploader:
+                self.uploader.upload_bundle(self.job.run / "bundle")
+        if not saved:
+            self.set_weights(last)  # a resumed training with more epochs goes on from these
+            self.save()
+        self.wait_for_uploads()
+        # no worker leaves before all is written: a worker that leaves may clear files that its node's workers share
+        self.workers.all_gather(None)
+        self.notify("finished", outcome)
+        return outcome
+
+    def load_average(self, epochs: Sequence[BestEpoch], evaluate: bool = True) -> DevEvaluation:
+        """Set the weights to the mean over these epochs and, with `evaluate`, score them on the dev set."""
+
+        def mean() -> tuple[Sequence[BestEpoch], dict[str, Tensor]]:
+            weights = [self.checkpoints.load_weights(kept) for kept in epochs]
+            return epochs, {name: torch.stack([each[name] for each in weights]).mean(0) for name in weights[0]}
+
+        self.set_weights(broadcast_from_rank_0(self.workers, mean)[1])
+        return (
+            self.evaluator.evaluate()
+            if evaluate
+            else DevEvaluation(math.nan, Score(score=0.0, signature=""), None, math.nan)
+        )
+
+    @torch.no_grad()
+    def set_weights(self, weights: dict[str, Tensor]) -> None:
+        """Copy these weights into the model."""
+        for name, parameter in unique_weights(self.model).items():
+            parameter.copy_(weights[name])
+
+    def save(self) -> None:
+        """Write a checkpoint, at rank 0."""
+        if self.workers.rank == 0:
+            self.checkpoints.save(TrainingState(self.progress, collect_tensors(self.model, self.optimizer)))
+
+    def wait_for_uploads(self) -> None:
+        """Wait until everything that rank 0 has saved is on the storage."""
+        if self.uploader:
+            self.uploader.wait(self.workers.stop_requested)
+
+    def warn(self, message: str) -> None:
+        self.notify("warned", message)
+        self.workers.stop_requested()  # sends the warning to the driver at once
+
+    def report(self, plan: EpochPlan, totals: Totals, rate: float, norm: float, seconds: float) -> None:
+        """Notify the observers of the updates since the last report, and pass on the storage's warnings."""
+        if self.uploader:
+            self.uploader.report_warnings()
+        progress = self.progress
+        left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
+        self.notify(
+            "step",
+            StepReport(
+                progress.updates,
+                progress.updates + left,
+                progress.epoch,
+                self.objective.mean(totals),
+                math.exp(min(totals.nats / totals.tokens, 100.0)),
+                rate,
+                norm,
+                totals.tokens / seconds,
+                left * seconds / totals.updates,
+                progress.split_batches,
+            ),
+        )
+
+    def count_split(self, update: int, workers: int) -> None:
+        """Count the batches that workers had to split, and warn at the first."""
+        self.progress.split_batches += workers
+        if self.warned_of_split:
+            return
+        self.warned_of_split = True
+        who = "1 worker" if workers == 1 else f"{workers} workers"
+        self.notify(
+            "warned",
+            f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}: a batch did not fit into the memory "
+            f"of {who}, and was learned in halves. So will others be, and counted (train/split_batches). A smaller "
+            "training.batch_tokens, or a larger training.accumulation in a new run, saves the time.",
+        )
+
+    def row_too_large_error(self, plan: EpochPlan, update: int, error: RowDoesNotFitError) -> TrainingError:
+        """The error for a row that does not fit into memory alone; names its line of the corpus."""
+        row = int(plan.rows(update, self.workers.rank, self.workers.world_size)[error.part][error.row])
+        lengths = ", ".join(f"{field} {len(self.data.ids(field, row)) + 1}" for field in self.fields)
+        return TrainingError(
+            f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
+            f"line {self.data.line(row) + 1} of the training data (tokens: {lengths}) does not fit into the memory of "
+            f"{self.device}, not even alone ({error.reason})",
+            "start again with a smaller training.max_length, which leaves such lines out, or with a smaller model",
+        )
+
+    def divergence_error(self, update: int, objective: float, norm: float) -> TrainingError:
+        quantity = "loss" if not math.isfinite(objective) else "gradient"
+        return TrainingError(
+            f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
+            f"the {quantity} is not finite (loss {objective}, gradient norm {norm})",
+            "lower training.learning_rate or training.clip, or set training.precision=fp32; what was saved is kept",
+        )
+
+    def parameter_count(self) -> int:
+        """The number of trainable parameters."""
+        return sum(parameter.numel() for parameter in self.parameters)
+
+    def notify(self, event: str, *what: object) -> None:
+        """Call every observer."""
+        for observer in self.observers:
+            getattr(observer, event)(*what)
+
+
+def load_network_weights(model: Model, files: Mapping[str, Path]) -> None:
+    """Load the weights that the recipe names for the networks of image sources. Raises DataError."""
+    for source, path in files.items():
+        network = model.images[source].network
+        assert network is not None  # a recipe names weights only where there is one
+        load_weights(network, path)
+
+
+def own_weights_on_cpu(model: Model) -> dict[str, Tensor]:
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in unique_weights(model).items()}

@@ -1,0 +1,76 @@
+"""CPUs, GPUs and memory of this machine, and the memory that a worker needs to train a recipe's model."""
+
+import os
+from pathlib import Path
+
+import psutil
+
+from seq2seq.config import ImageGrid
+from seq2seq.errors import UsageError
+from training.recipe import Recipe
+
+GIB = 2**30
+PROCESS_BYTES = 700 * 2**20  # resident memory of a Ray worker that has imported torch and loaded no data
+PARAMETER_BYTES = 4 * 5  # weight, gradient, all-reduce buffer, two moments of the optimizer
+# assumed where only the data knows the shape: features of a large network
+LARGEST_GRID = ImageGrid(rows=7, columns=7, features=2048)
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_cpus() -> int:
+    """The CPUs that this process may use, limited by its affinity and its control group's quota."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _read(_CGROUP / "cpu.max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        usable = min(usable, max(1, int(quota) // int(period)))
+    return usable
+
+
+def available_memory() -> int:
+    """Bytes available to new processes: the machine's available memory, limited by what the control group leaves."""
+    free = psutil.virtual_memory().available
+    limit, used = _read(_CGROUP / "memory.max"), _read(_CGROUP / "memory.current")
+    if limit.isdigit() and used.isdigit():
+        free = min(free, max(0, int(limit) - int(used)))
+    return int(free)
+
+
+def worker_bytes(recipe: Recipe) -> int:
+    """Bytes that one worker needs at least: its process, and the parameters as training keeps them, with vocabularies
+    of the recipe's full size."""
+    from seq2seq.model.parameter_shapes import parameter_counts
+
+    sizes = {name: source.vocabulary for name, source in recipe.texts.items()} | {"target": recipe.target.vocabulary}
+    grids = {name: LARGEST_GRID for name, image in recipe.images.items() if image.encoder == "grid"}
+    return PROCESS_BYTES + PARAMETER_BYTES * sum(parameter_counts(recipe.model_for(sizes, grids)).values())
+
+
+def check_workers(recipe: Recipe, workers: int, gpu: bool) -> None:
+    """Raises UsageError where this machine has too few CPUs (or GPUs) for one per worker, or too little memory."""
+    needed, free = workers * worker_bytes(recipe), available_memory()
+    if gpu:
+        import torch
+
+        available, unit = torch.cuda.device_count(), "GPU"
+    else:
+        available, unit = available_cpus(), "processor"
+    if workers > available:
+        raise UsageError(
+            f"--workers {workers}",
+            f"each needs a {unit} of its own, and this machine has {available}",
+            (f"ask for {available} at most, or " if available else "") + "train on a cluster: --address",
+        )
+    if needed > free:
+        raise UsageError(
+            f"--workers {workers}",
+            f"this model needs {needed / GIB:.1f} GiB of memory for them, and {free / GIB:.1f} GiB are free",
+            "ask for fewer, make the model smaller, or train on a cluster: --address",
+        )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

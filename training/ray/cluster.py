@@ -1,0 +1,130 @@
+"""Connection to a Ray cluster, or a local one: sets the environment that Ray reads, and checks address and resources.
+
+Import this module before `ray`, which reads its environment when it is imported.
+"""
+
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from seq2seq.errors import TrainingError, UsageError
+from training.loop.process_group import COLLECTIVE_TIMEOUT
+from training.ray.capacity import available_cpus
+from training.ray.failure_monitor import missing_resources
+
+# A collective's own timeout comes after the workers' deadline, at which they report who is missing.
+BACKEND_TIMEOUT = COLLECTIVE_TIMEOUT + 10
+
+# Ray reads these when it is imported, in this process and in its workers. The user's own settings take precedence.
+SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_worker_niceness": "0",  # Ray would run workers at a lower priority than other processes
+    "RAY_TRAIN_V2_ENABLED": "1",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
+    "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": f"{BACKEND_TIMEOUT}",  # others detect a hanging worker first
+    "RAY_TRAIN_COLLECTIVE_TIMEOUT_S": f"{BACKEND_TIMEOUT}",
+}
+for name, value in SETTINGS.items():
+    os.environ.setdefault(name, value)
+
+import ray  # noqa: E402
+from ray.exceptions import RayError  # noqa: E402
+
+OBJECT_STORE = 80 << 20  # bytes; Ray's minimum. Nothing large passes through it.
+
+
+@dataclass(frozen=True)
+class WorkerGroupConfig:
+    """The number of workers, with a GPU each or not, on the cluster at an address or on a local one."""
+
+    min_workers: int
+    max_workers: int
+    gpu: bool = False
+    address: str | None = None
+
+    @property
+    def resource(self) -> str:
+        """The resource of which every worker needs one."""
+        return "GPU" if self.gpu else "CPU"
+
+
+@contextmanager
+def ray_cluster(group: WorkerGroupConfig) -> Iterator[None]:
+    """A connection to the cluster at the address, or a local cluster that ends with this process."""
+    if not group.address:
+        for name in ("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "RAY_TRAIN_METRICS_ENABLED"):
+            os.environ.setdefault(name, "0")
+    where = group.address or "Ray"
+    # socket paths have a length limit
+    temporary = None if group.address else tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    try:
+        try:
+            if group.address:
+                check_address(group.address)
+                ray.init(address=group.address, log_to_driver=False, logging_level=logging.ERROR)
+            else:
+                ray.init(
+                    address="local",  # ignore other clusters that Ray may find on this machine
+                    num_cpus=available_cpus(),
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    _temp_dir=temporary,
+                )
+        except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+            remedy = "train with --no-ray, or check the installation of Ray"
+            if group.address:
+                remedy = "see that the token (RAY_AUTH_TOKEN_PATH) and the versions of Ray and Python are the cluster's"
+            raise TrainingError(where, f"no cluster: {last_error_line(error)}", remedy) from error
+        # Ray would print messages about dead workers to stdout, which is for results.
+        ray._private.worker._worker_logs_enabled = False
+        _check_resources(group, where)
+        yield
+    finally:
+        ray.shutdown()
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_address(address: str) -> None:
+    """Raises UsageError for an invalid cluster address, TrainingError where nothing answers."""
+    # Ray would try to reach a missing cluster for three minutes, and then end the process.
+    if address == "auto":
+        return
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise UsageError(address, "is not a Ray cluster's address", "auto, HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise TrainingError(address, f"no Ray cluster answers ({error})", "start it with ray start --head") from error
+
+
+def _check_resources(group: WorkerGroupConfig, where: str) -> None:
+    """Raises TrainingError where the nodes lack the resources, unless the cluster can grow: Ray would wait forever."""
+    limits = ray._private.state.state.get_max_resources_from_cluster_config() or {}
+    if limits.get(group.resource, 0) < group.min_workers and (
+        missing := missing_resources(group.min_workers, group.resource, node_capacity(group))
+    ):
+        raise TrainingError(where, missing, "ask for fewer, or start more nodes")
+
+
+def node_capacity(group: WorkerGroupConfig) -> dict[str, int]:
+    """The number of workers that fit on each node, if nothing else runs there."""
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    return {
+        node["NodeManagerAddress"]: int(node["Resources"].get(group.resource, 0)) for node in nodes if node["Alive"]
+    }
+
+
+def last_error_line(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines() if error else []
+    return lines[-1].strip() if lines else type(error).__name__

@@ -1,0 +1,108 @@
+"""Files that are uploaded with a cluster job: the user's own recipe, data-set description and, on request, its text.
+
+A recipe is packed as one file with everything that it extends, so that it means the same everywhere. Text files are
+packed only on request and within a size limit.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import yaml
+
+from seq2seq.errors import DataError, UsageError
+from training.data.dataset import Dataset, locate
+from training.recipe import load_recipe, read_recipe_file
+
+MAX_BYTES = 10 << 20  # of the files that are uploaded with a job
+RECIPES, DATA = "recipe", "data"  # folders below the job's own
+TRAINING_SPLITS = ("train", "dev")
+
+
+@dataclass(frozen=True)
+class JobPackage:
+    """Files by their paths below the job's folder. `recipe` and `data` are their names for the job: a path in the
+    package, or a name that the cluster knows. `texts`: whether the data set's text is included, below DATA."""
+
+    files: Mapping[str, bytes]
+    recipe: str
+    data: str
+    name: str  # the run's name where the user gives none
+    texts: bool = False
+
+    def write(self, folder: Path) -> None:
+        for path, content in self.files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+
+    def to_zip(self) -> bytes:
+        """The files as a ZIP archive."""
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for path, content in self.files.items():
+                file.writestr(path, content)
+        return archive.getvalue()
+
+
+def unzip(archive: bytes) -> dict[str, bytes]:
+    """The files of an archive that `JobPackage.to_zip` has made."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def build_package(
+    recipe: str, data: str, settings: Sequence[str] = (), texts: bool = False, data_root: Path | None = None
+) -> JobPackage:
+    """Collect the files for a training job; with `texts`, also the text files of the data set's training splits.
+
+    Raises, before anything is sent, RecipeError and UnknownDataError for wrong names or contents, DataError for text
+    that cannot be packed, UsageError for a package that is too large.
+    """
+    dataset = locate(data, data_root)
+    load_recipe(recipe, settings, dataset.defaults)
+    files: dict[str, bytes] = {}
+    job_recipe, job_data = recipe, data
+    if recipe.endswith((".yaml", ".yml")):
+        job_recipe = f"{RECIPES}/{Path(recipe).stem}.yaml"
+        files[job_recipe] = yaml.safe_dump(read_recipe_file(recipe, ()), sort_keys=False, allow_unicode=True).encode()
+    if dataset.path == Path(data):
+        job_data = f"{DATA}/{dataset.path.name}"
+        files[job_data] = dataset.path.read_bytes()
+    text_paths = text_files(dataset) if texts else {}
+    sizes = {path: len(content) for path, content in files.items()}
+    sizes |= {path: local_path.stat().st_size for path, local_path in text_paths.items()}
+    if (size := sum(sizes.values())) > MAX_BYTES:
+        largest = max(sizes, key=lambda path: sizes[path])
+        raise UsageError(
+            data,
+            f"{size:,} bytes would go along with the job ({largest} has {sizes[largest]:,}), and {MAX_BYTES:,} may",
+            "bring the data to where the cluster sees it, and name that folder with --data-root",
+        )
+    files |= {path: local_path.read_bytes() for path, local_path in text_paths.items()}
+    return JobPackage(files, job_recipe, job_data, f"{Path(recipe).stem}-{dataset.name}", texts)
+
+
+def text_files(dataset: Dataset) -> dict[str, Path]:
+    """The files of the training splits, by their paths in the package. Raises DataError."""
+    if dataset.generate is not None:
+        raise DataError(dataset.name, "its text is generated, on the cluster too", "leave --pack-data out")
+    files: dict[str, Path] = {}
+    for path in training_paths(dataset):
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise DataError(
+                str(dataset.path),
+                f"{path} is not below its folder, and cannot be packed",
+                "write its path as relative, or leave --pack-data out",
+            )
+        local_path = files[f"{DATA}/{path}"] = dataset.find_file(path)
+        if not local_path.is_file():
+            raise DataError(str(local_path), "is no file, and cannot be packed", "leave --pack-data out")
+    return files
+
+
+def training_paths(dataset: Dataset) -> list[str]:
+    """The files that a training on the data set reads, as its description names them."""
+    fields = [field for split in TRAINING_SPLITS for field in dataset.splits.get(split, {}).values()]
+    return list(dict.fromkeys(path for field in fields for path in field.paths))

@@ -1,0 +1,141 @@
+"""A worker process started by Ray Train: runs its part of a training and sends events to the driver."""
+
+import os
+import pickle
+import shutil
+import time
+import traceback
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import ray
+import torch
+from ray.exceptions import RayError
+
+from seq2seq.errors import InterlinearError
+from seq2seq.memory_allocator import keep_freed_memory
+from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
+from training.loop import trainer
+from training.loop.process_group import WorkerLostError
+from training.ray.control import POLL_SECONDS, ControlRequests
+from training.ray.process_group import RayProcessGroup
+from training.storage.staging import check_shared_disk, fetch_inputs
+
+
+def run_worker(config: dict[str, Any]) -> Any:
+    """Run one worker's training; after a restart of the group it resumes from the newest checkpoint."""
+    import ray.train.torch
+
+    job, client = config["job"], ControlClient(config["control"], config["timeout"])
+    context = ray.train.get_context()
+    cpus_per_worker = (os.cpu_count() or 1) // context.get_local_world_size()
+    torch.set_num_threads(int(config["threads"] or max(1, cpus_per_worker)))
+    keep_freed_memory()
+    group = RayProcessGroup(client, config["timeout"])
+    observers: list[Observer] = [RayReportObserver()]
+    if group.rank == 0:
+        observers.append(ForwardingObserver(client))
+    node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    starts = client.call("register_worker", group.rank, f"process {os.getpid()} on {node}")
+    try:
+        # a worker of a new rank starts for the first time, and resumes too
+        restarts = max(group.all_gather(starts)) - 1
+        if restarts and group.rank == 0:
+            number = "1 worker goes" if group.world_size == 1 else f"{group.world_size} workers go"
+            client.send("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
+        job = replace(job, resume=job.resume or restarts > 0)
+        if job.run_storage:
+            job = fetch_inputs(job, config["staged"], node, client.warn)
+        else:
+            check_shared_disk(job, config["staged"], node)
+        outcome = trainer.train(job, group, observers, str(ray.train.torch.get_device()))
+        if job.run_storage and outcome.bundle and context.get_local_rank() == 0:
+            shutil.rmtree(job.run, ignore_errors=True)  # the storage has all of it
+        return outcome
+    except (WorkerLostError, torch.AcceleratorError, OSError, RayError):
+        raise  # another worker died, or a GPU or the network failed: Ray restarts the group
+    except InterlinearError as error:
+        # a restart would fail in the same way: the driver closes the cluster when it receives this
+        client.send("failed", error)
+        raise
+    except Exception as error:
+        client.send("crashed", repr(error), traceback.format_exc())
+        raise
+    finally:
+        client.close()
+
+
+class ControlClient:
+    """A worker's connection to the control actor: collects events, and sends them without waiting for the reply."""
+
+    def __init__(self, control: Any, timeout: float) -> None:
+        """`timeout`: seconds to wait for a reply."""
+        self.control, self.timeout = control, timeout
+        self.events: list[tuple[str, tuple[object, ...]]] = []
+        self.reply: Any = None
+        self.sent_at = 0.0
+        self.requests = ControlRequests()
+        self.saved = 0  # the newest completed save request
+
+    def send(self, event: str, *values: object) -> None:
+        self.events.append((event, values))
+
+    def warn(self, message: str) -> None:
+        self.send("warned", message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send the collected events, unless the last batch was sent less than POLL_SECONDS ago or has no reply yet."""
+        if time.monotonic() - self.sent_at < POLL_SECONDS or (self.reply and not ray.wait([self.reply], timeout=0)[0]):
+            return
+        if self.reply:
+            self.requests = ray.get(self.reply)
+        self.reply = self.control.send_events.remote(self.take_events(), self.saved)
+        self.sent_at = time.monotonic()
+
+    def call(self, what: str, *values: object) -> Any:
+        """Call a method of the control actor, and wait for its result."""
+        return ray.get(getattr(self.control, what).remote(*values), timeout=self.timeout)
+
+    def close(self) -> None:
+        """Send the collected events and wait until they have arrived."""
+        ray.get(self.control.send_events.remote(self.take_events()))
+
+    def take_events(self) -> bytes:
+        events, self.events = pickle.dumps(self.events), []
+        return events
+
+
+class ForwardingObserver:
+    """Rank 0's observer: forwards events to the driver's observers."""
+
+    def __init__(self, client: ControlClient) -> None:
+        self.started = partial(client.send, "started")
+        self.step = partial(client.send, "step")
+        self.epoch = partial(client.send, "epoch")
+        self.warned = partial(client.send, "warned")
+        self.finished = partial(client.send, "finished")
+
+
+class RayReportObserver:
+    """Every rank's observer: reports every epoch to Ray Train, for its dashboard. `report` waits for all ranks."""
+
+    def started(self, job: TrainingJob, start: StartReport) -> None: ...
+
+    def step(self, report: StepReport) -> None: ...
+
+    def epoch(self, report: EpochReport) -> None:
+        ray.train.report(
+            {
+                "epoch": report.epoch,
+                "update": report.update,
+                "train_loss": report.train_loss,
+                "dev_perplexity": report.dev_perplexity,
+                "dev_bleu": report.dev_bleu.score,
+            }
+        )
+
+    def warned(self, message: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...

@@ -1,0 +1,169 @@
+"""Loads recipes: reads YAML files, resolves `extends`, applies defaults and overrides, and describes errors."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from seq2seq.config import Architecture
+from seq2seq.errors import RecipeError
+from seq2seq.minimum_risk.minimum_risk import RiskOptions
+from seq2seq.search import SearchOptions
+from training.package_files import resource_folder
+from training.recipe.settings import ImageSettings, Recipe, TargetSettings, TextSettings, TrainingSettings
+from training.yaml_files import error_message, read_mapping
+
+
+def load_recipe(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> Recipe:
+    """Load a recipe by name or path, then apply a data set's defaults and `key=value` overrides (dotted keys).
+
+    A default is skipped where the recipe sets its key to `null` (for example a recipe that counts a batch in sentences,
+    not in tokens), and where it belongs to a source that the recipe does not have. Raises RecipeError, which names the
+    file or the key.
+    """
+    content = read_recipe_file(name, ())
+    for key, value in (defaults or {}).items():
+        if not is_unset(content, key) and not is_for_missing_source(content, key):
+            set_key(content, key, value, name)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise RecipeError(override, "this is no setting", "write --set key=value, for example model.layers=2")
+        try:
+            set_key(content, key.strip(), yaml.safe_load(value), name)
+        except yaml.YAMLError:
+            raise RecipeError(key, f"the value {value!r} is no YAML") from None
+    return validate_recipe(name, content)
+
+
+def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str, Any] | None = None) -> frozenset[str]:
+    """The dotted keys that were set explicitly for a training: by overrides, by a data set's defaults, or in the user's
+    own recipe files. Values of a shipped recipe are defaults; their keys are not included.
+
+    Expects arguments that `load_recipe` has accepted.
+    """
+    stated = set(defaults or {})
+    for override in overrides:
+        key, _, value = override.partition("=")
+        stated |= leaves({key.strip(): yaml.safe_load(value)})
+    shipped_recipes = resource_folder("recipes").resolve()
+    current: str | None = name
+    while (
+        current and current.endswith((".yaml", ".yml")) and not Path(current).resolve().is_relative_to(shipped_recipes)
+    ):
+        content = read_mapping(Path(current), RecipeError, current, "docs/recipes.md")
+        current = content.pop("extends", None)
+        stated |= leaves(content)
+    return frozenset(stated)
+
+
+def leaves(content: Mapping[str, Any], chain: str = "") -> set[str]:
+    """The dotted keys of nested settings, without the keys of sections."""
+    keys = set[str]()
+    for key, value in content.items():
+        keys |= leaves(value, f"{chain}{key}.") if isinstance(value, Mapping) else {f"{chain}{key}"}
+    return keys
+
+
+def validate_recipe(name: str, content: Mapping[str, Any]) -> Recipe:
+    """Validate a file's content, `extends` already resolved. Raises RecipeError, which names the recipe and the key."""
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        raise recipe_error(name, error) from None
+
+
+def recipe_names() -> list[str]:
+    """The names of the recipes that ship with Interlinear."""
+    folder = resource_folder("recipes")
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
+
+
+def read_recipe_file(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
+    """A recipe file's content, merged over the recipe that it extends. `chain`: the recipes that led here."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else resource_folder("recipes") / f"{name}.yaml"
+    if not path.is_file():
+        near = difflib.get_close_matches(name, recipe_names(), 1)
+        guess = f"did you mean {near[0]}?" if near else f"there are {', '.join(recipe_names())}, or give a YAML file"
+        raise RecipeError(name, "there is no such recipe", guess)
+    if name in chain:
+        raise RecipeError(name, f"the recipe extends itself (by {' -> '.join([*chain, name])})")
+    content = read_mapping(path, RecipeError, name, "docs/recipes.md")
+    base = content.pop("extends", None)
+    return content if base is None else deep_merge(read_recipe_file(str(base), (*chain, name)), content)
+
+
+def deep_merge(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """Merge `content` over `base`, section by section."""
+    merged = dict(base)
+    for key, value in content.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = deep_merge(base[key], value) if both else value
+    return merged
+
+
+def set_key(content: dict[str, Any], key: str, value: Any, recipe: str) -> None:
+    """Set one dotted key in place."""
+    *sections, last = key.split(".")
+    for section in sections:
+        content = content.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise RecipeError(f"{recipe}: {key}", f"'{section}' holds a value, and no keys")
+    content[last] = value
+
+
+def is_unset(content: Mapping[str, Any], key: str) -> bool:
+    """Whether a recipe sets a dotted key to `null`."""
+    *sections, last = key.split(".")
+    for section in sections:
+        content = content.get(section, {})
+        if not isinstance(content, Mapping):
+            return False
+    return last in content and content[last] is None
+
+
+def is_for_missing_source(content: Mapping[str, Any], key: str) -> bool:
+    """Whether a dotted key belongs to a source that the recipe does not have."""
+    section, _, rest = key.partition(".")
+    sources = content.get("sources")
+    return section == "sources" and isinstance(sources, Mapping) and rest.partition(".")[0] not in sources
+
+
+def recipe_error(name: str, error: ValidationError) -> RecipeError:
+    """A RecipeError for the first validation error, with its key and, for an unknown key, the closest known one."""
+    first = error.errors()[0]
+    location = list(first["loc"])
+    section: type[BaseModel] = TextSettings
+    # the union's tag, which is not a key
+    if location[:1] == ["sources"] and len(location) > 2 and location.pop(2) == "image":
+        section = ImageSettings
+    key = ".".join(str(part) for part in location if not is_union_branch(part))
+    if first["type"] == "extra_forbidden":
+        models: dict[str, type[BaseModel]] = {
+            "": Recipe,
+            "model": Architecture,
+            "training": TrainingSettings,
+            "training.risk": RiskOptions,
+            "search": SearchOptions,
+            "target": TargetSettings,
+        }
+        section = models.get(key.rpartition(".")[0], section)
+        near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
+        known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
+        return RecipeError(f"{name}: {key}", "unknown key", known)
+    message = error_message(first)
+    if location and is_union_branch(location[-1]):  # a value that matches none of its allowed types
+        messages = (other["msg"] for other in error.errors() if other["loc"][:-1] == first["loc"][:-1])
+        message = ", or ".join(text.removeprefix("Input should be ") if i else text for i, text in enumerate(messages))
+    if first["type"] == "value_error" and ": " in message:  # a validator that compares keys names the key
+        rule, _, message = message.partition(": ")
+        key = f"{key}.{rule}" if key else rule
+    return RecipeError(f"{name}: {key}", message[:1].lower() + message[1:])
+
+
+def is_union_branch(part: object) -> bool:
+    """Whether a part of a pydantic error location is the branch of a union, not a key."""
+    return part in ("float", "constrained-int") or str(part).startswith("literal[")

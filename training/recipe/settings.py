@@ -1,0 +1,251 @@
+"""The settings of a recipe: text, images, training, and the recipe itself."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+
+from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, Precision, TextVocabulary
+from seq2seq.errors import RecipeError
+from seq2seq.minimum_risk.minimum_risk import RiskOptions
+from seq2seq.search import SearchOptions
+
+
+class RecipeSection(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TextSettings(RecipeSection):
+    """How a text is turned into token ids."""
+
+    kind: Literal["text"] = "text"
+    units: Literal["bpe", "words"] = "bpe"
+    vocabulary: int = Field(8000, ge=5, description="maximum number of entries, special symbols included")
+    lowercase: bool = Field(False, description="learn from lower-cased text")
+
+
+class TargetSettings(TextSettings):
+    """How the output is turned into token ids: its text, or the edit operations that turn a source into it."""
+
+    operations_on: str | None = Field(
+        None,
+        description="a text source; the model keeps or deletes its tokens and inserts others (Libovicky 2016)",
+    )
+
+
+class ImageSettings(RecipeSection):
+    """How an image is turned into regions: by a network from its pixels, or from a grid of features in the data."""
+
+    kind: Literal["image"]
+    encoder: Literal["network", "grid"] = "network"
+    network: Literal["small", "resnet50"] | None = Field(None, description="encoder: network; default: small")
+    size: int | None = Field(
+        None,
+        ge=16,
+        le=512,
+        description="encoder: network; side length in pixels to which images are resized; default: 128",
+    )
+    weights: str | None = Field(None, description="encoder: network; a file of initial weights")
+    frozen: bool = Field(False, description="encoder: network; the network is not trained")
+
+    @model_validator(mode="after")
+    def _check_unused_keys(self) -> Self:
+        for key in ("network", "size", "weights", "frozen"):
+            if self.encoder == "grid" and getattr(self, key):
+                raise ValueError(f"{key}: has no effect with encoder: grid")
+        return self
+
+    @property
+    def pixels(self) -> int | None:
+        """Side length in pixels to which images are resized; None where the data holds features."""
+        return None if self.encoder == "grid" else self.size or 128
+
+    @property
+    def grid(self) -> ImageGrid | None:
+        """The grid of regions that the network produces; None where the data holds features, which alone define its
+        shape."""
+        if self.pixels is None:
+            return None
+        from seq2seq.images.networks import grid_shape
+
+        network = ImageNetwork(kind=self.network or "small", size=self.pixels, frozen=self.frozen)
+        rows, columns, features = grid_shape(network)
+        return ImageGrid(rows=rows, columns=columns, features=features, network=network)
+
+
+def kind_of(source: object) -> str:
+    """The kind of a source: `text`, unless its settings name another."""
+    if isinstance(source, BaseModel):
+        return str(getattr(source, "kind", "text"))
+    return "image" if isinstance(source, Mapping) and source.get("kind") == "image" else "text"
+
+
+SourceSettings = Annotated[
+    Annotated[TextSettings, Tag("text")] | Annotated[ImageSettings, Tag("image")], Discriminator(kind_of)
+]
+
+
+class TrainingSettings(RecipeSection):
+    """How the weights are trained."""
+
+    objective: Literal["likelihood", "risk"] = Field(
+        "likelihood", description="what an update minimises; risk is a second stage, from a trained model"
+    )
+    risk: RiskOptions | None = Field(None, description="objective: risk only")
+    optimizer: Literal["adam", "adamw", "adadelta"] = "adam"
+    learning_rate: float = Field(0.001, gt=0)
+    weight_decay: float | None = Field(None, ge=0, description="adamw only; default 0.01")
+    rho: float | None = Field(None, gt=0, lt=1, description="adadelta only; default 0.95")
+    epsilon: float | None = Field(None, gt=0, description="default: 1e-8, adadelta 1e-6")
+    schedule: Literal["constant", "halve_on_plateau", "halve_from_epoch", "inverse_square_root"] = "halve_on_plateau"
+    plateau: int | None = Field(None, ge=1, description="halve_on_plateau: epochs without a better score; default 1")
+    halve_from: int | None = Field(
+        None, ge=1, description="halve_from_epoch: the last epoch at the full rate; default 9"
+    )
+    warmup: int = Field(0, ge=0, description="updates over which the rate rises from 0")
+    clip: float | None = Field(1.0, gt=0, description="largest norm of the gradient; null: none")
+    batch_tokens: int | None = Field(
+        None, ge=1, description="target tokens in one update's batch, of all workers together"
+    )
+    batch_sentences: int | None = Field(None, ge=1, description="the same in sentences; set one of the two")
+    accumulation: int = Field(1, ge=1, description="parts into which each worker splits its share of a batch")
+    divide_by: Literal["tokens", "sentences"] | None = Field(
+        None, description="an update minimises its batch's loss per target token (default) or per sentence"
+    )
+    init_from: str | None = Field(None, description="a trained model to start from: a bundle's folder, models:/...")
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    precision: Precision = "bf16"
+    epochs: int = Field(20, ge=1)
+    epoch_updates: int | None = Field(
+        None,
+        ge=1,
+        description="maximum number of updates in an epoch, its batches drawn anew for each; null: all the data",
+    )
+    patience: int | None = Field(5, ge=1, description="epochs without a better dev score before training stops")
+    score: Literal["bleu", "rouge-l", "perplexity"] = Field(
+        "bleu", description="the dev score that decides which weights are better"
+    )
+    dev_beam: int = Field(1, ge=1, le=64, description="beam of the search on the dev set, after every epoch")
+    dev_sentences: int = Field(2000, ge=1, description="dev sentences that are searched, evenly spread over the set")
+    average: int = Field(1, ge=1, description="number of best epochs whose weights are averaged at the end")
+    keep_last: int = Field(2, ge=1, description="training states kept")
+    save_minutes: float = Field(5, gt=0, description="minutes between training states within an epoch")
+    max_length: int = Field(100, ge=1, description="longer pairs, in tokens of either side, are left out")
+    seed: int = 1
+
+    @model_validator(mode="after")
+    def _check_unused_keys(self) -> Self:
+        needs = {
+            "weight_decay": ("optimizer", "adamw"),
+            "rho": ("optimizer", "adadelta"),
+            "plateau": ("schedule", "halve_on_plateau"),
+            "halve_from": ("schedule", "halve_from_epoch"),
+        }
+        for key, (other, value) in needs.items():
+            if getattr(self, key) is not None and getattr(self, other) != value:
+                raise ValueError(f"{key}: has no effect with {other}: {getattr(self, other)}")
+        if self.schedule == "inverse_square_root" and not self.warmup:
+            raise ValueError("warmup: inverse_square_root needs one, in updates")
+        if (self.batch_tokens is None) == (self.batch_sentences is None):
+            raise ValueError("batch_tokens: set this or batch_sentences, and not both (null unsets the other)")
+        return self
+
+    @model_validator(mode="after")
+    def _check_risk(self) -> Self:
+        if self.objective == "likelihood":
+            if self.risk is not None:
+                raise ValueError("risk: has no effect with objective: likelihood")
+            return self
+        if self.init_from is None:
+            raise ValueError("init_from: objective: risk is a second stage, and needs a trained bundle to start from")
+        if self.divide_by == "tokens":
+            raise ValueError("divide_by: risk is a sentence's, and objective: risk is always divided by sentences")
+        if self.score == "perplexity":
+            raise ValueError(
+                "score: objective: risk gives up perplexity for its metric, and is judged by score: bleu or rouge-l"
+            )
+        if self.label_smoothing and not (self.risk and self.risk.likelihood):
+            raise ValueError("label_smoothing: has no effect with objective: risk unless risk.likelihood adds some")
+        return self
+
+
+class Recipe(RecipeSection):
+    """One system: its sources and target, its model, its training and its search."""
+
+    about: str = ""
+    sources: dict[str, SourceSettings] = Field(min_length=1)
+    target: TargetSettings
+    joint_vocabulary: bool = Field(False, description="one vocabulary for all texts, sources and target")
+    model: Architecture
+    training: TrainingSettings
+    search: SearchOptions = SearchOptions()
+
+    @property
+    def texts(self) -> dict[str, TextSettings]:
+        """The text sources."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, TextSettings)}
+
+    @property
+    def images(self) -> dict[str, ImageSettings]:
+        """The image sources."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, ImageSettings)}
+
+    @model_validator(mode="after")
+    def _check_sources(self) -> Self:
+        if not self.texts:
+            raise ValueError("sources: one of them must be text")
+        if "target" in self.sources:
+            raise ValueError("sources.target: is the name of what is written, and of no source")
+        for name, image in self.images.items():
+            if image.frozen and not image.weights and not self.training.init_from:
+                raise ValueError(
+                    f"sources.{name}.frozen: would keep a network as it was drawn; it needs weights, or "
+                    "training.init_from"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_joint_settings(self) -> Self:
+        text = TextSettings.model_validate(self.target.model_dump(exclude={"operations_on"}))
+        if self.joint_vocabulary and any(source != text for source in self.texts.values()):
+            raise ValueError("joint_vocabulary: source and target must have the same units and vocabulary size")
+        if self.model.tie_embeddings == "all" and not self.joint_vocabulary:
+            raise ValueError("model.tie_embeddings: all needs joint_vocabulary: true")
+        if len(self.sources) > 1 and self.model.combination == "none":
+            raise ValueError("model.combination: says how several sources are read together, and must be set for them")
+        return self
+
+    @model_validator(mode="after")
+    def _check_operations(self) -> Self:
+        source = self.target.operations_on
+        if source is None:
+            return self
+        if source not in self.texts:
+            raise ValueError(f"target.operations_on: '{source}' is no text source; there are {', '.join(self.texts)}")
+        if self.training.objective == "risk":
+            raise ValueError("target.operations_on: objective: risk compares words, and the model writes operations")
+        return self
+
+    def model_for(self, vocabularies: Mapping[str, int], grids: Mapping[str, ImageGrid]) -> ModelConfig:
+        """The model's config, with the actual vocabulary sizes by source name and 'target'.
+
+        `grids`: by source name, for sources whose features come with the data. Raises RecipeError for parts that do not
+        fit together.
+        """
+        sources = {
+            name: TextVocabulary(vocabulary=vocabularies[name])
+            if isinstance(source, TextSettings)
+            else source.grid or grids[name]
+            for name, source in self.sources.items()
+        }
+        try:
+            return ModelConfig(
+                **self.model.model_dump(), sources=sources, target=TextVocabulary(vocabulary=vocabularies["target"])
+            )
+        except ValidationError as error:
+            raise RecipeError("model", error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+    def as_yaml(self) -> str:
+        """The complete recipe as YAML, with everything that it inherits by `extends`."""
+        return yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,248 @@
+"""A paper's tables: their systems, the published figures, and the results of the runs that reproduce them."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+
+from seq2seq.errors import DataError, UsageError
+from seq2seq.metrics.metric import Preprocessing, Statistics
+from seq2seq.metrics.score import IntervalScore, Score
+from training.package_files import resource_folder
+from training.yaml_files import first_problem, read_mapping
+
+ScaleName = Literal["small", "paper"]
+
+
+class StrictModel(BaseModel):
+    """Base of the models of our files: immutable, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Scale(StrictModel):
+    """The training settings of a group at one scale."""
+
+    recipe: str | None = Field(None, description="`{}` is the system's name; default: `{}` or `paper/{}`")
+    data: str | None = Field(None, description="default: the data set of the group")
+    settings: dict[str, Any] = {}
+
+
+class TrainingSpec(StrictModel):
+    """The training settings of one system."""
+
+    recipe: str
+    data: str
+    settings: dict[str, Any]
+
+
+class Variant(StrictModel):
+    """A system that uses the recipe of another one, with its own settings."""
+
+    of: str
+    settings: dict[str, Any] = {}
+
+
+class SystemGroup(StrictModel):
+    """Systems of one table that share training settings. The first is the baseline for gains."""
+
+    about: str
+    core: bool = Field(False, description="trained by default")
+    data: str
+    tests: dict[str, str] = Field(description="splits of the data set, with comma-separated scores for each")
+    published: str = Field(description="the score of the paper's figures, or `gain` if they are gains")
+    systems: dict[str, float | None] = Field(min_length=2, description="each system's figure in the paper")
+    also: dict[str, dict[str, float]] = Field({}, description="the paper's figures by other scores, then by system")
+    variants: dict[str, Variant] = Field({}, description="systems that are not named after a recipe")
+    starts_from: dict[str, str] = Field({}, description="systems that start from another system of the group")
+    settings: dict[str, Any] = {}
+    small: Scale = Scale()
+    paper: Scale = Scale()
+
+    def training(self, system: str, scale: ScaleName) -> TrainingSpec:
+        """The training settings of a system at a scale, without the seed and the model that it starts from."""
+        scale_settings, recipe_pattern = (self.small, "{}") if scale == "small" else (self.paper, "paper/{}")
+        variant = self.variants.get(system, Variant(of=system))
+        settings = self.settings | scale_settings.settings | variant.settings
+        return TrainingSpec(
+            recipe=(scale_settings.recipe or recipe_pattern).format(variant.of),
+            data=scale_settings.data or self.data,
+            settings=settings,
+        )
+
+    def published_score(self, system: str, test: str, metric: str) -> float | None:
+        """The paper's score of a system; None for scores that the paper does not report, and for test sets other
+        than the first."""
+        if test != next(iter(self.tests)):
+            return None
+        return self.systems[system] if metric == self.metric else self.also.get(metric, {}).get(system)
+
+    @property
+    def metric(self) -> str:
+        """The table's main score: the published one; if gains are published, the first of the first test set."""
+        return next(iter(self.tests.values())).split(",")[0] if self.published == "gain" else self.published
+
+
+class PaperTables(StrictModel):
+    """The tables of a paper that are reproduced."""
+
+    about: str
+    groups: dict[str, SystemGroup]
+
+
+class RunKey(StrictModel):
+    """The identity of a run: table, group, system, scale, and seed."""
+
+    table: str
+    group: str
+    system: str
+    scale: ScaleName
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.group}.{self.system}.{self.scale}.{self.seed}"
+
+
+class TestResult(StrictModel):
+    """The scores of a run on one test set, and the statistics of each sentence, for significance tests."""
+
+    reading: Preprocessing
+    scores: dict[str, SerializeAsAny[IntervalScore | Score]]
+    left_out: dict[str, str] = {}
+    unedited: dict[str, float] = Field({}, description="scores of the unedited machine translations, in post-editing")
+    lengths: list[int] = Field(description="number of words of every source")
+    statistics: dict[str, list[str]] = Field(description="a line of numbers for every sentence")
+
+    def of(self, metric: str) -> Statistics:
+        """The statistics of each sentence for a score, (N, S)."""
+        return np.array([[float(number) for number in row.split()] for row in self.statistics[metric]])
+
+
+def format_statistics(statistics: Statistics) -> list[str]:
+    """Statistics as they are stored: a line for each sentence, whole numbers without a fraction."""
+    return [" ".join(f"{number:.12g}" for number in row) for row in statistics.tolist()]
+
+
+class DevPoint(StrictModel):
+    """The dev set scores after an epoch."""
+
+    epoch: int
+    perplexity: float
+    bleu: float
+
+
+class Result(StrictModel):
+    """A completed run: its training settings, code version and machine, and its results."""
+
+    place: RunKey
+    training: TrainingSpec
+    commit: str | None
+    machine: str
+    date: str
+    seconds: float = Field(description="of training")
+    parameters: int
+    weights_sha256: str
+    bundle: str
+    curve: list[DevPoint]
+    tests: dict[str, TestResult]
+
+
+def paper_names() -> list[str]:
+    """The names of the papers that are shipped with the program."""
+    return sorted(path.stem for path in resource_folder("tables").glob("*.yaml"))
+
+
+def load_paper(name: str) -> PaperTables:
+    """A paper's tables, by name or by the path of a YAML file. Raises UsageError, DataError."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else resource_folder("tables") / f"{name}.yaml"
+    if not path.is_file():
+        raise UsageError(
+            name, "there is no such paper here", f"there are {', '.join(paper_names())}, or give a YAML file"
+        )
+    content = read_mapping(path, DataError, str(path), "docs/reproduce.md")
+    try:
+        return PaperTables.model_validate(content)
+    except ValidationError as error:
+        raise DataError(
+            str(path), f"describes no paper's tables: {first_problem(error)}", "see docs/reproduce.md"
+        ) from None
+
+
+def plan_runs(name: str, table: PaperTables, scale: ScaleName, seeds: int, only: Sequence[str] = ()) -> list[RunKey]:
+    """The runs to do, ordered by seed, so that a complete table is available as early as possible.
+
+    `only`: names of groups, of systems in core groups, or `GROUP/SYSTEM`; if empty, all core groups. Systems that the
+    chosen ones start from are added. Raises UsageError for an unknown name.
+    """
+    chosen: list[tuple[str, str]] = []
+    core = {key: group for key, group in table.groups.items() if group.core}
+    for name_or_system in only:
+        group, _, system = name_or_system.partition("/")
+        if group in table.groups:
+            systems_of_group = table.groups[group].systems
+            matches = [(group, one) for one in systems_of_group if not system or one == system]
+        else:
+            matches = [(key, name_or_system) for key, one in core.items() if name_or_system in one.systems]
+        if not matches:
+            systems = dict.fromkeys(one for group_systems in core.values() for one in group_systems.systems)
+            raise UsageError(
+                f"--only {name_or_system}",
+                "the paper's tables have no such group or system",
+                f"groups are {', '.join(table.groups)}; systems of the core {', '.join(systems)}",
+            )
+        chosen += matches
+    if not only:
+        chosen = [(key, system) for key, group in core.items() for system in group.systems]
+    for group, system in list(chosen):  # the system that another starts from is trained first
+        start = table.groups[group].starts_from.get(system)
+        if start and (group, start) not in chosen:
+            chosen.insert(chosen.index((group, system)), (group, start))
+    return [
+        RunKey(table=name, group=group, system=system, scale=scale, seed=seed)
+        for seed in range(1, seeds + 1)
+        for group, system in dict.fromkeys(chosen)
+    ]
+
+
+def result_file(folder: Path, place: RunKey) -> Path:
+    """The path of a run's result."""
+    return folder / "runs" / f"{place}.json"
+
+
+def write_result(folder: Path, result: Result) -> Path:
+    """Write a run's result atomically."""
+    path = result_file(folder, result.place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as temporary:
+        temporary.write(result.model_dump_json(indent=1) + "\n")
+    Path(temporary.name).chmod(0o644)
+    return Path(temporary.name).replace(path)
+
+
+def read_results(folder: Path, name: str) -> list[Result]:
+    """All stored results of a paper's tables. Raises DataError for an invalid file, and for a copy of another
+    result, which would count as a further seed."""
+    results: dict[tuple[RunKey, str], Result] = {}
+    for path in sorted((folder / "runs").glob(f"{name}.*.json")):
+        try:
+            result = Result.model_validate_json(path.read_bytes())
+        except (ValidationError, OSError) as error:
+            first = str(error).splitlines()[0]
+            raise DataError(
+                str(path), f"it is no result of a run ({first})", "remove it, and it is trained again"
+            ) from None
+        if path != result_file(folder, result.place):
+            raise DataError(
+                str(path), f"it is the result of another run, {result.place}", "remove it, and this one is trained"
+            )
+        without_seed = result.place.model_copy(update={"seed": 0})
+        if (other := results.setdefault((without_seed, result.weights_sha256), result)) is not result:
+            raise DataError(
+                str(path),
+                f"seed {result.place.seed} has the weights of seed {other.place.seed}: one is a copy of the other",
+                "remove the copy, and it is trained",
+            )
+    return list(results.values())

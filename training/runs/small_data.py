@@ -1,0 +1,46 @@
+"""Training settings for small data: batch size, epochs and warm-up that give a training enough updates."""
+
+from collections.abc import Collection
+
+from training.recipe import Recipe, TrainingSettings
+
+SMALL_EPOCH = 30  # updates per epoch; data with fewer, at the recipe's batch size, is small
+ENOUGH_UPDATES = 1000  # in a training on small data, unless patience ends it earlier
+SMALLEST_BATCH = {"batch_tokens": 200, "batch_sentences": 16}
+WARMUP_EPOCHS = 3
+
+
+def fit_to_data(recipe: Recipe, stated: Collection[str], pairs: int, target_tokens: int) -> tuple[Recipe, str]:
+    """Fit settings to small data; returns the recipe and a sentence with the changes. Other data returns the recipe
+    unchanged and an empty sentence.
+
+    `stated`: dotted keys that were set explicitly for this training; they are kept. `target_tokens`: of all pairs, end
+    symbols included. Settings that a resumed run must share (batch size, warm-up) do not depend on the number of
+    epochs, unless it is below four times WARMUP_EPOCHS.
+    """
+    before = recipe.training
+    key, amount = ("batch_tokens", target_tokens) if before.batch_tokens else ("batch_sentences", pairs)
+    batch: int = getattr(before, key)
+    if before.epoch_updates is not None or (updates := -(-amount // batch)) >= SMALL_EPOCH:
+        return recipe, ""
+    changed: dict[str, int] = {}
+
+    def change(name: str, value: int) -> None:
+        if f"training.{name}" not in stated and value != getattr(before, name):
+            changed[name] = value
+
+    change(key, min(batch, max(SMALLEST_BATCH[key], amount // SMALL_EPOCH)))
+    fitted_updates = max(1, -(-amount // changed.get(key, batch)))
+    change("epochs", max(before.epochs, -(-ENOUGH_UPDATES // fitted_updates)))
+    epochs = changed.get("epochs", before.epochs)
+    if before.patience is not None:  # patience counts epochs, which have become shorter
+        change("patience", -(-before.patience * epochs // before.epochs))
+    change("warmup", min(before.warmup, fitted_updates * min(WARMUP_EPOCHS, max(1, epochs // 4))))
+    if not changed:
+        return recipe, ""
+    training = TrainingSettings.model_validate(before.model_dump(exclude_none=False) | changed)
+    settings = ", ".join(f"training.{name}={value}" for name, value in changed.items())
+    return recipe.model_copy(update={"training": training}), (
+        f"{pairs:,} pairs make {updates} updates an epoch at the recipe's batch size, which is too few; used instead: "
+        f"{settings}. A value given with --set is kept."
+    )

@@ -1,0 +1,1 @@
+"""MLflow tracking of trainings: the run, its metrics and figures."""

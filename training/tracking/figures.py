@@ -1,0 +1,42 @@
+"""Figures of a training for its MLflow run: learning curves, and attention on a dev sentence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from registry.curves import DEV_BLEU, DEV_PERPLEXITY, Curves, curve_title, ordered_values
+from seq2seq.bundle import Bundle
+from seq2seq.figures.curves import Curve, Panel, learning_curves
+from seq2seq.figures.grid import Languages
+from seq2seq.figures.matrices import attention_matrix, gate_strip
+from seq2seq.generate import GenerationResult, SequenceGenerator
+from seq2seq.model.model import Model
+from training.data.prepare.prepared import PreparedData
+from training.events import TrainingJob
+
+FIGURE_WORDS = range(5, 13)  # a dev sentence with so many words is drawn
+FIGURE_CURVES = (DEV_BLEU, DEV_PERPLEXITY)
+
+
+def learning_curve_figure(curves: Curves, run: str, folder: Path) -> Iterator[Path]:
+    """Learning curves; none where this process ran no epoch, for example after resuming behind the last one."""
+    drawn = [(key, points) for key in FIGURE_CURVES if (points := curves.get(key))]
+    panels = [Panel(curve_title(key), (Curve(run, (ordered_values(points),)),)) for key, points in drawn]
+    if panels:
+        yield learning_curves(panels, folder / "learning_curve.png")
+
+
+def attention_figures(bundle: Bundle[Model], job: TrainingJob, folder: Path) -> Iterator[Path]:
+    """One figure for each kind of attention weights, and one for contextual gates; none where no dev sentence can
+    be translated."""
+    dev, card = job.dev, bundle.card
+    (first, *_) = dev.sources.values()
+    row = next((row for row, text in enumerate(first) if len(text.split()) in FIGURE_WORDS), 0)
+    split = PreparedData.load(job.prepared).split("dev")
+    request = dev.request(row, card.search, split, card.model, explain=True)
+    (answer,) = SequenceGenerator(bundle, width=request.options.beam).generate([request])
+    if not isinstance(answer, GenerationResult) or not answer.explanation or not answer.explanation.target:
+        return
+    for kind in answer.explanation.matrices:
+        yield attention_matrix(answer.explanation, folder / f"{kind}.png", kind, Languages.of(card))
+    if answer.explanation.gate is not None:
+        yield gate_strip(answer.explanation, folder / "gate.png", card.languages.get("target"))
