@@ -20,6 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from interlinear.cli import app
 from seq2seq.errors import KeyFileError
+from service import ray_serve
 from service.auth.key_cache import KeyCache
 from service.auth.key_store import KeyStore
 from service.inference.images import BASE64_OVERHEAD
@@ -476,10 +477,9 @@ def test_the_ray_service_uses_existing_settings():
     assert application["args"]["retry_seconds"] >= 3600, "a registry that comes late, or a first model, is waited for"
     settings = Settings(**application["args"]["settings"])
     assert settings.models and settings.tracking == "http://mlflow:5000"
-    on_ray = pytest.importorskip("service.ray_serve", reason="the service on Ray is not in this checkout")
-    assert application["import_path"] == f"{on_ray.__name__}:{on_ray.build.__name__}"
-    asked = on_ray.ServeDeployment(**application["args"])
+    assert application["import_path"] == f"{ray_serve.__name__}:{ray_serve.build.__name__}"
+    asked = ray_serve.ServeDeployment(**application["args"])
     # Ray gives a deployment up after so many replicas failed to start.
-    deployment = on_ray.build(asked)._bound_deployment
+    deployment = ray_serve.build(asked)._bound_deployment
     assert deployment._deployment_config.max_constructor_retry_count > 3
     assert deployment.init_args[1] == asked.retry_seconds, "and each waits by itself"
