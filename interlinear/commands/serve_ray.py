@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry import names
-from registry.address import sqlite_file, tracking_uri
+from registry.address import tracking_uri
 from seq2seq.errors import ServiceError
 from service.settings import ServedModelConfig, Settings
 from training.ray.cluster import WorkerGroupConfig, last_error_line, ray_cluster
@@ -94,14 +94,10 @@ def absolute_paths(settings: Settings) -> Settings:
         folder = isinstance(names.parse_model_name(config.place), names.FolderName)
         return config.model_copy(update={"place": str(Path(config.place).resolve())}) if folder else config
 
-    tracking = tracking_uri(settings.tracking)
-    if tracking.startswith("sqlite"):
-        kind, _, _ = tracking.partition(":")
-        tracking = f"{kind}:///{sqlite_file(tracking).resolve()}"
     keys = settings.key_store
     changes = {
         "models": tuple(map(resolved, settings.models)),
-        "tracking": tracking,
+        "tracking": tracking_uri(settings.tracking),
         "cache": settings.cache and settings.cache.resolve(),
         "keys": str(Path(keys).resolve()) if keys and "://" not in keys else keys,
     }
