@@ -168,7 +168,10 @@ def test_a_refused_database_login_fails_at_once_with_a_message():
         for wrong, sentence in (
             (database.replace("secret", "wrong-one"), "password authentication failed for user"),
             (database.replace("/postgres", "/nowhere"), 'database "nowhere" does not exist'),
-            (database.replace("+psycopg", "+pg8000"), "the Python package pg8000 is not installed"),
+            (
+                database.replace("+psycopg", "+pg8000"),
+                "the Python package pg8000, which the connection needs, is not installed",
+            ),
         ):
             with pytest.raises(RegistryError, match=sentence) as refused:
                 MlflowStore(wrong)
