@@ -1,7 +1,4 @@
-"""Deploys the service on Ray Serve, keeps it while the command runs, and deletes it at the end.
-
-`training.ray.cluster` must be imported before Ray: it sets the environment variables that Ray reads at import.
-"""
+"""Deploys the service on Ray Serve, keeps it while the command runs, and deletes it at the end."""
 
 import logging
 import signal

@@ -1,7 +1,4 @@
-"""Connection to a Ray cluster, or a local one: sets the environment that Ray reads, and checks address and resources.
-
-Import this module before `ray`, which reads its environment when it is imported.
-"""
+"""Connection to a Ray cluster, or to a local one that it starts; checks the address and the resources."""
 
 import logging
 import os
@@ -12,30 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import ray
+from ray.exceptions import RayError
+
 from seq2seq.errors import TrainingError, UsageError
-from training.loop.process_group import COLLECTIVE_TIMEOUT
 from training.ray.capacity import available_cpus
 from training.ray.failure_monitor import missing_resources
-
-# A collective's own timeout comes after the workers' deadline, at which they report who is missing.
-BACKEND_TIMEOUT = COLLECTIVE_TIMEOUT + 10
-
-# Ray reads these when it is imported, in this process and in its workers. The user's own settings take precedence.
-SETTINGS = {
-    "RAY_AUTH_MODE": "token",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_worker_niceness": "0",  # Ray would run workers at a lower priority than other processes
-    "RAY_TRAIN_V2_ENABLED": "1",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a worker's death, and the end, are noticed
-    "RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S": f"{BACKEND_TIMEOUT}",  # others detect a hanging worker first
-    "RAY_TRAIN_COLLECTIVE_TIMEOUT_S": f"{BACKEND_TIMEOUT}",
-}
-for name, value in SETTINGS.items():
-    os.environ.setdefault(name, value)
-
-import ray  # noqa: E402
-from ray.exceptions import RayError  # noqa: E402
 
 OBJECT_STORE = 80 << 20  # bytes; Ray's minimum. Nothing large passes through it.
 

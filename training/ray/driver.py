@@ -23,8 +23,9 @@ from seq2seq.errors import TrainingError
 from training.events import Observer, Outcome, TrainingJob
 from training.loop import process_group
 from training.loop.process_group import COLLECTIVE_TIMEOUT
+from training.ray import BACKEND_TIMEOUT
 from training.ray.capacity import available_cpus, available_memory, check_workers, worker_bytes
-from training.ray.cluster import BACKEND_TIMEOUT, WorkerGroupConfig, last_error_line, node_capacity, ray_cluster
+from training.ray.cluster import WorkerGroupConfig, last_error_line, node_capacity, ray_cluster
 from training.ray.control import POLL_SECONDS, ControlActor
 from training.ray.failure_monitor import FailureMonitor
 from training.storage.staging import TOKEN, StagedInputs, stage_inputs, write_token

@@ -19,22 +19,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-
-from seq2seq.errors import TrainingError, UsageError
-from training.ray.job_package import JobPackage, unzip
-from training.ray.job_spec import MAX_KEPT_BYTES, JobSpec
-
-os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray reads it when it is imported
-
 import aiohttp
 import ray
 import requests
 from packaging.version import InvalidVersion, Version
+from pydantic import ValidationError
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobDetails, JobStatus, JobSubmissionClient
 from ray.util.state import list_nodes
 from ray.util.state.exception import RayStateApiException
+
+from seq2seq.errors import TrainingError, UsageError
+from training.ray.job_package import JobPackage, unzip
+from training.ray.job_spec import MAX_KEPT_BYTES, JobSpec
 
 # Messages of Ray's client about its sockets and archives are noise.
 for name in (

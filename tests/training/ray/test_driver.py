@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -75,6 +77,24 @@ def test_two_workers_equal_one_and_events_reach_the_driver(tmp_path: Path):
     assert outcome.bundle == job.run / "bundle"
     assert seq2seq.load(outcome.bundle).card.weights_sha256 == outcome.weights_sha256
     assert rays_processes() == []
+
+
+def test_a_local_cluster_starts_if_ray_was_imported_first():
+    # RAY_AUTH_MODE, set after the import, held for the cluster's processes and not for this one.
+    program = (
+        "import ray; from training.ray.cluster import WorkerGroupConfig, ray_cluster\n"
+        "with ray_cluster(WorkerGroupConfig(1, 1)): print(ray.is_initialized())"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(__file__).parents[3],
+    )
+    assert ran.stdout == "True\n", ran.stderr
 
 
 @pytest.mark.timeout(60)
