@@ -36,16 +36,13 @@ class AdditiveAttention(KeyProjection):
         self.query = StepLinear(query_size, size)
         self.key = nn.Linear(value_size, size)
         self.energy = nn.Linear(size, 1, bias=False)
-        self.covered = nn.Linear(coverage_size, size, bias=False) if coverage_size else None
+        if coverage_size:
+            self.covered = nn.Linear(coverage_size, size, bias=False)
 
-    def energies(
-        self, step: StepInputs, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None
-    ) -> Tensor:
-        """e_ij, (B, K, T)."""
-        terms = [step(self.query, query_BKH)[:, :, None], per_hypothesis(keys)]
-        if self.covered is not None and coverage_BKTC is not None:
-            terms.append(self.covered(coverage_BKTC.to(keys.dtype)))
-        return additive_energy(self.energy, *terms)
+    def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor, *coverage_BKTC: Tensor) -> Tensor:
+        """e_ij, (B, K, T), with one coverage or none."""
+        covered = [self.covered(coverage.to(keys.dtype)) for coverage in coverage_BKTC]
+        return additive_energy(self.energy, step(self.query, query_BKH)[:, :, None], per_hypothesis(keys), *covered)
 
 
 def additive_energy(energy: nn.Linear, *terms: Tensor) -> Tensor:
@@ -66,9 +63,7 @@ class BilinearAttention(KeyProjection):
         super().__init__()
         self.key = nn.Linear(value_size, query_size, bias=False)
 
-    def energies(
-        self, step: StepInputs, query_BKH: Tensor, keys: Tensor, coverage_BKTC: Tensor | None = None
-    ) -> Tensor:
+    def energies(self, step: StepInputs, query_BKH: Tensor, keys: Tensor) -> Tensor:
         """e_ij, (B, K, T)."""
         query_BKH = query_BKH.to(keys.dtype)
         if keys.dim() == 3:

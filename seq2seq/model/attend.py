@@ -70,9 +70,9 @@ class NoCoverage:
         """The share of each annotation in the coverage: nothing, (B, [K,] T, 0)."""
         return values[..., :0]
 
-    def current(self, state: State) -> Leaves:
-        """No coverage, by source."""
-        return {}
+    def current(self, state: State) -> tuple[Tensor, ...]:
+        """No coverage."""
+        return ()
 
     def update(self, state: State, weights_BKT: Tensor, share: Tensor, before_BKH: Tensor) -> Leaves:
         """No leaves."""
@@ -95,9 +95,9 @@ class SourceCoverage:
         """The share of each annotation in the coverage, (B, [K,] T, C')."""
         return self.coverage.annotations(values)
 
-    def current(self, state: State) -> Leaves:
-        """The coverage before this step, by source."""
-        return {self.source: state.leaves[self.leaf]}
+    def current(self, state: State) -> tuple[Tensor, ...]:
+        """The coverage before this step."""
+        return (state.leaves[self.leaf],)
 
     def update(self, state: State, weights_BKT: Tensor, share: Tensor, before_BKH: Tensor) -> Leaves:
         """The coverage after this step."""
@@ -233,7 +233,7 @@ class SingleSource:
         view = memory.views[view_name(self.source, STATES)]
         coverage = self.coverages[self.source]
         keys, values, share = self.annotations.read(self.attention, coverage, view, state)
-        energy_BKT = self.attention.energies(step, query_BKH, keys, *coverage.current(state).values())
+        energy_BKT = self.attention.energies(step, query_BKH, keys, *coverage.current(state))
         weights_BKT = masked_softmax(energy_BKT, view.padding_BT)
         context_BKD = context(weights_BKT, values)
         leaves = coverage.update(state, weights_BKT, share, before_BKH)
@@ -254,9 +254,7 @@ class SeveralSources:
         self, step: StepInputs, memory: Memory, state: State, query_BKH: Tensor, before_BKH: Tensor
     ) -> AttentionResult:
         views = {source: memory.views[view_name(source, STATES)] for source in self.coverages}
-        covered: Leaves = {}
-        for coverage in self.coverages.values():
-            covered |= coverage.current(state)
+        covered = {source: coverage.current(state) for source, coverage in self.coverages.items()}
         read = self.combination(step, query_BKH, before_BKH, views, covered)
         leaves: Leaves = {}
         for source, coverage in self.coverages.items():
