@@ -1,12 +1,7 @@
 """Beam search."""
 
-from seq2seq.search.slots import (
-    Hypothesis,
-    SearchOptions,
-    SearchRequest,
-    SearchResult,
-    SlotTable,
-)
+from seq2seq.search.options import Hypothesis, SearchOptions, SearchRequest, SearchResult
+from seq2seq.search.slots import SlotTable
 
 __all__ = [
     "Hypothesis",

@@ -6,138 +6,29 @@ search does not depend on the kind of model, and encoder memory is never copied 
 Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, V vocabulary.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.explain import AttentionWeights
-from seq2seq.layers.state import Memory, State, pad_or_trim
+from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
+from seq2seq.search.options import SearchRequest, SearchResult
+from seq2seq.search.ranking import (
+    active_beam,
+    backtrace,
+    common_prefix,
+    finished_mask,
+    length_penalty_factor,
+    rank_finished,
+    read_hypotheses,
+    tokens_along,
+)
+from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity
 from seq2seq.text import BEGIN, END, PAD
-
-GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
-
-
-class SearchOptions(BaseModel):
-    """Search options of one sentence."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    beam: int = Field(5, ge=1, le=64, description="hypotheses kept at each step; 1 is greedy search")
-    length_penalty: Literal["none", "average"] | float = Field(
-        "average",
-        description="log-probabilities are summed, averaged over the words, or divided as GNMT with this alpha",
-    )
-    n_best: int = Field(1, ge=1, le=64, description="outputs wanted, at most the beam")
-    min_length: int = Field(0, ge=0, description="words at least, in the vocabulary's units")
-    max_length: int | None = Field(None, ge=1, description="words at most; by default 2 x source + 10")
-    shrinking: bool = Field(
-        False, description="every output that ends takes its place in the beam with it, until none is left"
-    )
-    coverage_penalty: float = Field(0.0, ge=0, description="GNMT's beta: a penalty on source words not looked at")
-    replace_unknown: bool = Field(False, description="an unknown word becomes the source word most looked at")
-
-    @model_validator(mode="after")
-    def _n_best(self) -> Self:
-        if self.n_best > self.beam:
-            raise ValueError(f"n_best: {self.n_best} outputs cannot come from a beam of {self.beam}")
-        if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(f"min_length: {self.min_length} is more than max_length {self.max_length}")
-        return self
-
-    @property
-    def length_penalty_terms(self) -> tuple[float, float]:
-        """Exponent of the length penalty, and the offset added to a length."""
-        if isinstance(self.length_penalty, float):
-            return self.length_penalty, GNMT_OFFSET
-        return (1.0, 0.0) if self.length_penalty == "average" else (0.0, 0.0)
-
-    def output_limit(self, source: int) -> int:
-        """Maximum number of output words for a source of `source` words."""
-        return self.max_length if self.max_length is not None else 2 * source + 10
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished output: token ids without END, ranking score, and log-probability (END included)."""
-
-    ids: list[int]
-    score: float
-    log_probability: float
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """Result of one sentence: its hypotheses, best first, and their attention weights (1, n, L, T) if requested."""
-
-    key: Hashable
-    hypotheses: list[Hypothesis]
-    attention_weights: AttentionWeights | None
-
-
-@dataclass(frozen=True)
-class SearchRequest:
-    """A sentence to search for: key, options, maximum number of words, and whether to return attention weights."""
-
-    key: Hashable
-    options: SearchOptions
-    max_length: int
-    with_attention: bool = False
-
-
-@dataclass(frozen=True)
-class SlotState:
-    """The search state of all sentences in the table; the first axis of every tensor is N."""
-
-    state: State
-    token_NK: Tensor  # the last word of each active hypothesis
-    score_NK: Tensor  # log-probability; -inf where there is no hypothesis
-    length_N: Tensor  # number of words decoded so far
-    written_NKL: Tensor  # the word that each step appended to each hypothesis
-    parent_NKL: Tensor  # back-pointer to the hypothesis that was extended, so that no history is copied
-    final_NK: Tensor  # ranking scores of finished hypotheses, best first; -inf for unused entries
-    final_log_NK: Tensor  # their log-probability
-    final_length_NK: Tensor  # their number of words
-    final_parent_NK: Tensor  # the hypothesis that ended
-    ended_N: Tensor  # number of finished hypotheses
-    done_N: Tensor  # True if the sentence is finished; a step no longer changes its results
-    coverage_NKT: Tensor  # sum of attention weights of each source position
-    beam_N: Tensor
-    shrink_N: Tensor  # 1 where each finished hypothesis shrinks the beam by one
-    n_best_N: Tensor
-    alpha_N: Tensor  # exponent of the length penalty
-    offset_N: Tensor  # 0 or GNMT's 5
-    min_N: Tensor
-    max_N: Tensor
-    beta_N: Tensor
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
-        tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return SlotState(state=self.state.map(change), **tensors)
-
-    def concatenate(self, other: "SlotState") -> "SlotState":
-        """These rows followed by those of `other`, which has the same widths."""
-        first, second = vars(self), vars(other)
-        tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
-        state = replace(
-            self.state, leaves={n: torch.cat([leaf, other.state.leaves[n]]) for n, leaf in self.state.leaves.items()}
-        )
-        return SlotState(state=state, **tensors)
-
-    def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
-        """Pads or trims to `written` output positions and `capacity` source positions."""
-        return replace(
-            self,
-            state=self.state.resize(capacity),
-            written_NKL=pad_or_trim(self.written_NKL, 2, written, PAD),
-            parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
-            coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
-        )
 
 
 @dataclass(frozen=True)
@@ -408,108 +299,3 @@ class SlotTable:
         row_memory = self.memory.map(lambda tensor: tensor[row : row + 1])
         weights = AttentionWeights.combine(attention_weights, lambda tensors: torch.stack(tensors)[None])
         return self.model.with_explanation_weights(row_memory, torch.stack(readouts)[None], weights)
-
-
-def round_up_capacity(positions: int) -> int:
-    """Rounds a number of source positions up, so that only a few tensor widths occur."""
-    step = 8 if positions <= 64 else 32
-    return -(-positions // step) * step
-
-
-def concatenate_memories(first: Memory, second: Memory) -> Memory:
-    """Concatenates the rows of two memories of the same capacity."""
-    views = {
-        name: replace(
-            view,
-            keys_BTA=torch.cat([view.keys_BTA, second.views[name].keys_BTA]),
-            values_BTD=torch.cat([view.values_BTD, second.views[name].values_BTD]),
-            covered_BTC=torch.cat([view.covered_BTC, second.views[name].covered_BTC]),
-            padding_BT=torch.cat([view.padding_BT, second.views[name].padding_BT]),
-        )
-        for name, view in first.views.items()
-    }
-    tokens = {source: torch.cat([ids, second.tokens[source]]) for source, ids in first.tokens.items()}
-    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens)
-
-
-def active_beam(rows: SlotState) -> Tensor:
-    """Current beam width of each sentence, (N,); at least 1, also for a sentence whose beam has shrunk to 0."""
-    return (rows.beam_N - rows.shrink_N * rows.ended_N).clamp(min=1)
-
-
-def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
-    """Divisor of the log-probability for outputs of this length (END counted): the length penalty."""
-    offset_N1, alpha_N1 = rows.offset_N[:, None], rows.alpha_N[:, None]
-    return ((offset_N1 + length_NK) / (offset_N1 + 1)) ** alpha_N1
-
-
-def finished_mask(rows: SlotState) -> Tensor:
-    """True for sentences (N,) with a beam full of finished hypotheses, at the maximum length, or with final n-best."""
-    # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
-    # penalty is at most that of the longest output.
-    longest_N1 = rows.max_N[:, None] + 1
-    bound_N = (rows.score_NK.amax(1, keepdim=True) / length_penalty_factor(rows, longest_N1)).squeeze(1)
-    last_best_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
-    settled_N = (last_best_N > -torch.inf) & (last_best_N >= bound_N)
-    return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | settled_N
-
-
-def rank_finished(rows: SlotState, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> SlotState:
-    """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged."""
-    hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
-    selected_NK = torch.cat([rows.final_NK, final_NK], 1).topk(final_NK.shape[1], 1).indices
-    selected_NK = torch.where(rows.done_N[:, None], hypothesis_NK, selected_NK)  # topk may reorder ties
-
-    def pick(old_NK: Tensor, new_NK: Tensor) -> Tensor:
-        return torch.cat([old_NK, new_NK], 1).gather(1, selected_NK)
-
-    return replace(
-        rows,
-        final_NK=pick(rows.final_NK, final_NK),
-        final_log_NK=pick(rows.final_log_NK, log_NK),
-        final_length_NK=pick(rows.final_length_NK, rows.length_N[:, None].expand_as(final_NK)),
-        final_parent_NK=pick(rows.final_parent_NK, hypothesis_NK),
-        ended_N=rows.ended_N + ends_NK.sum(1),
-    )
-
-
-def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
-    """The best finished hypotheses of each row with their paths, from the back-pointers, on the host."""
-    written, parent = rows.written_NKL.tolist(), rows.parent_NKL.tolist()
-    final, log_probabilities = rows.final_NK.tolist(), rows.final_log_NK.tolist()
-    lengths, final_parent = rows.final_length_NK.tolist(), rows.final_parent_NK.tolist()
-    hypotheses: list[list[tuple[Hypothesis, list[int]]]] = []
-    for row, count in enumerate(n_best):
-        row_hypotheses = []
-        for k in range(count):
-            if final[row][k] == -torch.inf:
-                break
-            path = backtrace(parent[row], final_parent[row][k], lengths[row][k])
-            row_hypotheses.append(
-                (Hypothesis(tokens_along(written[row], path), final[row][k], log_probabilities[row][k]), path)
-            )
-        hypotheses.append(row_hypotheses)
-    return hypotheses
-
-
-def common_prefix(lists: Sequence[list[int]]) -> list[int]:
-    """The longest common prefix of several lists; empty if there are none."""
-    length = 0
-    for tokens in zip(*lists, strict=False):
-        if len(set(tokens)) > 1:
-            break
-        length += 1
-    return lists[0][:length] if lists else []
-
-
-def backtrace(parent: list[list[int]], hypothesis: int, length: int) -> list[int]:
-    """The path of a hypothesis with `length` words: its index before each word and after the last, (length + 1)."""
-    path = [hypothesis]
-    for position in range(length - 1, -1, -1):
-        path.append(parent[path[-1]][position])
-    return path[::-1]
-
-
-def tokens_along(written: list[list[int]], path: list[int]) -> list[int]:
-    """The token ids along a path."""
-    return [written[k][position] for position, k in enumerate(path[1:])]

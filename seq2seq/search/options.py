@@ -1,0 +1,78 @@
+"""Options of a search, its requests and its results."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from seq2seq.explain import AttentionWeights
+
+GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
+
+
+class SearchOptions(BaseModel):
+    """Search options of one sentence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    beam: int = Field(5, ge=1, le=64, description="hypotheses kept at each step; 1 is greedy search")
+    length_penalty: Literal["none", "average"] | float = Field(
+        "average",
+        description="log-probabilities are summed, averaged over the words, or divided as GNMT with this alpha",
+    )
+    n_best: int = Field(1, ge=1, le=64, description="outputs wanted, at most the beam")
+    min_length: int = Field(0, ge=0, description="words at least, in the vocabulary's units")
+    max_length: int | None = Field(None, ge=1, description="words at most; by default 2 x source + 10")
+    shrinking: bool = Field(
+        False, description="every output that ends takes its place in the beam with it, until none is left"
+    )
+    coverage_penalty: float = Field(0.0, ge=0, description="GNMT's beta: a penalty on source words not looked at")
+    replace_unknown: bool = Field(False, description="an unknown word becomes the source word most looked at")
+
+    @model_validator(mode="after")
+    def _n_best(self) -> Self:
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best: {self.n_best} outputs cannot come from a beam of {self.beam}")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length: {self.min_length} is more than max_length {self.max_length}")
+        return self
+
+    @property
+    def length_penalty_terms(self) -> tuple[float, float]:
+        """Exponent of the length penalty, and the offset added to a length."""
+        if isinstance(self.length_penalty, float):
+            return self.length_penalty, GNMT_OFFSET
+        return (1.0, 0.0) if self.length_penalty == "average" else (0.0, 0.0)
+
+    def output_limit(self, source: int) -> int:
+        """Maximum number of output words for a source of `source` words."""
+        return self.max_length if self.max_length is not None else 2 * source + 10
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished output: token ids without END, ranking score, and log-probability (END included)."""
+
+    ids: list[int]
+    score: float
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Result of one sentence: its hypotheses, best first, and their attention weights (1, n, L, T) if requested."""
+
+    key: Hashable
+    hypotheses: list[Hypothesis]
+    attention_weights: AttentionWeights | None
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A sentence to search for: key, options, maximum number of words, and whether to return attention weights."""
+
+    key: Hashable
+    options: SearchOptions
+    max_length: int
+    with_attention: bool = False

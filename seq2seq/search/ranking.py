@@ -1,0 +1,96 @@
+"""Ranking of hypotheses: length penalty, when a sentence is finished, its best hypotheses and their paths.
+
+Axes: N sentences in the table (rows), K hypotheses of each, L output positions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from seq2seq.search.options import Hypothesis
+from seq2seq.search.state import SlotState
+
+
+def active_beam(rows: SlotState) -> Tensor:
+    """Current beam width of each sentence, (N,); at least 1, also for a sentence whose beam has shrunk to 0."""
+    return (rows.beam_N - rows.shrink_N * rows.ended_N).clamp(min=1)
+
+
+def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
+    """Divisor of the log-probability for outputs of this length (END counted): the length penalty."""
+    offset_N1, alpha_N1 = rows.offset_N[:, None], rows.alpha_N[:, None]
+    return ((offset_N1 + length_NK) / (offset_N1 + 1)) ** alpha_N1
+
+
+def finished_mask(rows: SlotState) -> Tensor:
+    """True for sentences (N,) with a beam full of finished hypotheses, at the maximum length, or with final n-best."""
+    # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
+    # penalty is at most that of the longest output.
+    longest_N1 = rows.max_N[:, None] + 1
+    bound_N = (rows.score_NK.amax(1, keepdim=True) / length_penalty_factor(rows, longest_N1)).squeeze(1)
+    last_best_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
+    settled_N = (last_best_N > -torch.inf) & (last_best_N >= bound_N)
+    return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | settled_N
+
+
+def rank_finished(rows: SlotState, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> SlotState:
+    """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged."""
+    hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
+    selected_NK = torch.cat([rows.final_NK, final_NK], 1).topk(final_NK.shape[1], 1).indices
+    selected_NK = torch.where(rows.done_N[:, None], hypothesis_NK, selected_NK)  # topk may reorder ties
+
+    def pick(old_NK: Tensor, new_NK: Tensor) -> Tensor:
+        return torch.cat([old_NK, new_NK], 1).gather(1, selected_NK)
+
+    return replace(
+        rows,
+        final_NK=pick(rows.final_NK, final_NK),
+        final_log_NK=pick(rows.final_log_NK, log_NK),
+        final_length_NK=pick(rows.final_length_NK, rows.length_N[:, None].expand_as(final_NK)),
+        final_parent_NK=pick(rows.final_parent_NK, hypothesis_NK),
+        ended_N=rows.ended_N + ends_NK.sum(1),
+    )
+
+
+def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[Hypothesis, list[int]]]]:
+    """The best finished hypotheses of each row with their paths, from the back-pointers, on the host."""
+    written, parent = rows.written_NKL.tolist(), rows.parent_NKL.tolist()
+    final, log_probabilities = rows.final_NK.tolist(), rows.final_log_NK.tolist()
+    lengths, final_parent = rows.final_length_NK.tolist(), rows.final_parent_NK.tolist()
+    hypotheses: list[list[tuple[Hypothesis, list[int]]]] = []
+    for row, count in enumerate(n_best):
+        row_hypotheses = []
+        for k in range(count):
+            if final[row][k] == -torch.inf:
+                break
+            path = backtrace(parent[row], final_parent[row][k], lengths[row][k])
+            row_hypotheses.append(
+                (Hypothesis(tokens_along(written[row], path), final[row][k], log_probabilities[row][k]), path)
+            )
+        hypotheses.append(row_hypotheses)
+    return hypotheses
+
+
+def common_prefix(lists: Sequence[list[int]]) -> list[int]:
+    """The longest common prefix of several lists; empty if there are none."""
+    length = 0
+    for tokens in zip(*lists, strict=False):
+        if len(set(tokens)) > 1:
+            break
+        length += 1
+    return lists[0][:length] if lists else []
+
+
+def backtrace(parent: list[list[int]], hypothesis: int, length: int) -> list[int]:
+    """The path of a hypothesis with `length` words: its index before each word and after the last, (length + 1)."""
+    path = [hypothesis]
+    for position in range(length - 1, -1, -1):
+        path.append(parent[path[-1]][position])
+    return path[::-1]
+
+
+def tokens_along(written: list[list[int]], path: list[int]) -> list[int]:
+    """The token ids along a path."""
+    return [written[k][position] for position, k in enumerate(path[1:])]

@@ -1,0 +1,85 @@
+"""The state of the sentences in a table: their hypotheses, back-pointers, and encoder memory.
+
+Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from seq2seq.layers.state import Memory, State, pad_or_trim
+from seq2seq.text import PAD
+
+
+@dataclass(frozen=True)
+class SlotState:
+    """The search state of all sentences in the table; the first axis of every tensor is N."""
+
+    state: State
+    token_NK: Tensor  # the last word of each active hypothesis
+    score_NK: Tensor  # log-probability; -inf where there is no hypothesis
+    length_N: Tensor  # number of words decoded so far
+    written_NKL: Tensor  # the word that each step appended to each hypothesis
+    parent_NKL: Tensor  # back-pointer to the hypothesis that was extended, so that no history is copied
+    final_NK: Tensor  # ranking scores of finished hypotheses, best first; -inf for unused entries
+    final_log_NK: Tensor  # their log-probability
+    final_length_NK: Tensor  # their number of words
+    final_parent_NK: Tensor  # the hypothesis that ended
+    ended_N: Tensor  # number of finished hypotheses
+    done_N: Tensor  # True if the sentence is finished; a step no longer changes its results
+    coverage_NKT: Tensor  # sum of attention weights of each source position
+    beam_N: Tensor
+    shrink_N: Tensor  # 1 where each finished hypothesis shrinks the beam by one
+    n_best_N: Tensor
+    alpha_N: Tensor  # exponent of the length penalty
+    offset_N: Tensor  # 0 or GNMT's 5
+    min_N: Tensor
+    max_N: Tensor
+    beta_N: Tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
+        tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SlotState(state=self.state.map(change), **tensors)
+
+    def concatenate(self, other: "SlotState") -> "SlotState":
+        """These rows followed by those of `other`, which has the same widths."""
+        first, second = vars(self), vars(other)
+        tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
+        state = replace(
+            self.state, leaves={n: torch.cat([leaf, other.state.leaves[n]]) for n, leaf in self.state.leaves.items()}
+        )
+        return SlotState(state=state, **tensors)
+
+    def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
+        """Pads or trims to `written` output positions and `capacity` source positions."""
+        return replace(
+            self,
+            state=self.state.resize(capacity),
+            written_NKL=pad_or_trim(self.written_NKL, 2, written, PAD),
+            parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
+            coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
+        )
+
+
+def round_up_capacity(positions: int) -> int:
+    """Rounds a number of source positions up, so that only a few tensor widths occur."""
+    step = 8 if positions <= 64 else 32
+    return -(-positions // step) * step
+
+
+def concatenate_memories(first: Memory, second: Memory) -> Memory:
+    """Concatenates the rows of two memories of the same capacity."""
+    views = {
+        name: replace(
+            view,
+            keys_BTA=torch.cat([view.keys_BTA, second.views[name].keys_BTA]),
+            values_BTD=torch.cat([view.values_BTD, second.views[name].values_BTD]),
+            covered_BTC=torch.cat([view.covered_BTC, second.views[name].covered_BTC]),
+            padding_BT=torch.cat([view.padding_BT, second.views[name].padding_BT]),
+        )
+        for name, view in first.views.items()
+    }
+    tokens = {source: torch.cat([ids, second.tokens[source]]) for source, ids in first.tokens.items()}
+    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens)
