@@ -3,7 +3,6 @@
 Both the service's engine thread and the offline commands use `SequenceGenerator`.
 """
 
-import re
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,26 +13,30 @@ import torch
 
 from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.bundle import Bundle
-from seq2seq.config import ImageGrid
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.explain import (
-    AttentionWeights,
     Explanation,
     SourceExplanation,
-    Span,
+    TextWithWords,
     explain,
+    find_words,
     mean_by_word,
+    needs_detokenizing,
     pool_to_target_words,
     pool_to_words,
     round_matrices,
     sum_by_word,
+    to_model_text,
+    to_spans,
+    to_text_with_words,
 )
-from seq2seq.images.decode import decode_image
+from seq2seq.images.inputs import blank_image, check_image_shape
 from seq2seq.layers.state import pad_or_trim
+from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.model.model import Model
 from seq2seq.search import Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
-from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Decoded, Encoded, Tokenizer
+from seq2seq.text import END, PAD, SPECIAL, UNKNOWN, Decoded, Encoded
 from seq2seq.text.edits import decode_script, encode_script
 
 Item = TypeVar("Item")
@@ -90,6 +93,15 @@ class GenerationResult:
 
     candidates: list[Candidate]
     explanation: Explanation | None = None
+
+
+@dataclass(frozen=True)
+class NullExplanation:
+    """An explanation that continues after the end of the output, and for each of its rows the source words that the
+    alignment module predicts from the whole vocabulary."""
+
+    explanation: Explanation
+    source_predictions: list[str]
 
 
 class SequenceGenerator:
@@ -289,9 +301,7 @@ class SequenceGenerator:
         tokenizer = self.bundle.tokenizers["target"]
         return encode_script(tokenizer, to_model_text(tokenizer, mt, raw), to_model_text(tokenizer, target, raw), raw)
 
-    def _collate_pairs(
-        self, sources: "Sequence[dict[str, TextWithWords]]", targets: "Sequence[TextWithWords]"
-    ) -> Batch:
+    def _collate_pairs(self, sources: Sequence[dict[str, TextWithWords]], targets: Sequence[TextWithWords]) -> Batch:
         """A batch of texts and their outputs, with absent images."""
         config = self.bundle.card.model
         texts = {name: [pair[name].encoded.ids if name in pair else None for pair in sources] for name in config.texts}
@@ -301,13 +311,13 @@ class SequenceGenerator:
         }
         return collate(texts, [text.encoded.ids for text in targets], images=images)
 
-    def read_texts(self, name: str, texts: Sequence[str], raw: bool = True) -> list["TextWithWords"]:
+    def read_texts(self, name: str, texts: Sequence[str], raw: bool = True) -> list[TextWithWords]:
         """Encode texts of a source, or of the target, and find their words; `raw` as in `align`."""
         tokenizer = self.bundle.tokenizers[name]
         encoded = tokenizer.encode_batch([to_model_text(tokenizer, text, raw) for text in texts], raw)
         return [to_text_with_words(tokenizer, text, ids, raw) for text, ids in zip(texts, encoded, strict=True)]
 
-    def explain_with_nulls(self, texts: dict[str, str], target: str, raw: bool = True) -> "NullExplanation":
+    def explain_with_nulls(self, texts: dict[str, str], target: str, raw: bool = True) -> NullExplanation:
         """Explain an output followed by its end symbol and by <null> up to the number of source tokens.
 
         The source's last column is its end symbol (Kiyono et al. 2018, figures 2 and 3). Raises UsageError for a model
@@ -370,7 +380,7 @@ class SequenceGenerator:
 
     def _replace_unknown(
         self,
-        sources: dict[str, "TextWithWords"],
+        sources: dict[str, TextWithWords],
         hypothesis: Hypothesis,
         attention_weights: AttentionWeights | None,
         k: int,
@@ -389,7 +399,7 @@ class SequenceGenerator:
                 replaced[position] = next((span.text for span, (a, b) in words if start < b and a < end), "")
         return replaced
 
-    def _source_texts(self, row: EncodedRequest) -> dict[str, "TextWithWords"]:
+    def _source_texts(self, row: EncodedRequest) -> dict[str, TextWithWords]:
         """A request's texts with their words, by source."""
         texts, tokenised = row.request.texts, row.request.tokenised
         return {
@@ -399,8 +409,8 @@ class SequenceGenerator:
 
     def _explain(
         self,
-        sources: dict[str, "TextWithWords"],
-        output: "TextWithWords",
+        sources: dict[str, TextWithWords],
+        output: TextWithWords,
         attention_weights: AttentionWeights,
         by: str | None = None,
     ) -> Explanation:
@@ -428,7 +438,7 @@ class SequenceGenerator:
         )
 
     def _explain_sources(
-        self, sources: dict[str, "TextWithWords"], output: "TextWithWords", attention_weights: AttentionWeights
+        self, sources: dict[str, TextWithWords], output: TextWithWords, attention_weights: AttentionWeights
     ) -> dict[str, SourceExplanation]:
         """The attention weights over each source that is present."""
         config = self.bundle.card.model
@@ -448,92 +458,6 @@ class SequenceGenerator:
                     grid=(grid.rows, grid.columns), matrices=round_matrices(matrices)
                 )
         return explanations
-
-
-@dataclass(frozen=True)
-class TextWithWords:
-    """An encoded text with its words.
-
-    display_words: the words with their offsets in the original text.
-    words: the spans of the same words in the text that was encoded (`to_model_text`).
-    """
-
-    display_words: list[Span]
-    words: list[tuple[int, int]]
-    encoded: Encoded
-
-    def append_symbols(self, symbols: Sequence[str]) -> "TextWithWords":
-        """Append symbols, each as one word and one piece."""
-        end = max([0, *(span.end for span in self.display_words), *(end for _, end in self.encoded.offsets)])
-        spans = [(end + i, end + i + 1) for i in range(len(symbols))]
-        appended = [Span(text=symbol, start=end, end=end) for symbol in symbols]
-        encoded = replace(self.encoded, offsets=[*self.encoded.offsets, *spans])
-        return TextWithWords([*self.display_words, *appended], [*self.words, *spans], encoded)
-
-
-@dataclass(frozen=True)
-class NullExplanation:
-    """An explanation that continues after the end of the output, and for each of its rows the source words that the
-    alignment module predicts from the whole vocabulary."""
-
-    explanation: Explanation
-    source_predictions: list[str]
-
-
-def read_image(grid: ImageGrid, data: bytes, where: str = "image") -> np.ndarray:
-    """Decode an image file's bytes to the pixels that a model reads.
-
-    Raises ImageError for an invalid image, RequestError for a model without network, which reads only features.
-    """
-    if grid.network is None:
-        raise RequestError(
-            where, f"the model has no network for pixels: it reads {grid}", "give it features made by the same network"
-        )
-    return decode_image(data, grid.network.size, where)
-
-
-def blank_image(grid: ImageGrid) -> np.ndarray:
-    """An image of zeros with the shape and dtype that a model reads."""
-    if grid.network is None:
-        return np.zeros((grid.regions, grid.features), np.float32)
-    return np.zeros((grid.network.size, grid.network.size, 3), np.uint8)
-
-
-def check_image_shape(name: str, image: np.ndarray, grid: ImageGrid) -> None:
-    """Raise RequestError for an image whose shape or dtype is not what the model reads."""
-    expected = blank_image(grid)
-    if (image.shape, image.dtype) != (expected.shape, expected.dtype):
-        shape = " x ".join(map(str, image.shape))
-        raise RequestError(name, f"the image is {shape} of {image.dtype}, and the model reads {grid}")
-
-
-def needs_detokenizing(tokenizer: Tokenizer, raw: bool) -> bool:
-    """Whether tokenised text (not `raw`) must be detokenized for a model that was trained on raw text."""
-    return not raw and not tokenizer.config.tokenised
-
-
-def to_model_text(tokenizer: Tokenizer, text: str, raw: bool) -> str:
-    """The text in the form of the model's training data: detokenized if `needs_detokenizing`."""
-    return tokenizer.detokenize(text).text if needs_detokenizing(tokenizer, raw) else text
-
-
-def find_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, int]]:
-    """The spans of a text's words: separated by spaces in tokenised text for a raw model, else by the tokenizer."""
-    if needs_detokenizing(tokenizer, raw):
-        return [match.span() for match in re.finditer(r"\S+", text)]
-    return tokenizer.word_spans(text, raw)
-
-
-def to_text_with_words(tokenizer: Tokenizer, text: str, encoded: Encoded, raw: bool) -> TextWithWords:
-    """Combine a text and its encoding with the text's words."""
-    words = find_words(tokenizer, text, raw)
-    model_words = tokenizer.detokenize(text).offsets if needs_detokenizing(tokenizer, raw) else words
-    return TextWithWords(to_spans(text, words), model_words, encoded)
-
-
-def to_spans(text: str, words: Sequence[tuple[int, int]]) -> list[Span]:
-    """The words at the given offsets of a text."""
-    return [Span(text=text[start:end], start=start, end=end) for start, end in words]
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -3,7 +3,7 @@
 
 from seq2seq.generate import GenerationResult as Answer
 from seq2seq.generate import Request, SequenceGenerator
-from seq2seq.generate import read_image as picture
+from seq2seq.images.inputs import read_image as picture
 
 __all__ = ["Answer", "Generation", "Request", "picture"]
 

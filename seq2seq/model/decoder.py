@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2seq.config import Architecture, ModelConfig
-from seq2seq.explain import AttentionWeights
 from seq2seq.layers.attention import AdditiveAttention, Attention, BilinearAttention
 from seq2seq.layers.cells import Cell, build_cell
 from seq2seq.layers.coverage import Coverage, LinguisticCoverage, NeuralCoverage
@@ -44,6 +43,7 @@ from seq2seq.model.attend import (
     WithWords,
     view_name,
 )
+from seq2seq.model.attention_weights import AttentionWeights
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.batch import Batch
-from seq2seq.explain import AttentionWeights
 from seq2seq.layers.state import Memory, State
+from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.model import Model
 
 Item = TypeVar("Item")

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 from seq2seq.batch import Batch
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.explain import AttentionWeights
 from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
 from seq2seq.layers.gates import SelectiveGate
@@ -22,6 +21,7 @@ from seq2seq.layers.state import Memory, State, View, pad_or_trim
 from seq2seq.layers.step_linear import StepInputs
 from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
 from seq2seq.model.attend import STATES
+from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.step_orders import build_decoder
 from seq2seq.text import BEGIN, END, PAD
 

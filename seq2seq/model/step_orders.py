@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.config import ModelConfig
-from seq2seq.explain import AttentionWeights
 from seq2seq.layers.cells import build_cell
 from seq2seq.layers.state import Memory, State
 from seq2seq.layers.step_linear import StepInputs, StepLinear
+from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.decoder import CellInput, Decoder, HasPrecomputed, StepOutput
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Batch
-from seq2seq.explain import AttentionWeights
 from seq2seq.layers.state import Memory
+from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.options import SearchRequest, SearchResult
 from seq2seq.search.ranking import (

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from seq2seq.bundle import Bundle
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request, SequenceGenerator, blank_image
+from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import EngineRequest

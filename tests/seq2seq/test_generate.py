@@ -12,7 +12,8 @@ import seq2seq
 from seq2seq.bundle import Bundle, ModelCard, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import ImageError, RequestError
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator, read_image
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.images.inputs import read_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer
