@@ -45,13 +45,15 @@ def segment(mapped: MappedText, known: frozenset[str], joiner: str | None) -> Ma
     """Segment words into the longest known pieces, after removing spaces between characters of unspaced scripts.
 
     Pieces of unspaced scripts have no joiner; the pieces of other words end with `joiner` where the word continues.
+    Without `joiner` other words stay whole.
     """
     joined = replace_matches(mapped, re.compile(rf"(?<=[{UNSPACED_RANGES}]) (?=[{UNSPACED_RANGES}])"), "")
     parts: list[str] = []
     spans: list[Span] = []
     for match in re.finditer(rf"([{UNSPACED_RANGES}]+)|[^ {UNSPACED_RANGES}]+", joined.text):
         position = match.start()
-        for piece, size in longest_pieces(match.group(), known, "" if match.group(1) else joiner):
+        word, marker = match.group(), "" if match.group(1) else joiner
+        for piece, size in [(word, len(word))] if marker is None else longest_pieces(word, known, marker):
             parts.append(piece + " ")
             spans += [(i, i + 1) for i in range(position, position + size)]
             position += size
@@ -59,7 +61,7 @@ def segment(mapped: MappedText, known: frozenset[str], joiner: str | None) -> Ma
     return joined.then("".join(parts), spans)
 
 
-def longest_pieces(word: str, known: frozenset[str], joiner: str | None) -> list[tuple[str, int]]:
+def longest_pieces(word: str, known: frozenset[str], joiner: str) -> list[tuple[str, int]]:
     """Greedy longest-match segmentation of a word into known pieces, each with its number of characters in the word.
 
     `joiner`: the suffix of a piece that is continued. If known pieces do not cover the word, returns it whole; with an
@@ -69,11 +71,11 @@ def longest_pieces(word: str, known: frozenset[str], joiner: str | None) -> list
     start = 0
     while start < len(word):
         for end in range(min(len(word), start + LONGEST_PIECE), start, -1):
-            piece = word[start:end] + (joiner if joiner and end < len(word) else "")
+            piece = word[start:end] + (joiner if end < len(word) else "")
             if piece in known:
                 break
         else:
-            if joiner != "":
+            if joiner:
                 return [(word, len(word))]
             end, piece = start + 1, word[start]
         pieces.append((piece, end - start))

@@ -305,6 +305,15 @@ def test_segmented_text(units):
 
 
 @pytest.mark.parametrize("units", ["words", "bpe"])
+def test_a_raw_word_of_unsegmented_text_is_one_word(units):
+    config = TextConfig(units=units, vocabulary=300 if units == "bpe" else 20, language="de", tokenised=True)
+    tokenizer = Tokenizer.train(["haus tür .", "das haus hat eine tür ."] * 5, config)
+    assert tokenizer.encode("Haustür.", raw=True).ids == tokenizer.encode("Haustür .").ids
+    assert tokenizer.encode("haustür.", raw=True).ids == tokenizer.encode("haustür .").ids
+    assert tokenizer.encode("haustür.", raw=True).ids != tokenizer.encode("haus tür .").ids
+
+
+@pytest.mark.parametrize("units", ["words", "bpe"])
 def test_raw_chinese_is_segmented_into_the_models_words(units):
     config = TextConfig(units=units, vocabulary=400, tokenised=True, language="zh")
     tokenizer = Tokenizer.train(["我 能 赶上 去 饭店 的 巴士 吗 ?"] * 5, config)
