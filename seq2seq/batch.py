@@ -3,8 +3,8 @@
 Axes: B sentences, T source positions, L target positions.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,43 +15,53 @@ from seq2seq.text import END, PAD
 Ids = Sequence[int] | np.ndarray
 
 
-@dataclass(frozen=True)
-class TextInput:
-    """One text source of a batch. Every row ends with END, followed by PAD.
+class InputLengths:
+    """The length of each row of an input, 0 for a row without this source.
 
-    `lengths_B` counts END; a length of 0 marks a row without this source.
+    lengths_B: on the device of the input's other tensors. lengths: the same on the host, for what is computed there
+    (how sequences are packed, which rows have an image), so that nothing waits for the device.
     """
+
+    lengths_B: Tensor
+    lengths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.lengths) != len(self.lengths_B):
+            object.__setattr__(self, "lengths", tuple(self.lengths_B.tolist()))
+
+
+@dataclass(frozen=True)
+class TextInput(InputLengths):
+    """One text source of a batch: ids (B, T). Every row ends with END, which its length counts, followed by PAD."""
 
     ids_BT: Tensor
     lengths_B: Tensor
+    lengths: tuple[int, ...] = ()
 
     @property
     def padding_BT(self) -> Tensor:
         """True at padding positions."""
         return torch.arange(self.ids_BT.shape[1], device=self.ids_BT.device) >= self.lengths_B[:, None]
 
-    def to(self, device: torch.device | str) -> "TextInput":
-        return TextInput(self.ids_BT.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
-
-    def pin_memory(self) -> "TextInput":
-        return TextInput(self.ids_BT.pin_memory(), self.lengths_B.pin_memory())
+    def map(self, change: Callable[[Tensor], Tensor]) -> "TextInput":
+        """Apply `change` to every tensor."""
+        return TextInput(change(self.ids_BT), change(self.lengths_B), self.lengths)
 
 
 @dataclass(frozen=True)
-class ImageInput:
+class ImageInput(InputLengths):
     """One image source of a batch: features of regions (B, T, F), or uint8 pixels (B, S, S, 3).
 
-    `lengths_B` is the number of regions of each row; 0 marks a row without this source, whose values are ignored.
+    A row's length is the number of its regions; where it is 0, the values are ignored.
     """
 
     values: Tensor
     lengths_B: Tensor
+    lengths: tuple[int, ...] = ()
 
-    def to(self, device: torch.device | str) -> "ImageInput":
-        return ImageInput(self.values.to(device, non_blocking=True), self.lengths_B.to(device, non_blocking=True))
-
-    def pin_memory(self) -> "ImageInput":
-        return ImageInput(self.values.pin_memory(), self.lengths_B.pin_memory())
+    def map(self, change: Callable[[Tensor], Tensor]) -> "ImageInput":
+        """Apply `change` to every tensor."""
+        return ImageInput(change(self.values), change(self.lengths_B), self.lengths)
 
 
 SourceInput = TextInput | ImageInput
@@ -59,10 +69,18 @@ SourceInput = TextInput | ImageInput
 
 @dataclass(frozen=True)
 class Batch:
-    """Model inputs by source name, and the target ids. A target ends with END; the model shifts it right."""
+    """Model inputs by source name, and the target ids. A target ends with END; the model shifts it right.
+
+    target_lengths: the targets' lengths on the host, END counted.
+    """
 
     sources: dict[str, SourceInput]
     target_BL: Tensor | None = None
+    target_lengths: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.target_BL is not None and len(self.target_lengths) != len(self.target_BL):
+            object.__setattr__(self, "target_lengths", tuple((self.target_BL != PAD).sum(1).tolist()))
 
     @property
     def rows(self) -> int:
@@ -80,14 +98,27 @@ class Batch:
         assert isinstance(image_input, ImageInput), source
         return image_input
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """Apply `change` to every tensor."""
+        sources: dict[str, SourceInput] = {name: source.map(change) for name, source in self.sources.items()}
+        return Batch(sources, None if self.target_BL is None else change(self.target_BL), self.target_lengths)
+
     def to(self, device: torch.device | str) -> "Batch":
-        target = None if self.target_BL is None else self.target_BL.to(device, non_blocking=True)
-        return replace(self, sources={name: s.to(device) for name, s in self.sources.items()}, target_BL=target)
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> "Batch":
         """A copy in page-locked memory, which allows asynchronous copies to a GPU."""
-        target = None if self.target_BL is None else self.target_BL.pin_memory()
-        return replace(self, sources={name: s.pin_memory() for name, s in self.sources.items()}, target_BL=target)
+        return self.map(Tensor.pin_memory)
+
+
+def positions(first: Sequence[int], last: Sequence[int], width: int, device: torch.device) -> Tensor:
+    """Indices (N) of the positions first <= l < last of every row in a flattened (B, width) tensor.
+
+    They are computed on the host: a mask as an index would wait for the device.
+    """
+    position_L = torch.arange(width)
+    chosen_BL = (position_L >= torch.tensor(first)[:, None]) & (position_L < torch.tensor(last)[:, None])
+    return chosen_BL.flatten().nonzero().squeeze(1).to(device, non_blocking=True)
 
 
 def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,6 @@
-"""Checks of torch devices: availability and bf16 support."""
+"""What torch devices offer: whether they are there, bf16, and the precision of autocast."""
+
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -24,3 +26,16 @@ def computes_bf16(device: torch.device) -> bool:
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return True
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The dtype of products on a device under autocast; None where autocast is disabled, or the device has none."""
+    if not torch.amp.is_autocast_available(device.type) or not torch.is_autocast_enabled(device.type):
+        return None
+    return torch.get_autocast_dtype(device.type)
+
+
+def autocast_disabled(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which products on a device are computed in the precision of their inputs."""
+    available = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if available else nullcontext()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.batch import ImageInput, TextInput
+from seq2seq.batch import ImageInput, InputLengths, TextInput, positions
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.images.networks import build_network
 from seq2seq.layers.cells import GRUCell
@@ -48,7 +48,7 @@ class TextEncoder(nn.Module):
 
     def forward(self, text: TextInput) -> EncoderOutput:
         words_BTE = self.words(text.ids_BT)  # without dropout, for word attention
-        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text.lengths_B)
+        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text)
         states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
         if self.gate is not None:
             ends = (encoded.last_forward_BH, encoded.first_backward_BH)
@@ -90,14 +90,13 @@ class ImageEncoder(nn.Module):
         """Region features, (B, T, F); zeros for an absent image."""
         if self.network is None:
             return image.values.to(self.projection.weight.dtype)
-        there_N = image.lengths_B.nonzero().flatten()
-        shape = (len(image.lengths_B), self.grid.regions, self.grid.features)
-        nothing = self.projection.weight.new_zeros(shape)
-        if not len(there_N):
+        nothing = self.projection.weight.new_zeros(len(image.lengths), self.grid.regions, self.grid.features)
+        present_N = positions([0] * len(image.lengths), image.lengths, 1, nothing.device)
+        if not len(present_N):
             return nothing
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            features_NTF = self.network(image.values[there_N])
-        return nothing.to(features_NTF.dtype).index_copy(0, there_N, features_NTF)
+            features_NTF = self.network(image.values.index_select(0, present_N))
+        return nothing.to(features_NTF.dtype).index_copy(0, present_N, features_NTF)
 
 
 def masked_mean(states_BTD: Tensor, padding_BT: Tensor) -> Tensor:
@@ -141,8 +140,9 @@ class BidirectionalEncoder(nn.Module):
         self.summed = config.directions == "summed"
         self.needs_last_states = config.first_state == "sum"
 
-    def forward(self, words_BTE: Tensor, lengths_B: Tensor) -> BidirectionalOutput:
-        """Encodes embeddings (B, T, E); annotations of padding are finite and have no meaning."""
+    def forward(self, words_BTE: Tensor, text: InputLengths) -> BidirectionalOutput:
+        """Encodes a text's embeddings (B, T, E); annotations of padding are finite and have no meaning."""
+        lengths_B = text.lengths_B
         position_T = torch.arange(words_BTE.shape[1], device=lengths_B.device)
         mirror_BT = lengths_B[:, None] - 1 - position_T
         mirror_BT = torch.where(mirror_BT >= 0, mirror_BT, position_T)
@@ -151,8 +151,8 @@ class BidirectionalEncoder(nn.Module):
             states = F.dropout(states, self.dropout, self.training and i > 0)
             with usable_kernels(states.device):
                 if self.needs_last_states:
-                    forward, ends = run_with_last_states(ahead, states, lengths_B)
-                    mirrored, back_ends = run_with_last_states(back, gather_positions(states, mirror_BT), lengths_B)
+                    forward, ends = run_with_last_states(ahead, states, text)
+                    mirrored, back_ends = run_with_last_states(back, gather_positions(states, mirror_BT), text)
                     last += [one + other for one, other in zip(ends, back_ends, strict=True)]
                 else:
                     forward, mirrored = ahead(states)[0], back(gather_positions(states, mirror_BT))[0]
@@ -220,19 +220,21 @@ def onednn_has_half_lstm() -> bool:
     return True
 
 
-def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
+def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLengths) -> tuple[Tensor, list[Tensor]]:
     """States of the top layer (B, T, H), and each layer's state (and memory) at each sentence's last word, (B, H)."""
     if isinstance(network, PaperGRU):
         states_BTH, layers = network(inputs_BTI)
-        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
+        last_B1 = (text.lengths_B[:, None] - 1).clamp(min=0)
         return states_BTH, [gather_positions(layer, last_B1)[:, 0] for layer in layers]
     # Kernels return the LSTM memory only at the end of a sequence; in a packed one that is the sentence's end.
-    packed = pack_padded_sequence(inputs_BTI, lengths_B.cpu(), batch_first=True, enforce_sorted=False)
-    output, ends = network(packed)
+    # The rows are sorted here, by the lengths on the host: torch would read its order back from the device.
+    sorted_lengths, order_B = torch.tensor(text.lengths).sort(descending=True)
+    row_B = order_B.argsort().to(inputs_BTI.device, non_blocking=True)
+    sorted_BTI = inputs_BTI.index_select(0, order_B.to(inputs_BTI.device, non_blocking=True))
+    output, ends = network(pack_padded_sequence(sorted_BTI, sorted_lengths, batch_first=True))
     states_BTH, _ = pad_packed_sequence(output, batch_first=True, total_length=inputs_BTI.shape[1])
-    if isinstance(ends, Tensor):  # a GRU's
-        return states_BTH, list(ends)
-    return states_BTH, [leaf for layer in zip(*ends, strict=True) for leaf in layer]
+    leaves = list(ends) if isinstance(ends, Tensor) else [leaf for layer in zip(*ends, strict=True) for leaf in layer]
+    return states_BTH.index_select(0, row_B), [leaf.index_select(0, row_B) for leaf in leaves]
 
 
 def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seq2seq.devices import autocast_dtype
+
 
 def product_dtype(weight: Tensor) -> torch.dtype:
     """The dtype of a product with a weight: that of autocast where it is enabled, except for float64, else its own."""
-    kind = weight.device.type
-    if torch.is_autocast_enabled(kind) and weight.dtype != torch.float64:
-        return torch.get_autocast_dtype(kind)
-    return weight.dtype
+    dtype = None if weight.dtype == torch.float64 else autocast_dtype(weight.device)
+    return dtype or weight.dtype
 
 
 def at_least_fp32(leaf: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from seq2seq.devices import autocast_disabled, autocast_dtype
+
 CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
 BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
 
@@ -32,11 +34,9 @@ def chunked_cross_entropy(
     Logits are computed in chunks of rows; each chunk's loss and gradients are computed in the forward pass, so that
     backward recomputes nothing.
     """
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_NR.device.type) else None
+    dtype = autocast_dtype(readouts_NR.device) or weight_VR.dtype
     gradients = torch.is_grad_enabled()
-    objective, nats = _ChunkedCrossEntropy.apply(
-        readouts_NR, weight_VR, bias_V, targets_N, smoothing, dtype or weight_VR.dtype, gradients
-    )
+    objective, nats = _ChunkedCrossEntropy.apply(readouts_NR, weight_VR, bias_V, targets_N, smoothing, dtype, gradients)
     return Loss(objective, nats)
 
 
@@ -86,8 +86,8 @@ def log_likelihoods(readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targ
     The gradient of a row depends on the weights of all rows, so it cannot be computed in the forward pass as in
     `chunked_cross_entropy`: chunks of logits are dropped and recomputed in backward.
     """
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_NR.device.type) else None
-    chosen: Tensor = _ChunkedLogLikelihood.apply(readouts_NR, weight_VR, bias_V, targets_N, dtype or weight_VR.dtype)
+    dtype = autocast_dtype(readouts_NR.device) or weight_VR.dtype
+    chosen: Tensor = _ChunkedLogLikelihood.apply(readouts_NR, weight_VR, bias_V, targets_N, dtype)
     return chosen
 
 
@@ -138,12 +138,13 @@ def bag_of_words(
 ) -> Tensor:
     """The alignment module's loss, sum over sentences of |q~ - x~|^2 / C (Kiyono et al. 2018, equations 13, 16, 18).
 
-    q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count.
-    As in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
+    q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count. The
+    weights of the steps, `steps_BL`, are on the host: which of them count is known without waiting for the device. As
+    in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
     """
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device := readouts_BLR.device.type) else None
+    dtype = autocast_dtype(readouts_BLR.device) or weight_VR.dtype
     loss: Tensor = _BagOfWords.apply(
-        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, dtype or weight_VR.dtype, torch.is_grad_enabled()
+        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, dtype, torch.is_grad_enabled()
     )
     return loss
 
@@ -163,15 +164,17 @@ class _BagOfWords(torch.autograd.Function):
         few = many if readouts.is_cuda else max(1, BLOCK // each)
         for start in range(0, readouts.shape[0], many):
             part = slice(start, start + many)
-            chosen = steps[part] > 0
-            rows = readouts[part][chosen].to(dtype)
+            counted = steps[part].flatten().nonzero().squeeze(1)
+            chosen = counted.to(readouts.device, non_blocking=True)
+            rows = readouts[part].flatten(0, 1).index_select(0, chosen).to(dtype)
             logits = F.linear(rows, weight_cast, bias_cast)
-            blocks = logits.split([int(own.sum()) for own in chosen.split(few)])
+            blocks = logits.split([int((own > 0).sum()) for own in steps[part].split(few)])
             sentences = (column[part].split(few) for column in (steps, words))
-            with torch.autocast(readouts.device.type, enabled=False):
+            with autocast_disabled(readouts.device):
                 for block, own_steps, bags in zip(blocks, *sentences, strict=True):
                     sentence, step = own_steps.nonzero(as_tuple=True)
-                    scale = own_steps[sentence, step].to(full)
+                    scale = own_steps[sentence, step].to(full).to(readouts.device, non_blocking=True)
+                    sentence = sentence.to(readouts.device, non_blocking=True)
                     q = torch.softmax(block.to(full), 1)
                     share = scale * (sentence == torch.arange(len(bags), device=sentence.device)[:, None])
                     off = (share @ q).scatter_add_(1, bags, -(bags != 0).to(full))  # q~ - x~
@@ -183,7 +186,8 @@ class _BagOfWords(torch.autograd.Function):
                         d_bias += slope.sum(0)
                         block.copy_(slope)
             if gradients:
-                d_readouts[part][chosen] = (logits @ weight_cast).to(d_readouts.dtype)
+                d_rows = (logits @ weight_cast).to(d_readouts.dtype)
+                d_readouts[part].flatten(0, 1).index_copy_(0, chosen, d_rows)
                 d_weight += logits.t() @ rows
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         return loss

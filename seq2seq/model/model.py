@@ -5,6 +5,7 @@ V target vocabulary.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.batch import Batch
+from seq2seq.batch import Batch, SourceInput, positions
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
@@ -197,17 +198,17 @@ class Model(nn.Module):
         memory = self.encode(batch)
         readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
-        real_BL = target_BL != PAD
-        loss = self.word_loss(readouts_BLR, target_BL, real_BL, smoothing)
+        starts = [0] * batch.rows
+        loss = self.word_loss(readouts_BLR, target_BL, starts, batch.target_lengths, smoothing)
         if self.image_words is not None:
-            loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch.target_BL))
+            loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch))
         if self.alignment is None:
             return loss
         text = batch.text(self.source)
-        steps_BL = bag_of_words_steps(real_BL.sum(1), text.lengths_B, target_BL.shape[1], self.config.alignment_longer)
-        null_BL = ~real_BL & (torch.arange(target_BL.shape[1], device=real_BL.device) < text.lengths_B[:, None])
+        targets_B, sources_B = torch.tensor(batch.target_lengths), torch.tensor(text.lengths)
+        steps_BL = bag_of_words_steps(targets_B, sources_B, target_BL.shape[1], self.config.alignment_longer)
         # No smoothing here: <null>s soon become certain and are most of the target, so it would dominate the loss.
-        nulls = self.word_loss(readouts_BLR, target_BL, null_BL, 0.0)
+        nulls = self.word_loss(readouts_BLR, target_BL, batch.target_lengths, text.lengths, 0.0)
         words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
         bags = bag_of_words(
             readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
@@ -215,19 +216,20 @@ class Model(nn.Module):
         )  # fmt: skip
         return Loss(loss.objective + nulls.objective + bags, loss.nats)
 
-    def image_word_loss(self, memory: Memory, target_BL: Tensor) -> Tensor:
+    def image_word_loss(self, memory: Memory, batch: Batch) -> Tensor:
         """Auxiliary loss: negative log-likelihood of the target's bag of words given only each image, weighted.
 
         p(w | image) = 1/T sum_t softmax(W v_t)_w, where v_t is the value that attention reads at region t, and T the
         number of regions. Every region predicts words, so that the values of regions differ by their content.
         """
-        assert self.image_words is not None
+        assert self.image_words is not None and batch.target_BL is not None
         total = memory.summary_BS.new_zeros((), dtype=torch.promote_types(memory.summary_BS.dtype, torch.float32))
         for name, head in self.image_words.items():
-            view = memory.views[f"{name}.{STATES}"]
-            there = ~view.absent_B1[:, 0]
-            log_p_NTV = torch.log_softmax(head(view.values_BTD[there]), -1, dtype=total.dtype)
-            words_NL = target_BL[there]
+            values_BTD = memory.views[f"{name}.{STATES}"].values_BTD
+            lengths = batch.image(name).lengths
+            present_N = positions([0] * len(lengths), lengths, 1, values_BTD.device)
+            log_p_NTV = torch.log_softmax(head(values_BTD.index_select(0, present_N)), -1, dtype=total.dtype)
+            words_NL = batch.target_BL.index_select(0, present_N)
             log_p_NTL = log_p_NTV.gather(-1, words_NL[:, None].expand(-1, log_p_NTV.shape[1], -1))
             log_p_NL = torch.logsumexp(log_p_NTL, 1) - math.log(log_p_NTV.shape[1])
             total = total - (log_p_NL * (words_NL > END)).sum()
@@ -244,10 +246,14 @@ class Model(nn.Module):
         words_N = log_likelihoods(readouts_BKLR[real_BKL], self.output.weight, self.output.bias, target_BKL[real_BKL])
         return words_N.new_zeros(real_BKL.shape).masked_scatter(real_BKL, words_N).sum(-1)
 
-    def word_loss(self, readouts_BLR: Tensor, target_BL: Tensor, chosen_BL: Tensor, smoothing: float) -> Loss:
-        """Cross-entropy of the positions where `chosen_BL` is True."""
-        weight_VR, bias_V = self.output.weight, self.output.bias
-        return chunked_cross_entropy(readouts_BLR[chosen_BL], weight_VR, bias_V, target_BL[chosen_BL], smoothing)
+    def word_loss(
+        self, readouts_BLR: Tensor, target_BL: Tensor, first: Sequence[int], last: Sequence[int], smoothing: float
+    ) -> Loss:
+        """Cross-entropy of each row's positions first <= l < last."""
+        chosen_N = positions(first, last, target_BL.shape[1], target_BL.device)
+        readouts_NR = readouts_BLR.flatten(0, 1).index_select(0, chosen_N)
+        targets_N = target_BL.flatten().index_select(0, chosen_N)
+        return chunked_cross_entropy(readouts_NR, self.output.weight, self.output.bias, targets_N, smoothing)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -329,21 +335,21 @@ def orthogonalize(model: Model) -> None:
 
 def drop_sources(batch: Batch, share: float) -> Batch:
     """Source dropout: drops each source of a sentence with probability `share`, unless that would drop all of them."""
-    lengths_NB = torch.stack([source.lengths_B for source in batch.sources.values()])
-    kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape, device=lengths_NB.device) >= share)
+    lengths_NB = torch.tensor([source.lengths for source in batch.sources.values()])
+    kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape) >= share)
     kept_NB = kept_NB | ~kept_NB.any(0)
-    hidden = {
-        name: replace(source, lengths_B=source.lengths_B * kept)
-        for (name, source), kept in zip(batch.sources.items(), kept_NB, strict=True)
-    }
-    return replace(batch, sources=hidden)
+    sources: dict[str, SourceInput] = {}
+    for (name, source), lengths_B in zip(batch.sources.items(), lengths_NB * kept_NB, strict=True):
+        on_device = lengths_B.to(source.lengths_B.device, non_blocking=True)
+        sources[name] = replace(source, lengths_B=on_device, lengths=tuple(lengths_B.tolist()))
+    return replace(batch, sources=sources)
 
 
 def bag_of_words_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer: str | None) -> Tensor:
     """Weight of each step in the sum over steps that is matched with the source's bag of words, (B, L).
 
     A source of I tokens has I steps (Kiyono et al. 2018, section 4.1). A longer target, J + 1 > I, has no <null>, and
-    `longer` chooses the steps that count: the first I, all, or all scaled by I / (J + 1).
+    `longer` chooses the steps that count: the first I, all, or all scaled by I / (J + 1). Lengths are on the host.
     """
     all_B = torch.maximum(targets_B, sources_B)
     counted_B = sources_B if longer in (None, "first") else all_B

@@ -76,7 +76,6 @@ class SlotTable:
         """Encodes a batch of sentences and adds a row for each."""
         for request in requests:
             assert request.options.beam <= self.width, "a beam wider than the table"
-        columns = {name: source.lengths_B.tolist() for name, source in batch.sources.items()}
         memory = self.model.encode(batch.to(self.device))
         rows = self._initial_state(memory, requests)
         if self.rows is not None and self.memory is not None:
@@ -89,7 +88,9 @@ class SlotTable:
             memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
         self.memory, self.rows = memory, rows
         self.requests.extend(requests)
-        self.lengths.extend({name: lengths[row] for name, lengths in columns.items()} for row in range(len(requests)))
+        self.lengths.extend(
+            {name: source.lengths[row] for name, source in batch.sources.items()} for row in range(len(requests))
+        )
         self.admitted_at.update({request.key: self.step_count for request in requests if request.with_attention})
 
     @torch.inference_mode()

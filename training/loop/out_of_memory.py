@@ -7,7 +7,6 @@ import torch
 
 from seq2seq.batch import Batch, SourceInput, TextInput
 from seq2seq.memory_allocator import release_freed_memory
-from seq2seq.text import PAD
 
 # Messages of other RuntimeErrors that mean lack of memory: from the CPU allocator of a process with a memory limit,
 # from CUDA itself where torch's allocator is not involved (a context, a library's workspace), and from CUDA's
@@ -67,13 +66,13 @@ def _rows(batch: Batch, rows: slice) -> Batch:
     for name, source in batch.sources.items():
         lengths_B = source.lengths_B[rows]
         if isinstance(source, TextInput):
-            sources[name] = TextInput(source.ids_BT[rows, : max(1, int(lengths_B.max()))], lengths_B)
+            sources[name] = TextInput(source.ids_BT[rows, : max(1, *source.lengths[rows])], lengths_B)
         else:
             sources[name] = type(source)(source.values[rows], lengths_B)
     if batch.target_BL is None:
         return Batch(sources)
-    target_BL = batch.target_BL[rows]
-    return Batch(sources, target_BL[:, : int((target_BL != PAD).sum(1).max())])
+    lengths = batch.target_lengths[rows]
+    return Batch(sources, batch.target_BL[rows, : max(lengths)], lengths)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

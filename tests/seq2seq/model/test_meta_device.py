@@ -1,0 +1,69 @@
+"""Every system on torch's meta device, which has shapes and no values.
+
+It raises where a GPU would wait for the host to read a value, where the shape of a result depends on values, and where
+an operation has inputs on two devices.
+"""
+
+import pytest
+import torch
+
+from seq2seq.batch import Batch
+from seq2seq.model.ensemble import Ensemble, Predictor
+from seq2seq.model.model import Model
+from seq2seq.search import SearchOptions, SearchRequest, SlotTable
+from tests.seq2seq.model.test_precision import RECIPES, small
+
+
+def on_meta(recipe: str) -> tuple[Model, Batch]:
+    """A recipe's model on the meta device, and a batch on the host."""
+    model, batch = small(recipe)
+    return model.to("meta"), batch
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
+    model, batch = on_meta(recipe)
+    optimizer = torch.optim.Adam(model.parameters(), capturable=False)
+    loss = model.loss(batch.to("meta"), smoothing=0.1)
+    (loss.objective / 5).backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    assert loss.nats.device.type == "meta"
+    assert all(parameter.grad is None or parameter.grad.device.type == "meta" for parameter in model.parameters())
+
+
+def search_on_meta(model: Predictor, batch: Batch) -> None:
+    """Admits sentences in two parts, takes steps, and removes one, without reading a result."""
+    table = SlotTable(model, 3, sync_interval=8)
+    options = SearchOptions(beam=3, max_length=6, coverage_penalty=0.3)
+    inputs = Batch(batch.sources)
+    for part in range(2):
+        requests = [SearchRequest((part, row), options, 6, with_attention=True) for row in range(batch.rows)]
+        table.admit(inputs, requests)
+        table.step()
+        assert table.pop_finished() == []
+    table.cancel({(0, 0)})
+    table.step()
+    assert table.active == 3
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_search_step_reads_nothing_from_the_device(recipe: str) -> None:
+    model, batch = on_meta(recipe)
+    search_on_meta(model.eval(), batch)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_an_ensemble_reads_nothing_from_the_device(recipe: str) -> None:
+    (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
+    search_on_meta(Ensemble([first, second]).eval(), batch)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_attention_to_a_given_output_reads_nothing_from_the_device(recipe: str) -> None:
+    model, batch = on_meta(recipe)
+    on_device = batch.to("meta")
+    assert on_device.target_BL is not None
+    with torch.inference_mode():
+        weights = model.eval().forced_attention(model.encode(on_device), on_device.target_BL[:, None])
+    assert all(tensor.device.type == "meta" for tensor in weights.weights.values())
