@@ -1,6 +1,6 @@
 """Descriptions of a training (plan, job), the reports that it emits while it runs, and the observer interface."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -182,3 +182,30 @@ class Observer(Protocol):
     def warned(self, message: str) -> None: ...
 
     def finished(self, outcome: Outcome) -> None: ...
+
+
+class Observers:
+    """Several observers as one; each event is passed to all of them, in order."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def started(self, job: TrainingJob, start: StartReport) -> None:
+        for observer in self._observers:
+            observer.started(job, start)
+
+    def step(self, report: StepReport) -> None:
+        for observer in self._observers:
+            observer.step(report)
+
+    def epoch(self, report: EpochReport) -> None:
+        for observer in self._observers:
+            observer.epoch(report)
+
+    def warned(self, message: str) -> None:
+        for observer in self._observers:
+            observer.warned(message)
+
+    def finished(self, outcome: Outcome) -> None:
+        for observer in self._observers:
+            observer.finished(outcome)

@@ -19,7 +19,7 @@ from seq2seq.memory_allocator import release_freed_memory
 from seq2seq.metrics.score import Score
 from seq2seq.model.model import Model, build
 from training.data.prepare.prepared import PreparedData
-from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
+from training.events import EpochReport, Observer, Observers, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.batches import BatchLoader, EpochPlan
 from training.loop.checkpoint import (
     BestEpoch,
@@ -77,7 +77,7 @@ class Trainer:
         self, job: TrainingJob, workers: ProcessGroup, observers: Sequence[Observer], device: torch.device
     ) -> None:
         self.job, self.workers, self.device = job, workers, device
-        self.observers = observers
+        self.observers = Observers(observers)
         self.settings = job.recipe.training
         self.objective = Objective(self.settings)
         self.prepared = PreparedData.load(job.prepared)
@@ -114,11 +114,11 @@ class Trainer:
     def train(self) -> Outcome:
         self.initialize()
         updates = self.plan(self.progress.epoch).updates
-        self.notify(
-            "started", self.job, StartReport(self.parameter_count(), self.data.rows, updates, self.progress.updates)
+        self.observers.started(
+            self.job, StartReport(self.parameter_count(), self.data.rows, updates, self.progress.updates)
         )
         if self.settings.precision == "bf16" and not self.bf16:
-            self.notify("warned", "this processor cannot compute in bf16: training.precision is fp32 here")
+            self.observers.warned("this processor cannot compute in bf16: training.precision is fp32 here")
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
@@ -146,12 +146,12 @@ class Trainer:
         if not (self.job.resume and self.resume()):
             load_network_weights(self.model, self.job.network_weights)
             if self.job.init_from:
-                self.notify("warned", initialize_from(self.model, self.job.init_from))
+                self.observers.warned(initialize_from(self.model, self.job.init_from))
         return self.progress, collect_tensors(self.model, self.optimizer)
 
     def resume(self) -> bool:
         """Load the newest intact checkpoint, if there is one; it must belong to this recipe and this data."""
-        state = self.checkpoints.load_newest(lambda message: self.notify("warned", message))
+        state = self.checkpoints.load_newest(self.observers.warned)
         if state is None:
             return False
         check_same_run(self.job.run, before := state.progress, self.progress)
@@ -343,7 +343,7 @@ class Trainer:
                 "sentences": 0,
             }
         )
-        self.notify("epoch", report)
+        self.observers.epoch(report)
         self.progress.done = self.should_stop_early(self.progress)
         self.save()
         self.workers.all_gather(None)  # rank 0's files are complete before any other worker reads them
@@ -394,7 +394,7 @@ class Trainer:
         self.wait_for_uploads()
         # no worker leaves before all is written: a worker that leaves may clear files that its node's workers share
         self.workers.all_gather(None)
-        self.notify("finished", outcome)
+        self.observers.finished(outcome)
         return outcome
 
     def load_average(self, epochs: Sequence[BestEpoch], evaluate: bool = True) -> DevEvaluation:
@@ -428,7 +428,7 @@ class Trainer:
             self.uploader.wait(self.workers.stop_requested)
 
     def warn(self, message: str) -> None:
-        self.notify("warned", message)
+        self.observers.warned(message)
         self.workers.stop_requested()  # sends the warning to the driver at once
 
     def report(self, plan: EpochPlan, totals: Totals, rate: float, norm: float, seconds: float) -> None:
@@ -437,8 +437,7 @@ class Trainer:
             self.uploader.report_warnings()
         progress = self.progress
         left = (self.settings.epochs - progress.epoch) * plan.updates + plan.updates - progress.position
-        self.notify(
-            "step",
+        self.observers.step(
             StepReport(
                 progress.updates,
                 progress.updates + left,
@@ -460,8 +459,7 @@ class Trainer:
             return
         self.warned_of_split = True
         who = "1 worker" if workers == 1 else f"{workers} workers"
-        self.notify(
-            "warned",
+        self.observers.warned(
             f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}: a batch did not fit into the memory "
             f"of {who}, and was learned in halves. So will others be, and counted (train/split_batches). A smaller "
             "training.batch_tokens, or a larger training.accumulation in a new run, saves the time.",
@@ -489,11 +487,6 @@ class Trainer:
     def parameter_count(self) -> int:
         """The number of trainable parameters."""
         return sum(parameter.numel() for parameter in self.parameters)
-
-    def notify(self, event: str, *what: object) -> None:
-        """Call every observer."""
-        for observer in self.observers:
-            getattr(observer, event)(*what)
 
 
 def load_network_weights(model: Model, files: Mapping[str, Path]) -> None:

@@ -17,10 +17,10 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from seq2seq.errors import TrainingError
-from training.events import Observer, Outcome, TrainingJob
+from training.events import EpochReport, Observer, Observers, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import process_group
 from training.loop.process_group import COLLECTIVE_TIMEOUT
 from training.ray import BACKEND_TIMEOUT
@@ -28,6 +28,7 @@ from training.ray.capacity import available_cpus, available_memory, check_worker
 from training.ray.cluster import WorkerGroupConfig, last_error_line, node_capacity, ray_cluster
 from training.ray.control import POLL_SECONDS, ControlActor
 from training.ray.failure_monitor import FailureMonitor
+from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
 from training.storage.staging import TOKEN, StagedInputs, stage_inputs, write_token
 from training.storage.storage import Storage
 
@@ -79,8 +80,8 @@ class _Driver:
     """Starts the workers, and passes their events to the observers in this process."""
 
     def __init__(self, job: TrainingJob, observers: Sequence[Observer]) -> None:
-        self.job, self.observers = job, observers
-        self.storage = Storage(job.run_storage.uri, self.warn) if job.run_storage else None
+        self.job, self.observers = job, Observers(observers)
+        self.storage = Storage(job.run_storage.uri, self.observers.warned) if job.run_storage else None
 
     def train(self, group: WorkerGroupConfig, signals: process_group.SingleProcess) -> Outcome:
         staged = stage_inputs(self.job, self.storage) if self.storage else write_token(self.job)
@@ -109,10 +110,11 @@ class _Driver:
             status = ray.get(control.poll.remote(signals.stop_requested()))
             for batch in status.event_batches:
                 received = True
-                for event, values in pickle.loads(batch):
-                    if event == "started":
-                        monitor.started(values[1].updates_done, status)
-                    self.dispatch(event, values)
+                events: list[WorkerEvent] = pickle.loads(batch)
+                for event in events:
+                    if isinstance(event, StartReport):
+                        monitor.started(event.updates_done, status)
+                    self.dispatch(event)
             if ended:
                 return self.with_local_paths(trainer_thread.outcome())
             if signals.stop_requested() and (monitor.waiting or not received):
@@ -121,30 +123,33 @@ class _Driver:
                 failures = status.failures
                 _write_failure(self.job, status.details)
             if warning := monitor.check(status):
-                self.warn(warning)
+                self.observers.warned(warning)
 
-    def dispatch(self, event: str, values: tuple[Any, ...]) -> None:
+    def dispatch(self, event: WorkerEvent) -> None:
         """Pass a worker's event to the observers, with this machine's paths. Raises the error of a failed worker."""
-        if event == "failed":
-            raise values[0]
-        if event == "crashed":
-            raised, trace = values
-            where = _write_failure(self.job, trace)
-            raise TrainingError(self.job.name, f"a worker failed: {raised}", f"its traceback is in {where}")
-        if event == "started":
-            values = (self.job, values[1])
-        if event == "finished":
-            if self.storage:
-                self.storage.get(f"runs/{self.job.name}/bundle", self.job.run / "bundle")
-            values = (self.with_local_paths(values[0]),)
-        for observer in self.observers:
-            getattr(observer, event)(*values)
+        match event:
+            case StartReport():
+                self.observers.started(self.job, event)
+            case StepReport():
+                self.observers.step(event)
+            case EpochReport():
+                self.observers.epoch(event)
+            case WorkerWarning(message):
+                self.observers.warned(message)
+            case Outcome():
+                if self.storage:
+                    self.storage.get(f"runs/{self.job.name}/bundle", self.job.run / "bundle")
+                self.observers.finished(self.with_local_paths(event))
+            case WorkerFailed(error):
+                raise error
+            case WorkerCrashed(raised, trace):
+                where = _write_failure(self.job, trace)
+                raise TrainingError(self.job.name, f"a worker failed: {raised}", f"its traceback is in {where}")
+            case _:
+                assert_never(event)
 
     def with_local_paths(self, outcome: Outcome) -> Outcome:
         return replace(outcome, run=self.job.run, bundle=outcome.bundle and self.job.run / "bundle")
-
-    def warn(self, message: str) -> None:
-        self.dispatch("warned", (message,))
 
 
 def _failure_monitor(job: TrainingJob, group: WorkerGroupConfig) -> FailureMonitor:

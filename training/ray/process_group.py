@@ -2,7 +2,7 @@
 fails."""
 
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from training.loop import process_group
 from training.loop.process_group import WorkerLostError
@@ -19,9 +19,9 @@ class ControlChannel(Protocol):
 
     def flush(self) -> None: ...
 
-    def send(self, event: str, *values: object) -> None: ...
+    def report_lost(self, rank: int, world_size: int, seconds: float) -> None: ...
 
-    def call(self, what: str, *values: object) -> Any: ...
+    def describe_lost(self) -> str: ...
 
 
 class RayProcessGroup(process_group.TorchProcessGroup):
@@ -48,6 +48,6 @@ class RayProcessGroup(process_group.TorchProcessGroup):
     def worker_lost_error(self, seconds: float) -> WorkerLostError:
         """Every remaining worker reports the loss; the control actor knows who is missing, since torch names no
         rank."""
-        self.client.call("report_lost", self.rank, self.world_size, seconds)
+        self.client.report_lost(self.rank, self.world_size, seconds)
         time.sleep(REPORT_GRACE_SECONDS)
-        return WorkerLostError(f"rank {self.rank}", self.client.call("describe_lost"), "see to that node")
+        return WorkerLostError(f"rank {self.rank}", self.client.describe_lost(), "see to that node")

@@ -6,7 +6,6 @@ import shutil
 import time
 import traceback
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import ray
@@ -20,6 +19,7 @@ from training.loop import trainer
 from training.loop.process_group import WorkerLostError
 from training.ray.control import POLL_SECONDS, ControlRequests
 from training.ray.process_group import RayProcessGroup
+from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
 from training.storage.staging import check_shared_disk, fetch_inputs
 
 
@@ -37,13 +37,13 @@ def run_worker(config: dict[str, Any]) -> Any:
     if group.rank == 0:
         observers.append(ForwardingObserver(client))
     node = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-    starts = client.call("register_worker", group.rank, f"process {os.getpid()} on {node}")
+    starts = client.register_worker(group.rank, f"process {os.getpid()} on {node}")
     try:
         # a worker of a new rank starts for the first time, and resumes too
         restarts = max(group.all_gather(starts)) - 1
         if restarts and group.rank == 0:
             number = "1 worker goes" if group.world_size == 1 else f"{group.world_size} workers go"
-            client.send("warned", f"{number} on from the newest checkpoint (restart {restarts}).")
+            client.send(WorkerWarning(f"{number} on from the newest checkpoint (restart {restarts})."))
         job = replace(job, resume=job.resume or restarts > 0)
         if job.run_storage:
             job = fetch_inputs(job, config["staged"], node, client.warn)
@@ -57,10 +57,10 @@ def run_worker(config: dict[str, Any]) -> Any:
         raise  # another worker died, or a GPU or the network failed: Ray restarts the group
     except InterlinearError as error:
         # a restart would fail in the same way: the driver closes the cluster when it receives this
-        client.send("failed", error)
+        client.send(WorkerFailed(error))
         raise
     except Exception as error:
-        client.send("crashed", repr(error), traceback.format_exc())
+        client.send(WorkerCrashed(repr(error), traceback.format_exc()))
         raise
     finally:
         client.close()
@@ -72,17 +72,17 @@ class ControlClient:
     def __init__(self, control: Any, timeout: float) -> None:
         """`timeout`: seconds to wait for a reply."""
         self.control, self.timeout = control, timeout
-        self.events: list[tuple[str, tuple[object, ...]]] = []
+        self.events: list[WorkerEvent] = []
         self.reply: Any = None
         self.sent_at = 0.0
         self.requests = ControlRequests()
         self.saved = 0  # the newest completed save request
 
-    def send(self, event: str, *values: object) -> None:
-        self.events.append((event, values))
+    def send(self, event: WorkerEvent) -> None:
+        self.events.append(event)
 
     def warn(self, message: str) -> None:
-        self.send("warned", message)
+        self.send(WorkerWarning(message))
         self.flush()
 
     def flush(self) -> None:
@@ -94,9 +94,20 @@ class ControlClient:
         self.reply = self.control.send_events.remote(self.take_events(), self.saved)
         self.sent_at = time.monotonic()
 
-    def call(self, what: str, *values: object) -> Any:
-        """Call a method of the control actor, and wait for its result."""
-        return ray.get(getattr(self.control, what).remote(*values), timeout=self.timeout)
+    def register_worker(self, rank: int, location: str) -> int:
+        """Report the start of a worker of this rank; returns how many have started so far."""
+        return int(self._wait(self.control.register_worker.remote(rank, location)))
+
+    def report_lost(self, rank: int, world_size: int, seconds: float) -> None:
+        """Report that other workers did not take part in a sum, after `seconds` seconds."""
+        self._wait(self.control.report_lost.remote(rank, world_size, seconds))
+
+    def describe_lost(self) -> str:
+        """Describes the workers that did not report a loss."""
+        return str(self._wait(self.control.describe_lost.remote()))
+
+    def _wait(self, reply: Any) -> Any:
+        return ray.get(reply, timeout=self.timeout)
 
     def close(self) -> None:
         """Send the collected events and wait until they have arrived."""
@@ -111,11 +122,22 @@ class ForwardingObserver:
     """Rank 0's observer: forwards events to the driver's observers."""
 
     def __init__(self, client: ControlClient) -> None:
-        self.started = partial(client.send, "started")
-        self.step = partial(client.send, "step")
-        self.epoch = partial(client.send, "epoch")
-        self.warned = partial(client.send, "warned")
-        self.finished = partial(client.send, "finished")
+        self.client = client
+
+    def started(self, job: TrainingJob, start: StartReport) -> None:
+        self.client.send(start)
+
+    def step(self, report: StepReport) -> None:
+        self.client.send(report)
+
+    def epoch(self, report: EpochReport) -> None:
+        self.client.send(report)
+
+    def warned(self, message: str) -> None:
+        self.client.send(WorkerWarning(message))
+
+    def finished(self, outcome: Outcome) -> None:
+        self.client.send(outcome)
 
 
 class RayReportObserver:
