@@ -30,7 +30,8 @@ from torch import Tensor
 from seq2seq.bundle import fsync
 from seq2seq.bundle.checksums import CHECKSUM_KEY, checksum, content_checksum, parse_checked_json
 from seq2seq.errors import CorruptedError, TrainingError
-from training.loop.checkpoint_upload import CheckpointUploader, referenced_epochs
+from training.loop.checkpoint_upload import CheckpointUploader
+from training.loop.retention import names_to_keep, referenced_epochs, weights_name
 
 
 class BestEpoch(BaseModel):
@@ -83,7 +84,7 @@ class CheckpointManager:
         self.uploader = uploader
 
     def save(self, state: TrainingState) -> None:
-        """Write a state, then delete the states that are no longer among the newest `keep`."""
+        """Write a state, then delete what is no longer kept (training/loop/retention.py)."""
         name = f"state-{state.progress.updates:09d}"
         if state.progress.done:
             name += "-done"
@@ -108,11 +109,7 @@ class CheckpointManager:
             fsync(self.folder)
         if self.uploader:
             self.uploader.upload_state(final)
-        for old in self.states()[: -self.keep]:
-            # `final` may be older than a damaged state that was skipped
-            if old != final and not self.is_upload_pending(old):
-                shutil.rmtree(old)
-        self.delete_unused_weights({epoch for folder in self.states() for epoch in self.epochs_in_state(folder)})
+        self._delete_old(final)
 
     def remove_partial(self) -> None:
         """Remove files that a killed process left incomplete."""
@@ -249,12 +246,19 @@ class CheckpointManager:
         return None
 
     def weights_path(self, epoch: int) -> Path:
-        return self.folder / f"epoch-{epoch:04d}.safetensors"
+        return self.folder / f"{weights_name(epoch)}.safetensors"
 
-    def delete_unused_weights(self, wanted: set[int]) -> None:
-        """Remove the weights of epochs that no kept state refers to."""
+    def _delete_old(self, written: Path) -> None:
+        """Delete the states and weights that are not kept. Kept are also those whose upload is pending, and the state
+        just written, which may be older than a damaged one that was skipped."""
+        states = {path.name: path for path in self.states()}
+        required = [name for name, path in states.items() if path == written or self.is_upload_pending(path)]
+        kept = names_to_keep(list(states), self.keep, lambda name: self._progress_content(states[name]), required)
+        for name, path in states.items():
+            if name not in kept:
+                shutil.rmtree(path)
         for path in self.folder.glob("epoch-*.safetensors"):
-            if int(path.stem.removeprefix("epoch-")) not in wanted and not self.is_upload_pending(path):
+            if path.stem not in kept and not self.is_upload_pending(path):
                 path.unlink()
 
     def is_upload_pending(self, path: Path) -> bool:
@@ -263,9 +267,13 @@ class CheckpointManager:
 
     def epochs_in_state(self, folder: Path) -> list[int]:
         """The epochs whose weights a state refers to; empty where the state is damaged."""
+        return referenced_epochs(self._progress_content(folder))
+
+    def _progress_content(self, folder: Path) -> bytes:
+        """The content of a state's progress.json; empty where it cannot be read."""
         with suppress(OSError):
-            return referenced_epochs((folder / "progress.json").read_bytes())
-        return []
+            return (folder / "progress.json").read_bytes()
+        return b""
 
 
 def has_tensors(state: Path, sha256: str) -> bool:

@@ -21,6 +21,7 @@ from filelock import FileLock
 from seq2seq.errors import CorruptedError, InterlinearError, StorageError
 from training.events import RunStorage
 from training.loop.process_group import ProcessGroup
+from training.loop.retention import names_to_keep
 from training.storage.storage import Storage
 
 POLL_SECONDS = 0.25  # seconds between two checks for finished uploads
@@ -172,11 +173,11 @@ class CheckpointUploader:
             )
 
     def _delete_old(self, storage: Storage) -> None:
-        """Delete all but the newest states and the weights of the epochs that they refer to."""
-        kept = set(complete_states(storage, self.prefix)[-self.keep :])
-        for state in list(kept):
-            progress = storage.read(f"{self.prefix}/{state}/progress.json") or b""
-            kept |= {f"epoch-{epoch:04d}" for epoch in referenced_epochs(progress)}
+        """Delete what is no longer kept (training/loop/retention.py)."""
+        states = complete_states(storage, self.prefix)
+        kept = names_to_keep(
+            states, self.keep, lambda state: storage.read(f"{self.prefix}/{state}/progress.json") or b""
+        )
         for name in storage.names(self.prefix):
             if name not in kept:
                 storage.remove(f"{self.prefix}/{name}")
@@ -205,11 +206,3 @@ def complete_states(storage: Storage, prefix: str) -> list[str]:
     """The names of the complete states in a folder of the storage, oldest first."""
     states = [name for name in storage.names(prefix) if name.startswith("state-")]
     return [name for name in states if storage.manifest(f"{prefix}/{name}")]
-
-
-def referenced_epochs(progress: bytes) -> list[int]:
-    """The epochs whose weights a state's progress.json refers to; empty where it is damaged."""
-    try:
-        return [kept["epoch"] for kept in json.loads(progress)["progress"]["kept"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
