@@ -65,7 +65,7 @@ class DevSet:
 @dataclass(frozen=True)
 class RunStorage:
     """The storage to which a run's checkpoints are uploaded, and the id of the command that may write there. See
-    training/loop/checkpoint_upload.py."""
+    training/loop/checkpoints/checkpoint_upload.py."""
 
     uri: str
     owner: str

@@ -16,7 +16,7 @@ import psutil
 
 from tests.cluster.hosts import PORT, Host, wait_until
 from tests.training.toy import SETTINGS
-from training.loop.checkpoint_upload import complete_states
+from training.loop.checkpoints.checkpoint_upload import complete_states
 from training.storage.storage import Storage
 
 STEP = re.compile(r"step ([\d,]+)/")

@@ -9,7 +9,7 @@ from seq2seq.metrics.score import Score
 from seq2seq.model.model import Model
 from seq2seq.text import Tokenizer
 from training.events import TrainingJob
-from training.loop.checkpoint import save_errors
+from training.loop.checkpoints.checkpoint_manager import save_errors
 from training.loop.evaluate import DevEvaluation
 
 

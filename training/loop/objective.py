@@ -6,7 +6,7 @@ from seq2seq.batch import Batch
 from seq2seq.losses.cross_entropy import Loss
 from seq2seq.minimum_risk.minimum_risk import RiskOptions, minimum_risk_loss
 from seq2seq.model.model import Model
-from training.loop.checkpoint import TrainingProgress
+from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import TrainingSettings
 
 

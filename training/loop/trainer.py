@@ -21,15 +21,16 @@ from seq2seq.model.model import Model, build
 from training.data.prepare.prepared import PreparedData
 from training.events import EpochReport, Observer, Observers, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.batches import BatchLoader, EpochPlan
-from training.loop.checkpoint import (
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
+from training.loop.checkpoints.checkpoint_upload import CheckpointUploader
+from training.loop.checkpoints.resume import check_same_run, initial_progress
+from training.loop.checkpoints.training_state import (
     BestEpoch,
-    CheckpointManager,
     TrainingProgress,
     TrainingState,
     collect_tensors,
     restore_tensors,
 )
-from training.loop.checkpoint_upload import CheckpointUploader
 from training.loop.evaluate import DevEvaluation, Evaluator
 from training.loop.export import export_bundle, model_card
 from training.loop.objective import Objective, Totals
@@ -43,7 +44,6 @@ from training.loop.out_of_memory import (
     split_from,
 )
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
-from training.loop.resume import check_same_run, initial_progress
 from training.loop.windows import plan_epoch
 
 REPORT_SECONDS = 1.0

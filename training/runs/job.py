@@ -19,7 +19,7 @@ from training.data.prepare.executors import PrepareExecutor
 from training.data.prepare.prepare import prepare, text_config
 from training.data.prepare.prepared import TARGET, PreparedData, tokenizer_file
 from training.events import DevSet, TrainingJob, TrainingPlan
-from training.loop.resume import initial_progress, recipe_differences
+from training.loop.checkpoints.resume import initial_progress, recipe_differences
 from training.recipe import Recipe, load_recipe, stated_keys
 from training.runs.small_data import fit_to_data
 from training.runs.stored_runs import claim, download_records

@@ -8,9 +8,10 @@ from uuid import uuid4
 
 from seq2seq.bundle.checksums import parse_checked_json
 from training.events import EpochReport, Outcome, RunStorage, StartReport, StepReport, TrainingJob
-from training.loop.checkpoint import CheckpointManager, TrainingProgress
-from training.loop.checkpoint_upload import complete_states
-from training.loop.resume import check_same_run
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
+from training.loop.checkpoints.checkpoint_upload import complete_states
+from training.loop.checkpoints.resume import check_same_run
+from training.loop.checkpoints.training_state import TrainingProgress
 from training.storage.storage import Storage
 
 

@@ -27,7 +27,8 @@ from seq2seq.generate import Request, SequenceGenerator
 from tests.damage import DAMAGE, Damage
 from tests.training.toy import SETTINGS, toy_job, write_corpus
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
-from training.loop.checkpoint import CheckpointManager, TrainingProgress, TrainingState
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
+from training.loop.checkpoints.training_state import TrainingProgress, TrainingState
 from training.loop.process_group import SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer, own_weights_on_cpu, train
 from training.runs.run_lock import run_lock

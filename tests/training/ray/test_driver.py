@@ -19,7 +19,8 @@ import seq2seq
 from seq2seq.errors import TrainingError, UsageError
 from tests.training.toy import toy_job
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
-from training.loop.checkpoint import CheckpointManager, TrainingState
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
+from training.loop.checkpoints.training_state import TrainingState
 from training.loop.trainer import train
 from training.ray.cluster import WorkerGroupConfig
 from training.ray.driver import _TrainerThread, train_on_ray

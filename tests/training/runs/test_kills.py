@@ -23,7 +23,7 @@ from registry.curves import DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS, Curves, read_c
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from tests.training.toy import SETTINGS, write_corpus
-from training.loop.checkpoint import CheckpointManager
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 
 KILLS, RUNS = 50, 5
 EVERY_UPDATE = "training.save_minutes=0.0001"

@@ -27,7 +27,7 @@ from tests.training.ray.test_driver import HookedObserver
 from tests.training.toy import SETTINGS, write_corpus
 from training.events import StartReport, StepReport, TrainingJob
 from training.loop import process_group
-from training.loop.checkpoint_upload import CheckpointUploader, complete_states
+from training.loop.checkpoints.checkpoint_upload import CheckpointUploader, complete_states
 from training.loop.trainer import train
 from training.ray.cluster import WorkerGroupConfig
 from training.ray.driver import train_on_ray

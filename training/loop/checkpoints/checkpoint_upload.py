@@ -20,8 +20,8 @@ from filelock import FileLock
 
 from seq2seq.errors import CorruptedError, InterlinearError, StorageError
 from training.events import RunStorage
+from training.loop.checkpoints.retention import names_to_keep
 from training.loop.process_group import ProcessGroup
-from training.loop.retention import names_to_keep
 from training.storage.storage import Storage
 
 POLL_SECONDS = 0.25  # seconds between two checks for finished uploads
@@ -173,7 +173,7 @@ class CheckpointUploader:
             )
 
     def _delete_old(self, storage: Storage) -> None:
-        """Delete what is no longer kept (training/loop/retention.py)."""
+        """Delete what is no longer kept (training/loop/checkpoints/retention.py)."""
         states = complete_states(storage, self.prefix)
         kept = names_to_keep(
             states, self.keep, lambda state: storage.read(f"{self.prefix}/{state}/progress.json") or b""

@@ -16,13 +16,10 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -30,48 +27,9 @@ from torch import Tensor
 from seq2seq.bundle import fsync
 from seq2seq.bundle.checksums import CHECKSUM_KEY, checksum, content_checksum, parse_checked_json
 from seq2seq.errors import CorruptedError, TrainingError
-from training.loop.checkpoint_upload import CheckpointUploader
-from training.loop.retention import names_to_keep, referenced_epochs, weights_name
-
-
-class BestEpoch(BaseModel):
-    """An epoch whose weights are kept, and its dev score (higher is better)."""
-
-    epoch: int
-    score: float
-    sha256: str = ""  # of the weights' file; empty in an old checkpoint
-
-
-class TrainingProgress(BaseModel):
-    """Progress of a training: everything that is resumed and is not a tensor."""
-
-    recipe: dict[str, Any]
-    data: str
-    fingerprint: str = ""  # of the prepared data; empty in an old checkpoint
-    epoch: int = 1
-    position: int = 0  # updates done in this epoch
-    updates: int = 0  # updates done in total
-    halvings: int = 0
-    waited: int = 0
-    best: float | None = None
-    stale: int = 0  # epochs since the best one
-    kept: list[BestEpoch] = []
-    objective: float = 0.0  # sums over this epoch so far, for its report
-    nats: float = 0.0
-    tokens: int = 0
-    sentences: int = 0
-    split_batches: int = 0  # how many times a worker had to split its part of a batch for lack of memory, so far
-    seconds: float = 0.0  # of training, in total
-    began: float = 0.0  # `seconds` at the start of this epoch
-    done: bool = False
-
-
-@dataclass(frozen=True)
-class TrainingState:
-    """Progress with the tensors of the model (`model.NAME`) and the optimizer (`optimizer.INDEX.NAME`)."""
-
-    progress: TrainingProgress
-    tensors: dict[str, Tensor]
+from training.loop.checkpoints.checkpoint_upload import CheckpointUploader
+from training.loop.checkpoints.retention import names_to_keep, referenced_epochs, weights_name
+from training.loop.checkpoints.training_state import BestEpoch, TrainingProgress, TrainingState
 
 
 class CheckpointManager:
@@ -84,7 +42,7 @@ class CheckpointManager:
         self.uploader = uploader
 
     def save(self, state: TrainingState) -> None:
-        """Write a state, then delete what is no longer kept (training/loop/retention.py)."""
+        """Write a state, then delete what is no longer kept (training/loop/checkpoints/retention.py)."""
         name = f"state-{state.progress.updates:09d}"
         if state.progress.done:
             name += "-done"
@@ -297,26 +255,3 @@ def save_errors(temporary: Path) -> Iterator[None]:
         reason = "the disk is full" if full else str(error)
         remedy = "make room, then go on with --resume: nothing that was saved before is lost"
         raise TrainingError(str(temporary.parent), f"a checkpoint cannot be saved ({reason})", remedy) from None
-
-
-def collect_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The model's and optimizer's tensors by name, on the CPU. Shared parameters have one name."""
-    tensors = {f"model.{name}": tensor.detach() for name, tensor in model.named_parameters()}
-    for index, entries in optimizer.state_dict()["state"].items():
-        for name, value in entries.items():
-            tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value).detach()
-    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-
-
-@torch.no_grad()
-def restore_tensors(tensors: dict[str, Tensor], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Copy a state's tensors into the model and the optimizer; the inverse of `collect_tensors`."""
-    for name, parameter in model.named_parameters():
-        parameter.copy_(tensors[f"model.{name}"])
-    entries: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, key = name.split(".", 2)
-            entries.setdefault(int(index), {})[key] = tensor
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": entries, "param_groups": groups})

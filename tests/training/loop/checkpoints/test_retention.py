@@ -2,7 +2,7 @@
 
 import json
 
-from training.loop.retention import names_to_keep
+from training.loop.checkpoints.retention import names_to_keep
 
 # Each state's best epochs at that time.
 BEST_EPOCHS = {"state-1": [1], "state-2": [1, 2], "state-3": [1, 3], "state-4": [3, 4]}

@@ -1,0 +1,1 @@
+"""Checkpoints of a training: state, saving, retention, upload to a storage, and resuming."""
