@@ -91,7 +91,7 @@ def measure(folder: Path, updates: int, every: int, threads: int) -> Measured:
         size = sum(path.stat().st_size for path in newest.iterdir())
         begin, end = workers.begun[WARM_UP], workers.begun[-1]
         saves = [seconds for at, seconds in training.saves if begin <= at < end]
-        return Measured(end - begin, saves, size, training.parameter_count())
+        return Measured(end - begin, saves, size, training.step.parameter_count)
 
 
 def measure_in_process(folder: Path, updates: int, every: int, threads: int) -> Measured:

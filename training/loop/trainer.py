@@ -3,16 +3,12 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch
 from seq2seq.bundle import hash_weights, initialize_from, unique_weights
-from seq2seq.devices import computes_bf16
 from seq2seq.errors import TrainingError
 from seq2seq.images.networks import load_weights
 from seq2seq.memory_allocator import release_freed_memory
@@ -34,16 +30,10 @@ from training.loop.checkpoints.training_state import (
 from training.loop.evaluate import DevEvaluation, Evaluator
 from training.loop.export import export_bundle, model_card
 from training.loop.objective import Objective, Totals
-from training.loop.optim import LearningRateSchedule, build_optimizer
-from training.loop.out_of_memory import (
-    MicroBatch,
-    RowDoesNotFitError,
-    empty_cache,
-    error_summary,
-    is_out_of_memory,
-    split_from,
-)
+from training.loop.optim import LearningRateSchedule
+from training.loop.out_of_memory import RowDoesNotFitError, error_summary, is_out_of_memory
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
+from training.loop.training_step import StepResult, TrainingStep
 from training.loop.windows import plan_epoch
 
 REPORT_SECONDS = 1.0
@@ -89,14 +79,11 @@ class Trainer:
         config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields}, self.prepared.grids)
         self.model = build(config)
         self.model.to(device)
-        self.optimizer = build_optimizer(self.settings, [p for p in self.model.parameters() if p.requires_grad])
-        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        self.bf16 = self.settings.precision == "bf16" and computes_bf16(device)
+        self.step = TrainingStep(self.settings, self.objective, self.model, workers, device)
         self.evaluator = Evaluator(
-            job, workers, self.prepared, self.model, model_card(job, self.model), device, self.precision
+            job, workers, self.prepared, self.model, model_card(job, self.model), device, self.step.precision
         )
         self.warned_of_split = False
-        self.gradient_buffer: Tensor | None = None  # all gradients in one flat tensor, where several workers sum them
         keep, stored = self.settings.keep_last, job.run_storage
         self.uploader = (
             CheckpointUploader(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
@@ -115,9 +102,9 @@ class Trainer:
         self.initialize()
         updates = self.plan(self.progress.epoch).updates
         self.observers.started(
-            self.job, StartReport(self.parameter_count(), self.data.rows, updates, self.progress.updates)
+            self.job, StartReport(self.step.parameter_count, self.data.rows, updates, self.progress.updates)
         )
-        if self.settings.precision == "bf16" and not self.bf16:
+        if self.settings.precision == "bf16" and not self.step.bf16:
             self.observers.warned("this processor cannot compute in bf16: training.precision is fp32 here")
         started = time.monotonic() - self.progress.seconds
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
@@ -139,7 +126,7 @@ class Trainer:
             self.uploader.download_newest(self.workers, self.job.resume)
         self.progress, tensors = broadcast_from_rank_0(self.workers, self.load_initial_state)
         if self.workers.rank != 0:
-            restore_tensors(tensors, self.model, self.optimizer)
+            restore_tensors(tensors, self.model, self.step.optimizer)
 
     def load_initial_state(self) -> tuple[TrainingProgress, dict[str, Tensor]]:
         """Load the initial state into model and optimizer; returns the progress and all tensors by name."""
@@ -147,7 +134,7 @@ class Trainer:
             load_network_weights(self.model, self.job.network_weights)
             if self.job.init_from:
                 self.observers.warned(initialize_from(self.model, self.job.init_from))
-        return self.progress, collect_tensors(self.model, self.optimizer)
+        return self.progress, collect_tensors(self.model, self.step.optimizer)
 
     def resume(self) -> bool:
         """Load the newest intact checkpoint, if there is one; it must belong to this recipe and this data."""
@@ -159,7 +146,7 @@ class Trainer:
         done = before.done and (before.epoch > self.settings.epochs or self.should_stop_early(before))
         now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint, "done": done}
         self.progress = before.model_copy(update=now)
-        restore_tensors(state.tensors, self.model, self.optimizer)
+        restore_tensors(state.tensors, self.model, self.step.optimizer)
         return True
 
     def plan(self, epoch: int) -> EpochPlan:
@@ -192,29 +179,30 @@ class Trainer:
                 tokens, sentences = plan.target_tokens(update), plan.sentences(update)
                 rate = schedule.rate(progress.updates)
                 try:
-                    norm, sums = self.update(batches, self.objective.normalizer(tokens, sentences), rate)
+                    result = self.step.run(
+                        batches, self.objective.normalizer(tokens, sentences), rate, progress.updates
+                    )
                 except RowDoesNotFitError as error:
                     raise self.row_too_large_error(plan, update, error) from None
-                stop, objective, nats, split_at = sums.tolist()
-                if not math.isfinite(objective) or not math.isfinite(norm):
-                    raise self.divergence_error(update, objective, norm)
+                if not result.is_finite:
+                    raise self.divergence_error(update, result)
                 progress.position, progress.updates = update + 1, progress.updates + 1
-                progress.objective += objective
-                progress.nats += nats
+                progress.objective += result.objective
+                progress.nats += result.nats
                 progress.tokens += tokens
                 progress.sentences += sentences
-                if split_at:
-                    self.count_split(update, int(split_at))
-                totals.add(tokens, sentences, objective, nats)
+                if result.splits:
+                    self.count_split(update, result.splits)
+                totals.add(tokens, sentences, result.objective, result.nats)
                 now = time.monotonic()
                 progress.seconds = now - started
                 if now - reported >= REPORT_SECONDS or update + 1 == plan.updates:
-                    self.report(plan, totals, rate, norm, now - reported)
+                    self.report(plan, totals, rate, result.gradient_norm, now - reported)
                     reported, totals = now, Totals()
                 if now - released >= RELEASE_SECONDS:
                     release_freed_memory()
                     released = now
-                if stop:
+                if result.stop_requests:
                     return int(max(workers.all_gather(workers.stop_requested())))
                 if workers.save_requested() or now - saved >= 60 * self.settings.save_minutes:
                     self.save()
@@ -222,83 +210,6 @@ class Trainer:
                 if not (self.uploader and self.uploader.is_busy):
                     workers.confirm_saved()
         return 0
-
-    def update(self, batches: Sequence[Batch], normalizer: int, rate: float) -> tuple[float, Tensor]:
-        """One optimizer step over this worker's part of a batch, whose loss is divided by `normalizer`.
-
-        Returns the gradient's norm and four sums over all workers: stop requests, the objective, nats, and the number
-        of workers that had to split their part. Raises RowDoesNotFitError.
-        """
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        sums = torch.tensor([float(self.workers.stop_requested() > 0), 0.0, 0.0, 0.0], device=self.device)
-        micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
-        unsplit = len(micro_batches)
-        while (failed := self.compute_gradients(micro_batches, normalizer, sums)) is not None:
-            empty_cache(self.device)
-            micro_batches = split_from(micro_batches, failed)
-        sums[3] += len(micro_batches) > unsplit
-        for parameter in self.parameters:
-            if parameter.grad is None:  # unused in this batch: there was no image, or there were no rows
-                parameter.grad = torch.zeros_like(parameter)
-        if self.workers.world_size > 1:
-            self.all_reduce(sums)
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
-        if torch.isfinite(norm):
-            self.optimizer.step()
-        return float(norm), sums
-
-    def compute_gradients(self, micro_batches: Sequence[MicroBatch], normalizer: int, sums: Tensor) -> int | None:
-        """Compute the gradients of all micro-batches from zero; sum objective and nats.
-
-        Returns the number of the first micro-batch for which memory did not suffice, or None. Its backward pass may
-        have added some gradients already, so a retry starts again at the first micro-batch, with the same random
-        numbers.
-        """
-        self.seed()
-        self.optimizer.zero_grad(set_to_none=True)
-        sums[1:3] = 0
-        for number, micro_batch in enumerate(micro_batches):
-            try:
-                with self.precision():
-                    loss = self.objective.loss(self.model, micro_batch.batch.to(self.device))
-                (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
-                sums[1] += loss.objective.detach()
-                sums[2] += loss.nats
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if micro_batch.batch.rows == 1:
-                    raise RowDoesNotFitError(micro_batch.part, micro_batch.first, error_summary(error)) from None
-                return number
-        return None
-
-    def all_reduce(self, sums: Tensor) -> None:
-        """Sum gradients and counts over the workers, once, in one flat buffer.
-
-        A recurrent network's weights are shared over time, so no gradient is ready before nearly all are: there is no
-        computation to overlap with.
-        """
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if self.gradient_buffer is None:
-            self.gradient_buffer = self.workers.buffer(self.parameter_count() + len(sums), self.device)
-        torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.gradient_buffer)
-        self.workers.all_reduce(self.gradient_buffer)
-        *parts, total = torch.split(self.gradient_buffer, [p.numel() for p in self.parameters] + [len(sums)])
-        for parameter, part in zip(self.parameters, parts, strict=True):
-            parameter.grad = part.view_as(parameter)
-        sums.copy_(total)
-
-    def seed(self) -> None:
-        """Seed the random numbers of dropout and of sampled candidates from the recipe's seed, the update and the rank
-        alone, so that a resumed run draws the same."""
-        entropy = np.random.SeedSequence([self.settings.seed, self.progress.updates, self.workers.rank])
-        torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
-
-    def precision(self) -> torch.autocast | nullcontext[None]:
-        """Autocast to bf16 where the recipe asks for it and the device supports it; softmax, loss and cell states stay
-        in fp32."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else nullcontext()
 
     @property
     def schedule(self) -> LearningRateSchedule:
@@ -420,7 +331,7 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint, at rank 0."""
         if self.workers.rank == 0:
-            self.checkpoints.save(TrainingState(self.progress, collect_tensors(self.model, self.optimizer)))
+            self.checkpoints.save(TrainingState(self.progress, collect_tensors(self.model, self.step.optimizer)))
 
     def wait_for_uploads(self) -> None:
         """Wait until everything that rank 0 has saved is on the storage."""
@@ -476,17 +387,13 @@ class Trainer:
             "start again with a smaller training.max_length, which leaves such lines out, or with a smaller model",
         )
 
-    def divergence_error(self, update: int, objective: float, norm: float) -> TrainingError:
-        quantity = "loss" if not math.isfinite(objective) else "gradient"
+    def divergence_error(self, update: int, result: StepResult) -> TrainingError:
+        quantity = "loss" if not math.isfinite(result.objective) else "gradient"
         return TrainingError(
             f"{self.job.name}: epoch {self.progress.epoch}, update {update + 1}",
-            f"the {quantity} is not finite (loss {objective}, gradient norm {norm})",
+            f"the {quantity} is not finite (loss {result.objective}, gradient norm {result.gradient_norm})",
             "lower training.learning_rate or training.clip, or set training.precision=fp32; what was saved is kept",
         )
-
-    def parameter_count(self) -> int:
-        """The number of trainable parameters."""
-        return sum(parameter.numel() for parameter in self.parameters)
 
 
 def load_network_weights(model: Model, files: Mapping[str, Path]) -> None:

@@ -41,10 +41,11 @@ def first_update(training: Trainer) -> UpdateResult:
         _, batches = next(iter(loader))
     before = address_space("VmSize")
     training.model.train()
-    _, sums = training.update(batches, training.objective.normalizer(plan.target_tokens(0), plan.sentences(0)), 0.0)
-    _, objective, nats, split = sums.tolist()
-    gradients = [parameter.grad.flatten() for parameter in training.parameters if parameter.grad is not None]
-    return UpdateResult(torch.cat(gradients).numpy(), [objective, nats], int(split), address_space("VmPeak") - before)
+    normalizer = training.objective.normalizer(plan.target_tokens(0), plan.sentences(0))
+    result = training.step.run(batches, normalizer, 0.0, 0)
+    gradients = [parameter.grad.flatten() for parameter in training.step.parameters if parameter.grad is not None]
+    grown = address_space("VmPeak") - before
+    return UpdateResult(torch.cat(gradients).numpy(), [result.objective, result.nats], result.splits, grown)
 
 
 def address_space(what: str) -> int:

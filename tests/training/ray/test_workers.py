@@ -50,8 +50,8 @@ def first_update(job: TrainingJob, workers: ProcessGroup) -> SharedUpdate:
     plan = training.plan(1)
     with BatchLoader(training.data, plan, training.texts, workers.rank, workers.world_size) as loader:
         _, batches = next(iter(loader))
-    training.update(batches, training.objective.normalizer(plan.target_tokens(0), plan.sentences(0)), 0.0)
-    gradients = [parameter.grad.flatten() for parameter in training.parameters if parameter.grad is not None]
+    training.step.run(batches, training.objective.normalizer(plan.target_tokens(0), plan.sentences(0)), 0.0, 0)
+    gradients = [parameter.grad.flatten() for parameter in training.step.parameters if parameter.grad is not None]
     rows = np.concatenate(plan.rows(0, workers.rank, workers.world_size))
     return SharedUpdate(int((training.data.lengths("target")[rows] + 1).sum()), torch.cat(gradients).numpy())
 
