@@ -24,7 +24,7 @@ from seq2seq.text.normalization import normalize
 from seq2seq.text.vocabulary import pad_with_spaces
 from training.data.dataset import Dataset, Row, open_dataset, read_rows
 from training.data.prepare.encoding import Encoder, write_shard
-from training.data.prepare.prepare import text_config
+from training.data.prepare.text_settings import text_config
 
 NAMES = ("source", "target")
 VOCABULARY = 8000

@@ -16,8 +16,9 @@ from training.data.arrays import write_atomically
 from training.data.dataset import Dataset, locate, open_dataset, read_rows
 from training.data.images.image_features import check_features_match
 from training.data.prepare.executors import PrepareExecutor
-from training.data.prepare.prepare import prepare, text_config
+from training.data.prepare.prepare import prepare
 from training.data.prepare.prepared import TARGET, PreparedData, tokenizer_file
+from training.data.prepare.text_settings import text_config
 from training.events import DevSet, TrainingJob, TrainingPlan
 from training.loop.checkpoints.resume import initial_progress, recipe_differences
 from training.recipe import Recipe, load_recipe, stated_keys

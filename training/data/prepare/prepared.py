@@ -34,6 +34,7 @@ from training.data.images.image_store import ImageForm, StoredImages, StoredImag
 
 FORMAT = 2  # since 2 there may be shards
 TARGET = "target"
+SPLITS = ("train", "dev")  # that training reads
 
 
 class StrictModel(BaseModel):

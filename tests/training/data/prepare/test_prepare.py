@@ -21,14 +21,16 @@ from hypothesis import strategies as st
 
 import training.data.prepare.encoding
 import training.data.prepare.executors
-import training.data.prepare.prepare
+import training.data.prepare.prepare_job
 import training.data.thread_pool
 from seq2seq.errors import DataError, RecipeError
 from seq2seq.text import TextConfig
 from training.data.dataset import Dataset, open_dataset
 from training.data.prepare.executors import Sample
-from training.data.prepare.prepare import LOCK, prepare, text_config
+from training.data.prepare.prepare import prepare
 from training.data.prepare.prepared import PreparedData
+from training.data.prepare.text_settings import text_config
+from training.data.prepare.working_folder import LOCK, working_folder
 
 PAIRS = [
     ("Der Hund läuft.", "The dog runs."),
@@ -152,7 +154,7 @@ def test_results_do_not_depend_on_threads_and_chunk_size(tmp_path, monkeypatch):
 def test_a_vocabulary_of_a_large_corpus_is_learned_from_a_sample_of_all_of_it(tmp_path, monkeypatch):
     words = TextConfig(units="words", vocabulary=1000)
     pairs = [(f"w{i}", "x") for i in range(100)]
-    monkeypatch.setattr(training.data.prepare.prepare, "VOCABULARY_LINES", 10)
+    monkeypatch.setattr(training.data.prepare.prepare_job, "VOCABULARY_LINES", 10)
     ready = prepared(corpus(tmp_path, pairs), tmp_path / "p", sources={"source": words}, target=words)
     known = [i for i in range(100) if ready.tokenizers["source"].encode(f"w{i}").ids != [1]]
     assert [i // 10 for i in known] == list(range(10))  # one of each ten
@@ -248,7 +250,7 @@ def test_two_concurrent_preparations_make_one_folder(tmp_path):
 
 def test_removal_of_old_folders_spares_those_in_use(tmp_path):
     def begin(number):
-        with training.data.prepare.prepare._working_folder(tmp_path / "final", resumable=False) as folder:
+        with working_folder(tmp_path / "final", resumable=False) as folder:
             (folder / "mine").write_text(str(number))
             time.sleep(0.001)
             return (folder / "mine").read_text() == str(number)
