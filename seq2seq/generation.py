@@ -1,5 +1,5 @@
 """Names of `seq2seq.generate` that registered models of earlier versions import: MLflow keeps a copy of
-`registry/pyfunc.py` beside every model. They go with the next release."""
+`registry/store/pyfunc.py` beside every model. They go with the next release."""
 
 from seq2seq.generate import GenerationResult as Answer
 from seq2seq.generate import Request, SequenceGenerator

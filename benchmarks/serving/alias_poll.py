@@ -69,12 +69,12 @@ def report(kind: str, store: MlflowStore, alias: AliasName, polls: int, asked: l
 
 def listed(store: MlflowStore, alias: AliasName) -> str:
     """The earlier implementation: a store opened for every poll, every model listed twice, and every version."""
-    from registry.store import _paginate
+    from registry.store.connection import paginate
 
     client = MlflowStore(store.uri).client
     for _ in range(2):
-        models = {model.name: model for model in _paginate(client.search_registered_models)}
-    versions = {(made.name, str(made.version)): made for made in _paginate(client.search_model_versions)}
+        models = {model.name: model for model in paginate(client.search_registered_models)}
+    versions = {(made.name, str(made.version)): made for made in paginate(client.search_model_versions)}
     return str(versions[alias.name, str(models[alias.name].aliases[alias.alias])].version)
 
 

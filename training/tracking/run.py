@@ -34,9 +34,9 @@ from registry.curves import (
     find_training_run,
     read_curves,
 )
-from registry.mlflow_metadata import model_tags
 from registry.names import check_name
 from registry.store import LoggedBundle, MlflowStore
+from registry.store.mlflow_metadata import model_tags
 from seq2seq.bundle import Bundle, load, read_card
 from seq2seq.errors import FigureError, RegistryError
 from seq2seq.model.model import Model

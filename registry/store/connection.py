@@ -1,0 +1,107 @@
+"""Connection to an MLflow store: its client, its errors, its experiments."""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import mlflow
+import requests
+from mlflow.exceptions import MlflowException
+from mlflow.store.entities import PagedList
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from registry.address import check_reachable, mask_password, sqlite_file, tracking_uri
+from registry.credentials import mask_credentials
+from seq2seq.errors import RegistryError, RegistryUnavailableError
+
+_T = TypeVar("_T")
+
+# so that MLflow's page shows runs and curves at once
+EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+
+# MLflow's error codes for an unknown user and for missing permissions.
+_UNKNOWN_USER = ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED")
+_CREDENTIALS = "give MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, of one who may do this"
+
+
+class MlflowConnection:
+    """Connection to an MLflow store by its address: `tracking`, else MLFLOW_TRACKING_URI, else `./mlflow.db`.
+
+    Artifacts of a local database are in `mlartifacts` beside it; those of a server where the server says. Every method
+    raises RegistryError, within seconds, when the store cannot be reached.
+    """
+
+    def __init__(self, tracking: str | None = None, create: bool = False) -> None:
+        """Open the store; a SQLite file that does not exist is created only with `create`.
+
+        Raises UsageError for an address of no known kind, RegistryError where the store does not answer.
+        """
+        self.uri = tracking_uri(tracking)
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)  # created tables, validated models: nothing to act upon
+        with self.errors():
+            self.artifacts = check_reachable(self.uri, create)
+        # MLflow's default is to retry for four minutes; the user's own settings take precedence.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        with self.errors():
+            self.client = mlflow.MlflowClient(self.uri, self.uri)
+
+    @property
+    def display_uri(self) -> str:
+        """The address without its password."""
+        return mask_password(self.uri)
+
+    def run_url(self, experiment_id: str, run_id: str) -> str:
+        """The address of a run: its page on a server, else its id and its store."""
+        if self.uri.startswith(("http://", "https://")):
+            return f"{self.display_uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        if self.uri.startswith("sqlite"):
+            return f"sqlite:///{sqlite_file(self.uri).resolve()}, run {run_id}"
+        return f"{self.display_uri}, run {run_id}"
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turns errors of MLflow into a RegistryError that names the store."""
+        try:
+            yield
+        except (MlflowException, SQLAlchemyError, requests.RequestException, OSError) as error:
+            problem = mask_credentials(" ".join(str(error).split()) or type(error).__name__, self.uri)[:300]
+            if isinstance(error, MlflowException) and error.error_code in _UNKNOWN_USER:
+                raise RegistryError(self.display_uri, f"it does not let us in ({problem})", _CREDENTIALS) from error
+            kind = RegistryUnavailableError if is_temporary(error) else RegistryError
+            raise kind(self.display_uri, problem, "look whether it may be written") from error
+
+    def experiment(self, name: str) -> str:
+        """The id of an experiment, which is created where it does not exist."""
+        with self.errors():
+            if existing := self.client.get_experiment_by_name(name):
+                if existing.lifecycle_stage != "active":
+                    raise RegistryError(
+                        self.display_uri,
+                        f"experiment {name!r} was deleted",
+                        "restore it in MLflow or name another",
+                    )
+                return str(existing.experiment_id)
+            location = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
+            return str(self.client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS))
+
+
+def is_temporary(error: Exception) -> bool:
+    """Whether a retry may succeed: the store did not answer, or reported a server error."""
+    if isinstance(error, MlflowException):
+        return int(error.get_http_status_code()) >= 500  # type: ignore[no-untyped-call]
+    return isinstance(
+        error, OperationalError | requests.ConnectionError | requests.Timeout | ConnectionError | TimeoutError
+    )
+
+
+def paginate(search: Callable[..., PagedList[_T]]) -> Iterator[_T]:
+    page = search()
+    yield from page
+    while page.token:
+        page = search(page_token=page.token)
+        yield from page
