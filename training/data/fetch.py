@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from seq2seq.errors import DataError, UsageError
-from training.data.description import Description, DownloadSource
+from training.data.dataset.description import Description, DownloadSource
 from training.data.uris import is_uri
 
 CHUNK = 1 << 16

@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from seq2seq.errors import DataError, UsageError
-from training.data.description import Task
+from training.data.dataset.description import Task
 from training.data.formats import read_file
 
 SPLITS = ("train", "dev", "test")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.errors import DataError, UsageError
-from training.data.description import Description
+from training.data.dataset.description import Description
 from training.data.fetch import MAX_ATTEMPTS, fetch
 
 TEXT = gzip.compress("".join(f"Satz {number}.\n" for number in range(40_000)).encode(), mtime=0)

@@ -1,20 +1,15 @@
-"""Data sets: a YAML description says where the files are; the readers stream their rows, line by line."""
+"""Data sets: a YAML description with the places of its files."""
 
 import difflib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import islice, zip_longest
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from seq2seq.errors import DataError, UnknownDataError
-from training.data.cleaning import Encoding
-from training.data.description import (
+from training.data.dataset.description import (
     Description,
     FieldFiles,
     ImageFiles,
@@ -22,60 +17,14 @@ from training.data.description import (
     description_problem,
     read_description_file,
 )
-from training.data.formats import LineIndex, Part, check_unchanged, count_lines, describe_parts, read_file, read_part
+from training.data.dataset.fields import ImageField, TextField, quote_names
+from training.data.dataset.image_index import read_index
+from training.data.formats import Part
 from training.data.uris import FileLocation, expand_path, expand_uri, fingerprint, is_uri
 from training.package_files import resource_folder
 from training.yaml_files import did_you_mean
 
 GENERATED = Path("prepared/generated")
-
-
-@dataclass(frozen=True)
-class TextField:
-    """A text field of a split, with its files resolved.
-
-    `included_lines`: the lines (from 0) that are read, where other lines lack an image that the split requires; None:
-    all lines. `encoding`: how cleaning handles lines that are not UTF-8; None: the split is not cleaned.
-    """
-
-    name: str
-    parts: tuple[Part, ...]
-    language: str | None
-    tokenised: bool
-    lowercase: bool
-    unknown: str | None
-    segmentation: str | None
-    references: tuple[tuple[Part, ...], ...]
-    included_lines: frozenset[int] | None = None
-    encoding: Encoding | None = None
-
-    @property
-    def files(self) -> tuple[FileLocation, ...]:
-        return tuple(part.location for part in self.parts)
-
-    def reference_fields(self) -> "tuple[TextField, ...]":
-        """This text and its further references, each as a separate field."""
-        further = [replace(self, parts=parts, references=()) for parts in self.references]
-        return (replace(self, references=()), *further)
-
-
-@dataclass(frozen=True)
-class ImageField:
-    """An image field of a split, with its files resolved. `split`: the split's name in the index."""
-
-    name: str
-    images: Path
-    index: Path
-    split: str
-    features: Path | None
-    required: bool
-
-
-class Row(NamedTuple):
-    """One line of each requested field. `number`: the line's number in the files, from 1."""
-
-    number: int
-    texts: tuple[str, ...]
 
 
 class Dataset(Description):
@@ -277,160 +226,4 @@ def description_path(name_or_path: str) -> Path:
         f"data set '{name_or_path}'",
         "it does not exist",
         f"{suggestion}Known are {', '.join(names)}; or give the path of a YAML file",
-    )
-
-
-def quote_names(names: Sequence[str] | Mapping[str, object]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
-def read_lines(field: TextField) -> Iterator[str]:
-    """The included lines of a field, without line ends; its files are concatenated.
-
-    Raises DataError: no lines, bytes that are not UTF-8, a damaged or unreadable file, a missing key or column (each
-    with file and row), a step whose program is not installed.
-    """
-    for number, line in enumerate(read_all_lines(field)):
-        if field.included_lines is None or number in field.included_lines:
-            yield line
-
-
-def read_all_lines(field: TextField, start: int = 0, line_indexes: Sequence[LineIndex] | None = None) -> Iterator[str]:
-    """All lines of a field from line `start` on (from 0), also those that lack a required image.
-
-    `line_indexes`: an index of each of its files, which makes it possible to skip files and to seek; the files must not
-    have changed since. Raises the errors of read_lines.
-    """
-    empty = True
-    for number, part in enumerate(field.parts):
-        line_index = line_indexes[number] if line_indexes else None
-        if line_index is not None and start >= line_index.lines:
-            start -= line_index.lines
-            continue
-        if line_index is not None:
-            check_unchanged(part, line_index)
-        for line in read_part(part, field.encoding, start, line_index, field.language, field.unknown):
-            empty = False
-            yield line
-        start = 0
-    if empty and line_indexes is None:
-        raise DataError(describe_parts(field.parts), f"the text of '{field.name}' has no lines")
-
-
-class IndexEntry(NamedTuple):
-    """An image in an index: its row there, from 0, and its file name in the archive or folder."""
-
-    row: int
-    member: str
-
-
-class ImageIndex(NamedTuple):
-    """An image index: its number of rows, and the images of each split by line, from 0."""
-
-    rows: int
-    splits: Mapping[str, Mapping[int, IndexEntry]]
-
-
-def read_index(field: ImageField) -> Mapping[int, IndexEntry]:
-    """The images of a split by line. Raises DataError: an invalid row (with its number), a line with two images, no
-    row for the split."""
-    index = load_index(field.index)
-    if field.split not in index.splits:
-        raise DataError(
-            str(field.index),
-            f"has no picture of a split '{field.split}', only of {quote_names(index.splits)}",
-            f"say with `split:` what the index calls it, or leave the field '{field.name}' out",
-        )
-    return index.splits[field.split]
-
-
-def load_index(path: Path) -> ImageIndex:
-    """Parse an index. The result is cached until the file's size or modification time changes."""
-    status = path.stat()
-    return parse_index(path, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=64)
-def parse_index(path: Path, size: int, modified: int) -> ImageIndex:
-    splits: dict[str, dict[int, IndexEntry]] = {}
-    row = -1
-    for row, line in enumerate(read_file(path)):
-        columns = line.split("\t")
-        if len(columns) < 3 or not (columns[1].isascii() and columns[1].isdecimal()) or not columns[2]:
-            raise DataError(
-                f"{path}, row {row + 1}",
-                f"is not a split, a line number and a file's name with tabs between them, but {line[:60]!r}",
-                "see docs/datasets.md for what an index is",
-            )
-        lines = splits.setdefault(columns[0], {})
-        number = int(columns[1])
-        if number in lines:
-            raise DataError(
-                f"{path}, row {row + 1}",
-                f"'{columns[0]}' line {number:,} has a picture already, in row {lines[number].row + 1:,}",
-                "a line has one picture: remove one of the two rows",
-            )
-        lines[number] = IndexEntry(row, columns[2])
-    return ImageIndex(row + 1, splits)
-
-
-def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Row]:
-    """The rows of several texts in parallel. A row keeps its line number if rows before it are excluded.
-
-    Raises DataError, also if the fields differ in their number of lines, or if a required image belongs to a later
-    line.
-    """
-    fields = [dataset.field(split, name) for name in names]
-    included_lines, number = fields[0].included_lines, 0
-    for number, texts in enumerate(zip_longest(*map(read_all_lines, fields)), 1):
-        if None in texts:
-            raise line_count_error(
-                dataset, split, fields, [[count_lines(part) for part in field.parts] for field in fields]
-            )
-        if included_lines is None or number - 1 in included_lines:
-            yield Row(number, texts)
-    check_required_images(dataset, split, included_lines, number)
-
-
-def read_range(
-    fields: Sequence[TextField], line_indexes: Sequence[Sequence[LineIndex]], start: int, end: int
-) -> Iterator[Row]:
-    """The included rows from line `start` to before line `end` (from 0), of several texts in parallel."""
-    readers = [read_all_lines(field, start, indexes) for field, indexes in zip(fields, line_indexes, strict=True)]
-    for number, texts in enumerate(islice(zip(*readers, strict=False), end - start), start + 1):
-        if fields[0].included_lines is None or number - 1 in fields[0].included_lines:
-            yield Row(number, texts)
-
-
-def line_count_error(
-    dataset: Dataset, split: str, fields: Sequence[TextField], line_indexes: Sequence[Sequence[LineIndex]]
-) -> DataError:
-    """The error for texts that differ in their number of lines. It names the first files that differ if all texts
-    have the same number of files, else all files."""
-    where, remedy = f"data set '{dataset.name}', split '{split}'", "line i of each file must belong together"
-    files = [[str(part.location) for part in field.parts] for field in fields]
-    lines = [[index.lines for index in indexes] for indexes in line_indexes]
-    if len({len(names) for names in files}) == 1:
-        first = next(i for i, counts in enumerate(zip(*lines, strict=True)) if len(set(counts)) > 1)
-        mismatches = [f"{names[first]} has {counts[first]:,} lines" for names, counts in zip(files, lines, strict=True)]
-    else:
-        mismatches = [
-            f"{describe_parts(field.parts)} has {sum(n):,} lines" for field, n in zip(fields, lines, strict=True)
-        ]
-    return DataError(where, ", ".join(mismatches), remedy)
-
-
-def check_required_images(dataset: Dataset, split: str, included_lines: frozenset[int] | None, lines: int) -> None:
-    """Raises DataError if a required image belongs to a line after the last one."""
-    if included_lines and max(included_lines) >= lines:
-        required = next(field for name in dataset.images(split) if (field := dataset.image(split, name)).required)
-        raise missing_line_error(required, max(included_lines), lines)
-
-
-def missing_line_error(field: ImageField, line: int, lines: int) -> DataError:
-    """The error for an index that names a line after the last one."""
-    return DataError(
-        str(field.index),
-        f"has a picture for line {line:,} of '{field.split}', whose lines are 0 to {lines - 1:,}",
-        "the index counts lines from 0: check that it belongs to these files",
     )
