@@ -86,6 +86,13 @@ Workers = Annotated[
     str, typer.Option(metavar="N|MIN:MAX", help="Number of training processes; a range: as many as resources allow.")
 ]
 Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
+TrainingCluster = Annotated[
+    str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
+]
+DataCluster = Annotated[
+    str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
+]
+RunsFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")]
 RunName = Annotated[
     str | None, typer.Option("--run", metavar="NAME", show_default=False, help="The run's name; else RECIPE-DATASET.")
 ]
@@ -144,7 +151,32 @@ MtFile = Annotated[
         help="Machine translations of the source, line by line, for a post-editing model.",
     ),
 ]  # fmt: skip
+ImageFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--image-dir", exists=True, file_okay=False, metavar="FOLDER", show_default=False,
+        help="Folder of pictures: N.jpg, N.png or N.webp belongs to line N. A line may have none.",
+    ),
+]  # fmt: skip
+ImageNames = Annotated[
+    Path | None,
+    typer.Option(
+        "--images", exists=True, dir_okay=False, metavar="FILE", show_default=False,
+        help="File names of the pictures in --image-dir, one per line; an empty line for none.",
+    ),
+]  # fmt: skip
 TokenisedFiles = Annotated[bool, typer.Option("--tokenised", help="Words in the files are separated by spaces.")]
+SYSTEM_HELP = (
+    "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
+    "the machine translations of a set for post-editing"
+)
+MetricNames = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", metavar="NAME,...|all", show_default=False,
+        help="Metrics by name (docs/scores.md); else bleu; rouge for summaries, bleu and hter for post-edits.",
+    ),
+]  # fmt: skip
 Tokenize = Annotated[
     Literal["13a", "none", "intl", "char", "zh"] | None,
     typer.Option(show_default=False, help="sacrebleu's tokeniser; else 13a, or none for tokenised text."),

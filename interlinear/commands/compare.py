@@ -1,23 +1,26 @@
 """`interlinear compare`: statistical comparison of systems."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from interlinear.decoding.images import ImageFolder, ImageNames
 from interlinear.evaluation.case_study import Case, find_cases, format_cases, ranking_metric
-from interlinear.evaluation.scoring import SYSTEM_HELP, MetricNames, ScoringRun, load_system, needs_alignments
+from interlinear.evaluation.comparison import compare_systems, format_table
+from interlinear.evaluation.scoring import ScoringRun, load_system, needs_alignments
 from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
+    SYSTEM_HELP,
     AlignedBy,
     DataName,
     DataRoot,
     Device,
+    ImageFolder,
+    ImageNames,
     Json,
     Lowercase,
+    MetricNames,
     MtFile,
     ReferenceFiles,
     SourceFile,
@@ -27,9 +30,6 @@ from interlinear.options import (
     Tracking,
 )
 from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.metrics.significance import Comparison, SystemResult, Test
 
 Models = Annotated[
     list[str],
@@ -82,9 +82,6 @@ def compare(
     with different seeds, the mean of their scores is compared, and the tests take the variation between runs into
     account.
     """
-    from seq2seq.metrics.significance import TESTS, correct_p_values
-    from seq2seq.metrics.significance import compare as compare_systems
-
     systems = {model: model.split(",") for model in models}
     runs = [run for names in systems.values() for run in names]
     if len(models) < 2 or len(set(runs)) < len(runs):
@@ -97,18 +94,11 @@ def compare(
     scoring = ScoringRun.of(loaded, test_set_source, metrics, tokenize, lowercase, by)
     case_metric = ranking_metric(scoring.metrics) if cases else None
     outputs = scoring.outputs(by)
-    signatures = scoring.signatures(outputs)
     statistics = {
         metric: {name: [by_run[run] for run in names] for name, names in systems.items()}
         for metric, by_run in scoring.statistics(outputs).items()
     }
-    comparisons_by_metric: dict[str, dict[Test, Comparison]] = {metric.name: {} for metric in scoring.metrics}
-    for test in TESTS:
-        comparisons = [
-            compare_systems(metric, own, test, signatures[metric], samples) for metric, own in statistics.items()
-        ]
-        for metric, comparison in zip(scoring.metrics, correct_p_values(comparisons, correction), strict=True):
-            comparisons_by_metric[metric.name][test] = comparison
+    comparisons_by_metric = compare_systems(statistics, scoring.signatures(outputs), samples, correction)
     cases_by_system: dict[str, list[Case]] = {}
     if case_metric:
         first_runs = {name: (outputs[names[0]], statistics[case_metric][name][0]) for name, names in systems.items()}
@@ -127,29 +117,3 @@ def compare(
     if case_metric:
         blocks += format_cases(models[0], cases_by_system, case_metric.name.upper())
     print("\n\n".join(blocks))
-
-
-def format_table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
-    """A table of one metric with a line for every system, followed by the tests' signatures."""
-    bootstrap = comparisons["bootstrap"].systems
-    width = max(len(result.system) for result in bootstrap)
-    names = "".join(f"  {f'p {test.upper()}':>15}" for test in comparisons)
-    score_width = max(8, len(metric))
-    lines = [f"{'MODEL'.ljust(width)}  {metric.upper():>{score_width}}     95 % INTERVAL{names}"]
-    for result, *test_results in zip(
-        bootstrap, *(comparison.systems for comparison in comparisons.values()), strict=True
-    ):
-        interval = f"{result.mean:.2f} ± {result.interval:.2f}"
-        p_values = "".join(f"  {format_p_value(test_result):>15}" for test_result in test_results)
-        lines.append(f"{result.system.ljust(width)}  {result.score:>{score_width}.2f}  {interval:>16}{p_values}")
-    return "\n".join(
-        [*lines, *(f"{test + ':':<14} {comparison.signature}" for test, comparison in comparisons.items())]
-    )
-
-
-def format_p_value(compared: "SystemResult") -> str:
-    """The p-value, corrected if there is a correction."""
-    p_value = compared.p_value if compared.corrected is None else compared.corrected
-    if p_value is None:
-        return "baseline"
-    return f"{p_value:.4f}" if p_value >= 0.0001 else "< 0.0001"

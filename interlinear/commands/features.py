@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from interlinear.console import say
+from interlinear.options import DataCluster
 
 
 def features(
@@ -34,9 +35,7 @@ def features(
             metavar="FILE", show_default=False, help="Else IMAGES-KIND-SIZE.safetensors in the current folder."
         ),
     ] = None,
-    address: Annotated[
-        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
-    ] = None,
+    address: DataCluster = None,
 ) -> None:
     """Extract region features of many pictures, once; prints the file. An interrupted extraction continues with the
     same command."""

@@ -7,7 +7,7 @@ import typer
 
 from interlinear.console import say
 from interlinear.evaluation.charts import curve_panels, score_systems, split_name
-from interlinear.evaluation.scoring import MetricNames, select_metrics
+from interlinear.evaluation.scoring import select_metrics
 from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
     DataName,
@@ -16,6 +16,7 @@ from interlinear.options import (
     FigureFile,
     FontFile,
     Lowercase,
+    MetricNames,
     ReferenceFiles,
     SourceFile,
     Split,

@@ -1,11 +1,8 @@
 """The command `prepare`: prepares a data set for training."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from interlinear.options import DataRoot, PreparedFolder, RecipeName, Settings, TrainingData
+from interlinear.options import DataCluster, DataRoot, PreparedFolder, RecipeName, Settings, TrainingData
 
 
 def prepare(
@@ -14,9 +11,7 @@ def prepare(
     settings: Settings = None,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
-    address: Annotated[
-        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")
-    ] = None,
+    address: DataCluster = None,
 ) -> None:
     """Learn vocabularies and convert a data set to ids, once; prints the folder. On a Ray cluster an interrupted
     preparation continues with the same command."""

@@ -19,9 +19,11 @@ from interlinear.options import (
     Register,
     Resume,
     RunName,
+    RunsFolder,
     Settings,
     StorageUri,
     Tracking,
+    TrainingCluster,
     TrainingData,
     Workers,
     number_range,
@@ -38,9 +40,7 @@ def train(
     settings: Settings = None,
     workers: Workers = "1",
     gpu: Gpu = False,
-    address: Annotated[
-        str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
-    ] = None,
+    address: TrainingCluster = None,
     run: RunName = None,
     resume: Resume = False,
     no_ray: Annotated[bool, typer.Option("--no-ray", help="Train in this process, without Ray.")] = False,
@@ -52,7 +52,7 @@ def train(
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
     storage: StorageUri = None,
-    runs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where runs are kept.")] = Path("runs"),
+    runs: RunsFolder = Path("runs"),
 ) -> int:
     """Train a recipe's model on a data set, through Ray Train, logged to MLflow.
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from interlinear.console import FAILED, say
-from interlinear.decoding.images import ImageFolder, ImageNames
 from interlinear.decoding.input_lines import attach_inputs, read_groups
 from interlinear.decoding.search_options import (
     BeamSize,
@@ -20,7 +19,18 @@ from interlinear.decoding.search_options import (
     SearchOverrides,
 )
 from interlinear.decoding.translation import LineOutcome, translate_lines
-from interlinear.options import Device, InputFiles, Json, ModelName, MtFile, PrecisionName, TokenisedInput, Tracking
+from interlinear.options import (
+    Device,
+    ImageFolder,
+    ImageNames,
+    InputFiles,
+    Json,
+    ModelName,
+    MtFile,
+    PrecisionName,
+    TokenisedInput,
+    Tracking,
+)
 
 
 def translate(

@@ -4,9 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from seq2seq.errors import DataError, RequestError, UsageError
 
@@ -18,21 +16,6 @@ if TYPE_CHECKING:
 
 
 ImageLoader = Callable[["ImageGrid"], "np.ndarray"]  # loads an image as the model's input; raises RequestError
-
-ImageFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--image-dir", exists=True, file_okay=False, metavar="FOLDER", show_default=False,
-        help="Folder of pictures: N.jpg, N.png or N.webp belongs to line N. A line may have none.",
-    ),
-]  # fmt: skip
-ImageNames = Annotated[
-    Path | None,
-    typer.Option(
-        "--images", exists=True, dir_okay=False, metavar="FILE", show_default=False,
-        help="File names of the pictures in --image-dir, one per line; an empty line for none.",
-    ),
-]  # fmt: skip
 
 
 def file_image(path: Path) -> ImageLoader:

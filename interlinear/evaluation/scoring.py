@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from interlinear.console import progress, say
 from interlinear.decoding.alignment import Aligner, SentencePair, align_pairs, check_kind
 from interlinear.decoding.translation import InputLine, translate_lines
 from interlinear.evaluation.test_sets import UNEDITED, TestSet, TestSetSource
-from interlinear.options import AlignmentKind, Lowercase, Tokenize
+from interlinear.options import SYSTEM_HELP, AlignmentKind, Lowercase, Tokenize
 from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,19 +19,6 @@ if TYPE_CHECKING:
     from seq2seq.generate import SequenceGenerator
     from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Task
     from seq2seq.search import SearchOptions
-
-SYSTEM_HELP = (
-    "a bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION, runs:/ID/model, a file with outputs, or `unedited`: "
-    "the machine translations of a set for post-editing"
-)
-
-MetricNames = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics", metavar="NAME,...|all", show_default=False,
-        help="Metrics by name (docs/scores.md); else bleu; rouge for summaries, bleu and hter for post-edits.",
-    ),
-]  # fmt: skip
 
 
 @dataclass(frozen=True)

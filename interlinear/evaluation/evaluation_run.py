@@ -1,0 +1,83 @@
+"""Scores one system on a test set, beside the unedited machine translations and with shuffled images."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from interlinear.decoding.alignment import load_reverse
+from interlinear.decoding.translation import MT
+from interlinear.evaluation.evaluation_options import EvaluationOptions
+from interlinear.evaluation.scoring import (
+    ImageAwareness,
+    ScoringRun,
+    System,
+    image_awareness,
+    load_system,
+    needs_outputs,
+)
+from interlinear.evaluation.test_sets import UNEDITED, TestSet
+
+if TYPE_CHECKING:
+    from seq2seq.metrics.score import Score
+    from seq2seq.search import SearchOptions
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """The scores of an evaluation, by metric name.
+
+    search: the search options of a model, None for a file of outputs. unedited: the scores of the unedited machine
+    translations, empty if there are none. awareness: of --shuffle-images, otherwise empty. left_out: the reasons why
+    metrics are left out.
+    """
+
+    options: EvaluationOptions
+    test_set: TestSet
+    search: "SearchOptions | None"
+    scores: "Mapping[str, Score]"
+    unedited: "Mapping[str, Score]"
+    awareness: Mapping[str, ImageAwareness]
+    left_out: Mapping[str, str]
+
+
+def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
+    """Score a system; with `options.output`, its outputs are written to that file.
+
+    Raises UsageError, DataError, and the errors of `load_system`.
+    """
+    system = load_system_and_reverse(options)
+    scoring = ScoringRun.of(
+        {options.model: system},
+        options.test_set_source,
+        options.metrics,
+        options.tokenize,
+        options.lowercase,
+        options.by,
+    )
+    test_set, answers, metrics = scoring.test_set, scoring.answers, scoring.metrics
+    shuffled_set = test_set.shuffle_images(options.shuffle_seed) if options.shuffle_images else None
+    search_options = options.search.apply_to(system.generation.bundle.card.search) if system.generation else None
+    search = options.output is not None or needs_outputs(metrics)
+    outputs = system.outputs(test_set, search_options, options.by, search=search)
+    if options.output:
+        options.output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
+    scores = {metric.name: metric.score(outputs, answers) for metric in metrics}
+    unedited_scores: dict[str, Score] = {}
+    if MT in test_set.texts and options.model != UNEDITED:
+        unedited = System(UNEDITED, None).outputs(test_set)
+        unedited_scores = {metric.name: metric.score(unedited, answers) for metric in metrics}
+    awareness: dict[str, ImageAwareness] = {}
+    if shuffled_set is not None:
+        shuffled = system.outputs(shuffled_set, search_options, options.by, "with other pictures", search)
+        awareness = {metric.name: image_awareness(metric, outputs, shuffled, answers) for metric in metrics}
+    return EvaluationResult(options, test_set, search_options, scores, unedited_scores, awareness, scoring.left_out)
+
+
+def load_system_and_reverse(options: EvaluationOptions) -> System:
+    """The system to score, with the model of the opposite direction for its alignments if --reverse names one."""
+    device, precision = options.device or "cpu", options.precision or "fp32"
+    system = load_system(options.model, options.tracking, device, precision, options.search.beam_size)
+    if not options.reverse or not system.generation:
+        return system
+    backward = load_reverse(options.reverse, system.generation.bundle.card, device, options.tracking)
+    return replace(system, backward=backward, symmetrization=options.symmetrize)
