@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.commands.job_output import follow_job, report_submission
 from interlinear.console import DONE, say
+from interlinear.job_output import follow_job, report_submission
 from interlinear.options import ClusterAddress, Json, WaitForJob
 from interlinear.progress import format_duration
 

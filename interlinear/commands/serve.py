@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from interlinear.commands.serve_here import bind_socket, listen_error, serve_here
-from interlinear.commands.serve_settings import champion_model, load_settings, parse_model
 from interlinear.options import PRECISION_HELP, PrecisionChoice, Tracking, number_range
+from interlinear.serving.serve_here import bind_socket, serve_here
+from interlinear.serving.serve_settings import champion_model, load_settings, parse_model
 from seq2seq.errors import UsageError
 
 
@@ -136,22 +136,11 @@ def serve(
     as_json = settings.log_format == "json"
     service_logging.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)
     say = logging.getLogger("interlinear").info if as_json else console.say
-    port = listening.getsockname()[1]
     if on_ray:
-        from interlinear.commands.serve_ray import absolute_paths, serve_on_ray  # isort: split
-        from service.ray_serve import ServeDeployment
+        from interlinear.serving.serve_ray import serve_on_ray
 
-        min_replicas, max_replicas = number_range("--replicas", replicas or "1")
+        port = listening.getsockname()[1]
         listening.close()  # the port is known to be free; Ray's proxy binds it
-        serve_on_ray(
-            ServeDeployment(settings=absolute_paths(settings), fewest=min_replicas, most=max_replicas),
-            host,
-            port,
-            address,
-            say,
-        )
-        return
-    try:
-        serve_here(settings, listening, f"http://{f'[{host}]' if ':' in host else host}:{port}", say)
-    except OSError as error:  # another process bound to the same port started to listen first
-        raise listen_error(error, host, port) from None
+        serve_on_ray(settings, number_range("--replicas", replicas or "1"), host, port, address, say)
+    else:
+        serve_here(settings, listening, host, say)

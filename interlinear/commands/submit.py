@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from interlinear.commands.job_output import report_submission
+from interlinear.job_output import report_submission
 from interlinear.options import (
     ClusterAddress,
     Experiment,

@@ -14,7 +14,7 @@ import pytest
 
 import seq2seq
 from interlinear.cli import run as interlinear
-from interlinear.commands.serve_ray import absolute_paths
+from interlinear.serving.serve_ray import absolute_paths
 from registry.store import MlflowStore
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import RegistryError

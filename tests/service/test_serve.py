@@ -18,7 +18,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.commands.serve_settings import champion_model, load_settings
+from interlinear.serving.serve_settings import champion_model, load_settings
 from registry.store import MlflowStore
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings

@@ -22,7 +22,7 @@ import pytest
 import requests
 
 from interlinear.cli import run as interlinear
-from interlinear.commands.job_output import exit_code
+from interlinear.job_output import exit_code
 from seq2seq.bundle import read_card
 from tests.training.toy import SETTINGS, write_corpus
 from training.ray.jobs import Cluster, Job, JobSpec

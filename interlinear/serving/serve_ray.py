@@ -22,15 +22,24 @@ POLL_SECONDS = 0.2  # seconds between checks for a stop request
 
 
 def serve_on_ray(
-    deployment: "ServeDeployment", host: str, port: int, address: str | None, say: Callable[[str], None]
+    settings: Settings,
+    replicas: tuple[int, int],
+    host: str,
+    port: int,
+    address: str | None,
+    say: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT. A cluster that this command started is then shut down; on another cluster only the
-    service is deleted.
+    """Serve on the least to the most `replicas` until SIGTERM or SIGINT. A cluster that this command started is then
+    shut down; on another cluster only the service is deleted.
 
     Raises ServiceError if the replicas do not start, TrainingError if there is no cluster.
     """
     from ray.exceptions import RayError
 
+    from service.ray_serve import ServeDeployment
+
+    fewest, most = replicas
+    deployment = ServeDeployment(settings=absolute_paths(settings), fewest=fewest, most=most)
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     cpus = ceil(deployment.most * (deployment.cpus or deployment.settings.threads or 1))
     gpu = deployment.settings.device.startswith("cuda")

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 
-def serve_here(settings: "Settings", listening: socket.socket, address: str, say: Callable[[str], None]) -> None:
-    """Run the service in this process until SIGTERM or SIGINT."""
+def serve_here(settings: "Settings", listening: socket.socket, host: str, say: Callable[[str], None]) -> None:
+    """Run the service in this process until SIGTERM or SIGINT. Raises ServiceError if another process listens on the
+    socket's port already."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
@@ -26,6 +27,8 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
 
     app = create_app(settings)
     service = app.state.service
+    port = listening.getsockname()[1]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -47,7 +50,10 @@ def serve_here(settings: "Settings", listening: socket.socket, address: str, say
     # uvicorn shuts down on these signals and then raises them again. Ignore them then: this is a normal stop.
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda _signal, _frame: None)
-    Server(server_config(app)).run(sockets=[listening])
+    try:
+        Server(server_config(app)).run(sockets=[listening])
+    except OSError as error:  # another process bound to the same port started to listen first
+        raise listen_error(error, host, port) from None
 
 
 def bind_socket(host: str, port: int) -> socket.socket:

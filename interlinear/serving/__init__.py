@@ -1,0 +1,1 @@
+"""How `interlinear serve` runs the service: its settings, in this process, or on Ray Serve."""
