@@ -1,13 +1,14 @@
 """`interlinear figure`: figures of attention, gates and alignments, and comparisons of systems."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from interlinear.commands import figure_systems
-from interlinear.decoding.alignment import SentencePair, align_pairs, check_kind, explain, gold_pair, load_aligner
-from interlinear.evaluation.test_sets import TEST
+from interlinear.decoding.alignment import load_aligner
+from interlinear.decoding.explanation import explain_output
+from interlinear.evaluation.gold_pairs import align_gold_pair, read_gold_pair
 from interlinear.options import (
     AlignedBy,
     DataRoot,
@@ -21,10 +22,6 @@ from interlinear.options import (
     TokenisedPair,
     Tracking,
 )
-from seq2seq.errors import RequestError, UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.generate import SequenceGenerator
 
 app = typer.Typer(help="Draw a model's attention and alignments, or compare systems.", no_args_is_help=True)
 
@@ -66,17 +63,10 @@ def attention(
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix
 
-    generation = load(model, tracking, device)
     kind = by or ("uam" if nulls else "attention")
-    matrix = check_kind(model, kind, generation.attention_kinds)
-    output_text, explanation = explain(generation, source, target)
-    guesses: list[str] = []
-    if nulls:
-        name = generation.bundle.card.model.first_text
-        extended = generation.explain_with_nulls({name: source}, output_text)
-        explanation, guesses = extended.explanation, extended.source_predictions
-    languages = Languages.of(generation.bundle.card)
-    print(attention_matrix(explanation, output, matrix, languages, guesses, font))
+    explained = explain_output(model, source, target, kind, device, tracking, nulls)
+    languages = Languages.of(explained.card)
+    print(attention_matrix(explained.explanation, output, explained.matrix, languages, explained.predictions, font))
 
 
 @app.command()
@@ -93,10 +83,9 @@ def gated(
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix
 
-    generation = load(model, tracking, device)
-    matrix = check_kind(model, "gated", generation.attention_kinds)
-    _, explanation = explain(generation, source, target)
-    print(attention_matrix(explanation, output, matrix, Languages.of(generation.bundle.card), font=font))
+    explained = explain_output(model, source, target, "gated", device, tracking)
+    languages = Languages.of(explained.card)
+    print(attention_matrix(explained.explanation, output, explained.matrix, languages, font=font))
 
 
 @app.command()
@@ -112,10 +101,8 @@ def gate(
     """Draw 1 - o for every target word: the weight of word attention in a contextual gate."""
     from seq2seq.figures.matrices import gate_strip
 
-    generation = load(model, tracking, device)
-    check_kind(model, "gated", generation.attention_kinds)
-    _, explanation = explain(generation, source, target)
-    print(gate_strip(explanation, output, generation.bundle.card.languages.get("target"), font))
+    explained = explain_output(model, source, target, "gated", device, tracking)
+    print(gate_strip(explained.explanation, output, explained.card.languages.get("target"), font))
 
 
 @app.command()
@@ -146,45 +133,17 @@ def alignment(
     tracking: Tracking = None,
 ) -> None:
     """Draw a model's alignment of a pair over a manual one: of given texts, or of a line of a data set."""
-    from seq2seq.alignment import read_gold_alignment
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.links import alignment_grid
 
-    if data and source is None and target is None and gold is None:
-        if tokenised:
-            raise UsageError("--tokenised", "the data set says itself how its text is written", "leave it out")
-        split, line = split or TEST, line or 1
-        pair, links, spaced = gold_pair(data, split, line, data_root)
-        location = f"{data}, {split}, line {line}"
-    elif source is not None and target is not None and gold is not None and not data:
-        for name, option in (("--split", split), ("--line", line)):
-            if option is not None:
-                raise UsageError(name, "it is a data set that has splits and lines", "leave it out, or give --data")
-        for name, text in (("source", source), ("target", target)):
-            if not text.strip():
-                raise RequestError(name, "the text is empty")
-        pair, links, spaced, location = SentencePair(1, source, target), gold, tokenised, "--gold"
-    else:
-        raise UsageError(
-            "figure alignment", "it is not clear what to draw", "give --source, --target and --gold, or --data"
-        )
-    aligner = load_aligner(model, by, reverse, symmetrize, spaced, device, tracking)
-    (outcome,) = align_pairs(aligner, iter([pair]))
-    if outcome.problem:
-        raise RequestError("the pair", outcome.problem)
-    predicted = outcome.alignment
-    gold_alignment = read_gold_alignment(links, location, len(predicted.source), len(predicted.target))
-    predicted_links = [(link.source, link.target) for link in predicted.links]
+    gold_pair = read_gold_pair(source, target, gold, data, split, line, tokenised, data_root)
+    aligner = load_aligner(model, by, reverse, symmetrize, gold_pair.tokenised, device, tracking)
+    predicted, manual = align_gold_pair(aligner, gold_pair)
+    links = [(link.source, link.target) for link in predicted.links]
     languages = Languages.of(aligner.forward.bundle.card)
-    print(alignment_grid(predicted.source, predicted.target, predicted_links, gold_alignment, output, languages, font))
+    print(alignment_grid(predicted.source, predicted.target, links, manual, output, languages, font))
 
 
 app.command()(figure_systems.lengths)
 app.command()(figure_systems.curves)
 app.command()(figure_systems.systems)
-
-
-def load(model: str, tracking: str | None, device: str) -> "SequenceGenerator":
-    from interlinear.decoding.model_loading import load_generation
-
-    return load_generation(model, tracking, device)

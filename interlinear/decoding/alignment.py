@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.options import AlignmentKind
-from seq2seq.errors import DataError, RequestError, UsageError
+from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from seq2seq.alignment import Alignment, Symmetrization
@@ -207,33 +207,3 @@ def read_pairs(source: Path, target: Path) -> Iterator[SentencePair]:
                 "line i of each must belong together",
             )
         yield SentencePair(number, left, right)
-
-
-def gold_pair(data: str, split: str, line: int, root: Path | None) -> tuple[SentencePair, str, bool]:
-    """A line of a data set, its gold alignment, and whether it is tokenised. Raises DataError, UsageError."""
-    from training.data.dataset import open_dataset, read_rows
-
-    dataset = open_dataset(data, root)
-    fields = ("source", "target", "alignment")
-    row = next((row for row in read_rows(dataset, split, fields) if row.number == line), None)
-    if row is None:
-        raise UsageError(f"--line {line}", f"{data}, {split} does not have that many pairs", "name a smaller number")
-    source, target, links = row.texts
-    return SentencePair(line, source, target), links, dataset.field(split, "source").tokenised
-
-
-def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
-    """An output, given or the model's own, and its explanation. Raises RequestError for an unreadable text."""
-    from seq2seq.generate import Request
-
-    name = generation.bundle.card.model.first_text
-    request = Request({name: source}, generation.bundle.card.search, explain=True)
-    generation.encode(request)  # raises RequestError for a text that cannot be read
-    if target is None:
-        (answer,) = generation.generate([request])
-        assert not isinstance(answer, RequestError) and answer.explanation is not None
-        return answer.candidates[0].text, answer.explanation
-    if not target.strip():
-        raise RequestError("target", "the text is empty")
-    (explanation,) = generation.align([(request.texts, target)])
-    return target, explanation

@@ -1,0 +1,71 @@
+"""The attention weights of one output of a model, for `figure attention`, `figure gated` and `figure gate`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from interlinear.decoding.alignment import check_kind
+from interlinear.options import AlignmentKind
+from seq2seq.errors import RequestError
+
+if TYPE_CHECKING:
+    from seq2seq.bundle import ModelCard
+    from seq2seq.explain import Explanation
+    from seq2seq.generate import SequenceGenerator
+
+
+@dataclass(frozen=True)
+class ExplainedOutput:
+    """An output with its attention weights.
+
+    matrix: the name of the requested weights in the explanation. predictions: with `<null>` continuations, the source
+    words that the alignment module predicts; otherwise empty.
+    """
+
+    card: "ModelCard"
+    explanation: "Explanation"
+    matrix: str
+    predictions: list[str]
+
+
+def explain_output(
+    model: str,
+    source: str,
+    target: str | None,
+    by: AlignmentKind,
+    device: str,
+    tracking: str | None,
+    nulls: bool = False,
+) -> ExplainedOutput:
+    """Load a model and explain its output for a text, or the given output. nulls: continue with `<null>` after the end.
+
+    Raises UsageError if the model does not have that kind of attention, RequestError for an unreadable text, and the
+    errors of `load_generation`.
+    """
+    from interlinear.decoding.model_loading import load_generation
+
+    generation = load_generation(model, tracking, device)
+    matrix = check_kind(model, by, generation.attention_kinds)
+    output, explanation = explain(generation, source, target)
+    predictions: list[str] = []
+    if nulls:
+        name = generation.bundle.card.model.first_text
+        extended = generation.explain_with_nulls({name: source}, output)
+        explanation, predictions = extended.explanation, extended.source_predictions
+    return ExplainedOutput(generation.bundle.card, explanation, matrix, predictions)
+
+
+def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
+    """An output, given or the model's own, and its explanation. Raises RequestError for an unreadable text."""
+    from seq2seq.generate import Request
+
+    name = generation.bundle.card.model.first_text
+    request = Request({name: source}, generation.bundle.card.search, explain=True)
+    generation.encode(request)  # raises RequestError for a text that cannot be read
+    if target is None:
+        (answer,) = generation.generate([request])
+        assert not isinstance(answer, RequestError) and answer.explanation is not None
+        return answer.candidates[0].text, answer.explanation
+    if not target.strip():
+        raise RequestError("target", "the text is empty")
+    (explanation,) = generation.align([(request.texts, target)])
+    return target, explanation
