@@ -1,47 +1,14 @@
 """Scores the trained runs of `interlinear reproduce` and records the results in MLflow and in result files."""
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.console import say
+from interlinear.reproduction.run_training import ReproduceConfig
 
 if TYPE_CHECKING:
     from registry.evaluations import Evaluation
     from seq2seq.generate import SequenceGenerator
     from training.reproduce.papers import PaperTables, RunKey, TestResult
-
-
-@dataclass(frozen=True)
-class ReproduceConfig:
-    """Folders and options for training the runs."""
-
-    output: Path
-    runs: Path
-    prepared: Path
-    data_root: Path | None
-    tracking: str | None
-    workers: int
-    gpu: bool
-    address: str | None
-    no_ray: bool
-
-    def options(self) -> list[str]:
-        """The same options for `interlinear train`."""
-        arguments = ["--workers", str(self.workers), "--runs", str(self.runs), "--prepared", str(self.prepared)]
-        arguments += [option for option, on in (("--gpu", self.gpu), ("--no-ray", self.no_ray)) if on]
-        valued = {"--data-root": self.data_root, "--tracking": self.tracking, "--address": self.address}
-        return arguments + [word for option, value in valued.items() if value for word in (option, str(value))]
-
-
-def system_run(run_key: "RunKey", config: ReproduceConfig) -> str:
-    """The id of the MLflow run of a system, the parent of the runs of its seeds."""
-    from registry.curves import find_or_create_group
-
-    tags = {"table": run_key.table, "group": run_key.group, "system": run_key.system, "scale": run_key.scale}
-    return find_or_create_group(
-        config.tracking, run_key.table, f"{run_key.group}.{run_key.system}.{run_key.scale}", tags
-    )
 
 
 def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from interlinear.evaluation.reproduction import ReproduceConfig
+from interlinear.reproduction.run_training import ReproduceConfig
 
 if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables, Result

@@ -1,0 +1,142 @@
+"""Trains the runs of a paper's tables, each in a process of its own."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlinear.console import say
+from seq2seq.errors import DataError, TrainingError
+
+if TYPE_CHECKING:
+    from training.reproduce.papers import PaperTables, Result, RunKey
+
+
+@dataclass(frozen=True)
+class ReproduceConfig:
+    """Folders and options for training the runs."""
+
+    output: Path
+    runs: Path
+    prepared: Path
+    data_root: Path | None
+    tracking: str | None
+    workers: int
+    gpu: bool
+    address: str | None
+    no_ray: bool
+
+    def options(self) -> list[str]:
+        """The same options for `interlinear train`."""
+        arguments = ["--workers", str(self.workers), "--runs", str(self.runs), "--prepared", str(self.prepared)]
+        arguments += [option for option, on in (("--gpu", self.gpu), ("--no-ray", self.no_ray)) if on]
+        valued = {"--data-root": self.data_root, "--tracking": self.tracking, "--address": self.address}
+        return arguments + [word for option, value in valued.items() if value for word in (option, str(value))]
+
+
+def missing_runs(
+    run_keys: "Sequence[RunKey]", results: "Sequence[Result]", table: "PaperTables", output: Path
+) -> "list[RunKey]":
+    """The runs without a stored result. Raises DataError for a stored result whose training settings differ from the
+    current ones."""
+    from training.reproduce.papers import result_file
+
+    stored = {result.place: result for result in results}
+    for run_key in run_keys:
+        if run_key in stored:
+            check_same(run_key, stored[run_key], table, result_file(output, run_key))
+    return [run_key for run_key in run_keys if run_key not in stored]
+
+
+def check_same(run_key: "RunKey", result: "Result", table: "PaperTables", path: Path) -> None:
+    """Raise DataError for a stored result whose training settings differ from the current ones."""
+    current, stored = table.groups[run_key.group].training(run_key.system, run_key.scale), result.training
+    if stored != current:
+        raise DataError(
+            str(path),
+            f"the run was trained otherwise ({stored.recipe} on {stored.data}, {stored.settings}) than the table says",
+            "remove it, and it is trained again; or name another folder by --output",
+        )
+
+
+def training_stages(run_keys: "Sequence[RunKey]", table: "PaperTables") -> "list[list[RunKey]]":
+    """The runs in stages: a run comes in a later stage than the run whose weights it starts from."""
+    stages: list[list[RunKey]] = []
+    for run_key in run_keys:
+        start = table.groups[run_key.group].starts_from.get(run_key.system)
+        last_stage = next(
+            (i for i, stage in enumerate(stages) for other in stage if start and is_start_of(other, run_key, start)), -1
+        )
+        while len(stages) <= last_stage + 1:
+            stages.append([])
+        stages[last_stage + 1].append(run_key)
+    return stages
+
+
+def is_start_of(other: "RunKey", run_key: "RunKey", start: str) -> bool:
+    """Whether a run is the one whose weights another run starts from."""
+    return (other.group, other.seed, other.system) == (run_key.group, run_key.seed, start)
+
+
+def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) -> list[str]:
+    """The arguments of `interlinear` that train a run, or resume it if it exists."""
+    group = table.groups[run_key.group]
+    training = group.training(run_key.system, run_key.scale)
+    settings = {**training.settings, "training.seed": run_key.seed}
+    if start := group.starts_from.get(run_key.system):
+        settings["training.init_from"] = config.runs / str(run_key.model_copy(update={"system": start})) / "bundle"
+    arguments = ["train", training.recipe, "--data", training.data, "--run", str(run_key)]
+    arguments += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    arguments += ["--experiment", run_key.table, "--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]
+    arguments += ["--resume"] if (config.runs / str(run_key)).is_dir() else []
+    return arguments + config.options()
+
+
+def train_runs(
+    stage: "Sequence[RunKey]", table: "PaperTables", config: ReproduceConfig, at_once: int
+) -> "Generator[RunKey]":
+    """Train runs with `interlinear train`, each in its own process; yields each run when it ends.
+
+    Raises TrainingError if one fails, and SystemExit if one was interrupted. Runs still in progress are then
+    terminated; they save a checkpoint.
+    """
+    waiting = list(stage)
+    running: dict[RunKey, subprocess.Popen[bytes]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                run_key = waiting.pop(0)
+                arguments = [*training_command(run_key, table, config), "--parent", system_run(run_key, config)]
+                say(f"{run_key}: interlinear {' '.join(arguments)}")
+                # In its own session, out of reach of the terminal's Ctrl-C: a second signal would end it unsaved.
+                running[run_key] = subprocess.Popen(
+                    [sys.executable, "-m", "interlinear", *arguments], stdout=subprocess.DEVNULL, start_new_session=True
+                )
+            for run_key in [run_key for run_key, child in running.items() if child.poll() is not None]:
+                code = running.pop(run_key).returncode
+                if code > 128:
+                    raise SystemExit(code)
+                if code:
+                    raise TrainingError(
+                        str(run_key), "its training failed, as is said above", "the same command goes on with it"
+                    )
+                yield run_key
+            time.sleep(0.2)
+    finally:
+        for child in running.values():
+            child.terminate()
+        for child in running.values():
+            child.wait()
+
+
+def system_run(run_key: "RunKey", config: ReproduceConfig) -> str:
+    """The id of the MLflow run of a system, the parent of the runs of its seeds."""
+    from registry.curves import find_or_create_group
+
+    tags = {"table": run_key.table, "group": run_key.group, "system": run_key.system, "scale": run_key.scale}
+    return find_or_create_group(
+        config.tracking, run_key.table, f"{run_key.group}.{run_key.system}.{run_key.scale}", tags
+    )
