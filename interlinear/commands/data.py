@@ -2,15 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from interlinear.console import download_progress, say
 from interlinear.options import DataRoot, Json
-
-if TYPE_CHECKING:
-    from training.data.dataset import Dataset
 
 app = typer.Typer(help="List, download, describe and create data sets.", no_args_is_help=True)
 
@@ -23,6 +20,7 @@ Name = Annotated[
 def list_known(data_root: DataRoot = None, as_json: Json = False) -> None:
     """List the known data sets and whether their files are on this machine."""
     from training.data.dataset import dataset_names, locate
+    from training.data.summary import availability
 
     datasets = [locate(name, data_root) for name in dataset_names()]
     if as_json:
@@ -81,36 +79,27 @@ def get(
 @app.command()
 def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> None:
     """Show a data set: its licence, its splits with their numbers of lines, and the first line of each field."""
-    from training.data.dataset import open_dataset, read_index, read_rows
+    from training.data.dataset import open_dataset
+    from training.data.summary import summarize_split
 
     dataset = open_dataset(name, data_root)
-    lines: dict[str, int] = {}
-    first: dict[str, dict[str, str]] = {}
-    pictures: dict[str, dict[str, int]] = {}
-    for split in dataset.splits:
-        names = dataset.fields(split)
-        rows = read_rows(dataset, split, names)
-        # Invalid UTF-8 is read, because cleaning removes it later; replace it here, because it cannot be printed.
-        texts = (text.encode(errors="replace").decode() for text in next(rows).texts)
-        first[split] = dict(zip(names, texts, strict=True))
-        lines[split] = 1 + sum(1 for _ in rows)
-        pictures[split] = {name: len(read_index(dataset.image(split, name))) for name in dataset.images(split)}
+    summaries = {split: summarize_split(dataset, split) for split in dataset.splits}
     if as_json:
         splits = {
-            split: {"lines": lines[split], "first": first[split]}
-            | ({"pictures": pictures[split]} if pictures[split] else {})
-            for split in dataset.splits
+            split: {"lines": summary.lines, "first": summary.first}
+            | ({"pictures": summary.images} if summary.images else {})
+            for split, summary in summaries.items()
         }
         facts = {"name": dataset.name, "task": dataset.task, "about": dataset.about, "licence": dataset.licence}
         print(json.dumps({**facts, "languages": dataset.languages, "splits": splits}, ensure_ascii=False, indent=2))
         return
     languages = ", ".join(f"{field} {language}" for field, language in dataset.languages.items())
     print(f"{dataset.name}: {dataset.about}\n{dataset.task}; {languages}; {dataset.licence}")
-    for split in dataset.splits:
-        print(f"\n{split}: {lines[split]:,} lines")
-        for field, text in first[split].items():
+    for split, summary in summaries.items():
+        print(f"\n{split}: {summary.lines:,} lines")
+        for field, text in summary.first.items():
             print(f"  {field}: {text}")
-        for field, count in pictures[split].items():
+        for field, count in summary.images.items():
             print(f"  {field}: pictures of {count:,} lines")
 
 
@@ -150,15 +139,3 @@ def split(
     sizes = {name: sum(1 for _ in read_lines(dataset.field(name, "source"))) for name in dataset.splits}
     say(", ".join(f"{name} {size:,} lines" for name, size in sizes.items()))
     print(described)
-
-
-def availability(dataset: "Dataset") -> str:
-    """Whether a data set's files are on this machine: `here`, `partly`, `no`; or `generated` if they are created when
-    needed."""
-    if dataset.generate is not None:
-        return "generated"
-    from training.data.uris import expand_path, is_uri
-
-    # Files on remote storage count as available, because `data list` does not use the network.
-    present = [is_uri(path) or any(expand_path(str(root / path)) for root in dataset.roots) for path in dataset.paths]
-    return "here" if all(present) else "partly" if any(present) else "no"
