@@ -1,18 +1,9 @@
 """`interlinear bench`: open-loop load test of a running service."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from interlinear.progress import LiveLine
-from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from interlinear.loadtest.load_generator import Load, RequestRecord
-    from interlinear.loadtest.load_report import RateResult
-
 
 Rates = Annotated[
     str,
@@ -107,15 +98,7 @@ def bench(
     """
     import asyncio
 
-    from interlinear.loadtest.http_client import (
-        ANSWERS,
-        TASKS,
-        RequestSpec,
-        check_url,
-        headers,
-        list_models,
-        sample_requests,
-    )
+    from interlinear.loadtest.http_client import RequestSpec, check_url
     from interlinear.loadtest.inputs import (
         check_inputs,
         check_open_files,
@@ -125,8 +108,8 @@ def bench(
         read_images,
         read_texts,
     )
-    from interlinear.loadtest.load_generator import Load
     from interlinear.loadtest.load_report import build_report
+    from interlinear.loadtest.load_runs import LoadSchedule, build_loads, run_loads
     from interlinear.loadtest.report_text import check_report, draw_figure, format_table
     from seq2seq.figures.style import check_suffix
 
@@ -135,58 +118,17 @@ def bench(
     check_open_files(concurrency_limit)
     if figure:
         check_suffix(figure)
-    lines = read_texts(texts) if texts else None
+    lines = read_texts(texts) if texts else []
     pictures, translations = read_images(image_dir) if image_dir else (), tuple(read_texts(mt)) if mt else ()
     spec = RequestSpec(parse_route(route), model, source, target, pictures, translations)
     check_inputs(spec)
-    chosen = spec.choose(asyncio.run(list_models(address, api_key)))
-    path = TASKS[chosen.task]
-    if lines or translations:
-        bodies = spec.request_bodies(chosen, lines or [])
-    else:
-        bodies = asyncio.run(sample_requests(address + path, api_key, spec, chosen))
-    loads = [
-        Load(
-            address + path,
-            bodies,
-            headers(api_key),
-            ANSWERS[path],
-            rate_value,
-            warm_up,
-            duration,
-            concurrency_limit,
-            seed + i,
-        )
-        for i, rate_value in enumerate(rates)
-    ]
-    measured = asyncio.run(run_rates(loads, slo_p99_ms))
-    report = build_report(address + path, loads, [result for _, result in measured], slo_p99_ms)
+    schedule = LoadSchedule(rates, warm_up, duration, concurrency_limit, seed)
+    loads = build_loads(address, api_key, spec, lines, schedule)
+    measured = asyncio.run(run_loads(loads, slo_p99_ms))
+    report = build_report(loads, [result for _, result in measured], slo_p99_ms)
     print(format_table(report))
     if json_file:
         json_file.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
     if figure:
         draw_figure(measured, slo_p99_ms, figure)
     check_report(report)
-
-
-async def run_rates(loads: "Sequence[Load]", limit_ms: float | None) -> "list[tuple[list[RequestRecord], RateResult]]":
-    """Measure the rates one after the other. Raises UsageError if no request falls into the measured time."""
-    from interlinear.loadtest.load_generator import run_load
-    from interlinear.loadtest.load_report import summarize_rate
-    from interlinear.loadtest.report_text import progress_line
-
-    line, measured = LiveLine(), []
-
-    def watch(load: "Load", records: "Sequence[RequestRecord]", in_flight: int) -> None:
-        line.show(progress_line(load, records, in_flight))
-
-    for load in loads:
-        records = await run_load(load, watch)
-        line.clear()
-        result = summarize_rate(load, records, limit_ms)
-        if not result.requests:
-            raise UsageError(
-                f"--rate {load.rate:g}", f"no request was due within {load.seconds:g} s", "give a longer --duration"
-            )
-        measured.append((records, result))
-    return measured

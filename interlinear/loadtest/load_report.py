@@ -109,7 +109,7 @@ def summarize_rate(load: Load, records: Sequence[RequestRecord], limit_ms: float
     )
 
 
-def build_report(url: str, loads: Sequence[Load], rates: Sequence[RateResult], limit_ms: float | None) -> LoadReport:
+def build_report(loads: Sequence[Load], rates: Sequence[RateResult], limit_ms: float | None) -> LoadReport:
     """The report of all rates; the loads differ only in their rate."""
     load, knee = loads[0], None
     for result in sorted(rates, key=lambda result: result.rate):
@@ -117,7 +117,7 @@ def build_report(url: str, loads: Sequence[Load], rates: Sequence[RateResult], l
             break
         knee = result.rate
     return LoadReport(
-        url=url,
+        url=load.url,
         texts=len(set(load.bodies)),
         seconds=load.seconds,
         warm_up=load.warm_up,
