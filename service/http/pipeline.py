@@ -1,12 +1,13 @@
-"""The steps that every generating route shares, from a validated request to its response: admission, segmentation,
-search and formatting."""
+"""The steps that every generating route shares, from a request's body to its response: parsing, admission,
+segmentation, search, and formatting or streaming."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -15,16 +16,18 @@ from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError, run_inline_or_in_thread
-from service.engine.preparation import PreparationPool
-from service.http.dependencies import Caller, Service
-from service.http.requests import GenerateRequest, TextsRequest
-from service.http.streaming import OutputStream
+from service.http.dependencies import TIMEOUT_PARAMETER, Caller, CallerDep, Service, ServiceDep
+from service.http.parsing import openapi_body, parsed_body
+from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
+from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
 from service.inference.markup import INLINE_HTML_CHARACTERS, escape_html, unescape_html
 from service.models import ServedModel
-from service.problems import Problem
+from service.problems import Problem, problem_responses
+from service.settings import Settings
 
 T = TypeVar("T")
+G = TypeVar("G", bound=GenerateRequest)
 
 TOKENS_PER_UNIT = 1000  # tokens x beam that quotas and rate limits count as one text
 INLINE_EXPLAINED_CHARACTERS = 300  # characters whose explanation is serialised faster than a thread wakes up
@@ -47,20 +50,22 @@ class ModelInput:
         return not self.images and not any(text.strip() for text in self.texts.values())
 
 
-def field_names(request: TextsRequest) -> list[str]:
+def field_names(request: TextsRequest | MultimodalRequest) -> list[str]:
     """The request field of every text, such as `q` or `q[3]`."""
-    return [f"{request.text_field}[{i}]" if request.many else request.text_field for i in range(len(request.texts))]
+    name = request.text_field
+    return [f"{name}[{i}]" if request.many else name for i in range(len(request.input_texts))]
 
 
-async def read_texts(preparation: PreparationPool, reserved: Reservation, request: TextsRequest) -> list[str]:
+async def read_texts(
+    service: Service, reservation: Reservation, request: TextsRequest | MultimodalRequest
+) -> list[str]:
     """The texts of a request, decoded if they are HTML. Raises Problem."""
-    if not request.html:
-        return request.texts
-    pairs = list(zip(request.texts, field_names(request), strict=True))
-    texts = await preparation.map(
-        reserved.caller,
+    if not request.html or not request.input_texts:
+        return request.input_texts
+    texts = await service.engine.preparation.map(
+        reservation.caller,
         lambda pair: unescape_html(*pair),
-        pairs,
+        list(zip(request.input_texts, field_names(request), strict=True)),
         lambda pair: len(pair[0]),
         INLINE_HTML_CHARACTERS,
     )
@@ -119,6 +124,56 @@ def unwrap(values: list[T], many: bool) -> T | list[T]:
     return values if many else values[0]
 
 
+@dataclass(frozen=True)
+class Generation:
+    """A request as its route prepares it: the inputs to search, and the function that builds the response."""
+
+    inputs: Sequence[ModelInput]
+    respond: Callable[[PipelineResult], BaseModel]
+
+
+def generating_route(
+    path: str,
+    tag: str,
+    request_type: type[G],
+    response_type: type[BaseModel],
+    prepare: Callable[[Service, Reservation, G], Awaitable[Generation]],
+    settings: Settings,
+    streams: bool = False,
+    statuses: Sequence[int] = (503, 504),
+) -> APIRouter:
+    """A router with one POST route, which parses the body with the limits of the settings, admits the request, has
+    `prepare` choose models and inputs, searches, and responds.
+
+    In OpenAPI the route has the name and the docstring of `prepare`. `streams`: whether clients can ask for events;
+    `statuses`: the errors beside those of authentication and parsing.
+    """
+    kind = with_limits(request_type, settings)
+
+    async def endpoint(
+        caller: CallerDep, service: ServiceDep, request: Annotated[G, Depends(parsed_body(kind))]
+    ) -> Response:
+        async def work(stream: OutputStream | None = None) -> Response:
+            async with admit_request(service, caller, request) as reservation:
+                generation = await prepare(service, reservation, request)
+                return await search_and_respond(service, reservation, request, generation, stream)
+
+        return await (respond_or_stream(caller, service, work) if streams else caller.wait_for(work()))
+
+    router = APIRouter(tags=[tag])
+    router.add_api_route(
+        path,
+        endpoint,
+        methods=["POST"],
+        name=prepare.__name__,
+        description=prepare.__doc__,
+        response_model=response_type,
+        responses=(EVENT_RESPONSES if streams else {}) | problem_responses(*statuses),
+        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
+    )
+    return router
+
+
 @asynccontextmanager
 async def admit_request(service: Service, caller: Caller, request: GenerateRequest) -> AsyncIterator[Reservation]:
     """Admit a request to the queue before its texts are processed, and charge its caller's quota and rate limit. The
@@ -141,15 +196,12 @@ async def search_and_respond(
     service: Service,
     reservation: Reservation,
     request: GenerateRequest,
-    inputs: Sequence[ModelInput],
-    respond: Callable[[PipelineResult], BaseModel],
-    stream: OutputStream | None = None,
+    generation: Generation,
+    stream: OutputStream | None,
 ) -> Response:
-    """Search every input with its model, within the reservation, and serialise the response that `respond` builds.
-    `stream` receives partial outputs meanwhile.
-
-    Raises Problem.
-    """
+    """Search every input with its model, within the reservation, and serialise the response. `stream` receives partial
+    outputs meanwhile. Raises Problem."""
+    inputs = generation.inputs
     options = {model: search_options(request, model) for model in {item.model for item in inputs}}
     searched = [item for item in inputs if not item.blank]
     searches = [
@@ -172,7 +224,8 @@ async def search_and_respond(
     answers = [None if item.blank else next(remaining) for item in inputs]
 
     def respond_in_json() -> Response:
-        body = respond(PipelineResult.of(request, inputs, answers)).model_dump_json(exclude_none=True)
+        result = PipelineResult.of(request, inputs, answers)
+        body = generation.respond(result).model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
 
     characters = sum(len(text) for item in inputs for text in item.texts.values())

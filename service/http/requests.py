@@ -222,6 +222,7 @@ class MultimodalRequest(GenerateRequest):
         "target": "de",
         "explain": True,
     }
+    text_field: ClassVar[str] = "q"
     file_field: ClassVar[str | None] = "image"
     past_tense: ClassVar[str] = "translated"
 

@@ -1,58 +1,28 @@
 """`POST /summarize`: summarizes one or several texts."""
 
 from functools import partial
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
-from starlette.responses import Response
+from fastapi import APIRouter
 
 from seq2seq.text.sentences import leading_sentences
 from service.engine.admission import Reservation
-from service.http.dependencies import TIMEOUT_PARAMETER, Caller, CallerDep, Service, ServiceDep
-from service.http.parsing import openapi_body, parsed_body
-from service.http.pipeline import PipelineResult, admit_request, model_inputs, search_and_respond, unwrap
-from service.http.requests import SummarizeRequest, with_limits
+from service.http.dependencies import Service
+from service.http.pipeline import Generation, PipelineResult, generating_route, model_inputs, unwrap
+from service.http.requests import SummarizeRequest
 from service.http.responses import ModelIdentity, Reduction, SummarizeResponse
-from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.models import ServedModel
-from service.problems import problem_responses
 from service.settings import Settings
 
 
 def router(settings: Settings) -> APIRouter:
     """The route, with the limits of the settings."""
-    routes = APIRouter(tags=["summarization"])
-    kind = with_limits(SummarizeRequest, settings)
-
-    @routes.post(
-        "/summarize",
-        response_model=SummarizeResponse,
-        responses=EVENT_RESPONSES | problem_responses(503, 504),
-        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
+    return generating_route(
+        "/summarize", "summarization", SummarizeRequest, SummarizeResponse, summarize, settings, streams=True
     )
-    async def summarize(
-        caller: CallerDep, service: ServiceDep, request: Annotated[SummarizeRequest, Depends(parsed_body(kind))]
-    ) -> Response:
-        """Summarize a text or a list of texts."""
-        return await respond_or_stream(
-            caller, service, lambda stream: summarize_texts(service, caller, request, stream)
-        )
-
-    return routes
 
 
-async def summarize_texts(
-    service: Service, caller: Caller, request: SummarizeRequest, stream: OutputStream | None
-) -> Response:
-    """Admit the request and answer it. Raises Problem."""
-    async with admit_request(service, caller, request) as reservation:
-        return await summarize_admitted(service, reservation, request, stream)
-
-
-async def summarize_admitted(
-    service: Service, reservation: Reservation, request: SummarizeRequest, stream: OutputStream | None
-) -> Response:
-    """Choose the model and answer. Raises Problem."""
+async def summarize(service: Service, reservation: Reservation, request: SummarizeRequest) -> Generation:
+    """Summarize a text or a list of texts."""
     model = service.models.summarizer(request.model)
     texts = request.texts
     reductions: list[Reduction | None] | None = None
@@ -73,9 +43,7 @@ async def summarize_admitted(
             explanations=result.explanations,
         )
 
-    return await search_and_respond(
-        service, reservation, request, model_inputs(request, [model] * len(texts), texts), respond, stream
-    )
+    return Generation(model_inputs(request, [model] * len(texts), texts), respond)
 
 
 def truncate_to_lead(model: ServedModel, text: str) -> tuple[str, Reduction | None]:
