@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
 from seq2seq.text.sentences import split_sentences
@@ -17,7 +15,7 @@ from service.auth.auth import Auth
 from service.engine.engine import Engine
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.middleware import BodyLimitMiddleware, RequestMiddleware
-from service.http.openapi import add_links
+from service.http.openapi import install_openapi
 from service.http.routes import languages, multimodal, operations, pages, post_editing, summarization, translation
 from service.inference.detection import LanguageDetector
 from service.inference.images import BASE64_OVERHEAD, ImageDecoder
@@ -46,9 +44,8 @@ def create_app(settings: Settings) -> FastAPI:
     cache = open_cache(settings, metrics)
     model_slots = load_model_slots(settings, cache)
     engine = Engine([model_slot.served for model_slot in model_slots], settings, metrics)
-    for (
-        model_slot
-    ) in model_slots:  # load the sentence splitter now, so that the first request of a language does not wait
+    for model_slot in model_slots:
+        # Load the sentence splitter now, so that the first request of a language does not wait.
         split_sentences("One. Two.", model_slot.served.bundle.card.languages.get(model_slot.served.source))
     model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
     metrics.ready.set_function(lambda: engine.ready)
@@ -107,9 +104,8 @@ def create_app(settings: Settings) -> FastAPI:
             allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy"],
         )
-    app.add_middleware(
-        RequestMiddleware, settings=settings, metrics=metrics, auth=auth
-    )  # the middleware added last is the outermost
+    # The middleware added last is the outermost.
+    app.add_middleware(RequestMiddleware, settings=settings, metrics=metrics, auth=auth)
     problems.install_handlers(app)
     app.include_router(translation.router(settings))
     app.include_router(multimodal.router(settings))
@@ -119,32 +115,5 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(operations.routes)
     app.include_router(pages.routes)
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            description = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
-            details = problems.ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas = description.setdefault("components", {}).setdefault("schemas", {})
-            schemas.update(details.pop("$defs", {}), ProblemDetails=details)
-            add_security_schemes(description, settings)
-            add_links(description, model_manager.models)
-            app.openapi_schema = description
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    install_openapi(app)
     return app
-
-
-def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
-    """Declare in OpenAPI which operations take a key: those that do work, `/models`, and optionally the metrics."""
-    if settings.key_store is None:
-        return
-    description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for path, methods in description["paths"].items():
-        for operation in methods.values():
-            required = settings.metrics_key if path == "/metrics" else settings.require_key
-            if "requestBody" in operation or (path == "/metrics" and required):
-                operation["security"] = [{"key": []}] if required else [{}, {"key": []}]
-            elif path == "/models":
-                operation["security"] = [{}, {"key": []}]

@@ -17,7 +17,7 @@ from registry.credentials import mask_credentials
 log = logging.getLogger("interlinear.service")
 
 MEDIA_TYPE = "application/problem+json"
-SCHEMA = "#/components/schemas/ProblemDetails"  # added by app.py
+SCHEMA = "#/components/schemas/ProblemDetails"  # added by http/openapi.py
 MAX_ECHOED_CHARACTERS = 60  # longest excerpt of a caller's text in a response
 CLIENT_CLOSED_REQUEST = 499  # not sent to a client, but counted in the metrics
 

@@ -102,10 +102,3 @@ async def _get_caller(request: Request, service: ServiceDep) -> Caller:
 
 
 CallerDep = Annotated[Caller, Depends(_get_caller)]
-
-TIMEOUT_PARAMETER = {
-    "name": TIMEOUT_HEADER,
-    "in": "header",
-    "description": "Seconds until the request times out (504); at most the service's own limit.",
-    "schema": {"type": "number", "exclusiveMinimum": 0},
-}

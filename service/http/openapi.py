@@ -1,9 +1,24 @@
-"""OpenAPI links: values in one route's answer that fill a request to another route."""
+"""The OpenAPI document: request bodies, problem details, keys, and links between routes."""
 
 from typing import Any
 
-from service.http.parsing import JSON
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.http.dependencies import TIMEOUT_HEADER, Service
+from service.http.parsing import JSON, MULTIPART, URLENCODED
+from service.http.requests import ApiRequest
+from service.inference.images import MEDIA_TYPES
 from service.models import ServedModels
+from service.problems import ProblemDetails, problem_responses
+from service.settings import Settings
+
+TIMEOUT_PARAMETER = {
+    "name": TIMEOUT_HEADER,
+    "in": "header",
+    "description": "Seconds until the request times out (504); at most the service's own limit.",
+    "schema": {"type": "number", "exclusiveMinimum": 0},
+}
 
 TEXT_ROUTES = {  # task -> (route, field that holds the text)
     "translation": ("/translate", "q"),
@@ -12,6 +27,79 @@ TEXT_ROUTES = {  # task -> (route, field that holds the text)
     "summarization": ("/summarize", "text"),
 }
 RESPONSE_BODY = "$response.body#"
+
+
+def install_openapi(app: FastAPI) -> None:
+    """Make `app.openapi` add problem details, keys and links to FastAPI's document, which is created once."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            service: Service = app.state.service
+            description = get_openapi(
+                title=app.title, version=app.version, description=app.description, routes=app.routes
+            )
+            details = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas = description.setdefault("components", {}).setdefault("schemas", {})
+            schemas.update(details.pop("$defs", {}), ProblemDetails=details)
+            add_security_schemes(description, service.settings)
+            add_links(description, service.models)
+            app.openapi_schema = description
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def body_documentation(kind: type[ApiRequest]) -> dict[str, Any]:
+    """The `openapi_extra` of a route that parses a body: the body, the timeout header, and the errors of
+    authentication and parsing."""
+    schema = kind.model_json_schema()
+    schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
+    form = schema | {
+        "properties": {n: form_schema(f, n == kind.repeatable_field) for n, f in schema["properties"].items()}
+    }
+    content: dict[str, Any] = {
+        JSON: {"schema": schema, "example": kind.example},
+        URLENCODED: {"schema": form, "example": kind.example},
+        MULTIPART: {"schema": form, "example": kind.example},
+    }
+    if name := kind.file_field:
+        description = schema["properties"][name]["description"].replace(" in base64", ", as a file or in base64")
+        properties = form["properties"] | {name: {"type": "string", "format": "binary", "description": description}}
+        example = {field: value for field, value in kind.example.items() if field != name}
+        content[MULTIPART] = {
+            "schema": schema | {"properties": properties},
+            "encoding": {name: {"contentType": ", ".join(MEDIA_TYPES)}},
+            "example": example,
+        }
+    errors = problem_responses(400, 401, 403, 408, 413, 415, 429)
+    return {
+        "parameters": [TIMEOUT_PARAMETER],
+        "requestBody": {"required": True, "content": content},
+        "responses": {str(status): response for status, response in errors.items()},
+    }
+
+
+def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
+    """The schema of a field in a form. Forms have no null: a field is absent or, if it may not be repeated, empty."""
+    if "anyOf" not in field:
+        return field
+    absent = [] if repeated or {"type": "null"} not in field["anyOf"] else [{"const": ""}]
+    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
+    return {name: value for name, value in field.items() if name != "default"} | {"anyOf": branches + absent}
+
+
+def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
+    """Declare which operations take a key: those that do work, `/models`, and optionally the metrics."""
+    if settings.key_store is None:
+        return
+    description["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            required = settings.metrics_key if path == "/metrics" else settings.require_key
+            if "requestBody" in operation or (path == "/metrics" and required):
+                operation["security"] = [{"key": []}] if required else [{}, {"key": []}]
+            elif path == "/models":
+                operation["security"] = [{}, {"key": []}]
 
 
 def add_links(description: dict[str, Any], models: ServedModels) -> None:

@@ -16,8 +16,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from service.http.body_budget import BodyReservation
 from service.http.dependencies import ServiceDep
 from service.http.requests import ApiRequest
-from service.inference.images import MEDIA_TYPES
-from service.problems import Problem, excerpt, problem_responses, validation_problem
+from service.problems import Problem, excerpt, validation_problem
 
 T = TypeVar("T", bound=ApiRequest)
 R = TypeVar("R")
@@ -98,43 +97,6 @@ def media_type(request: Request) -> tuple[str, dict[bytes, bytes]]:
     if (coding := request.headers.get("content-encoding", "identity").lower()) != "identity":
         raise Problem(415, f"a body is sent as it is, without the content encoding {excerpt(coding)}")
     return media, options
-
-
-def openapi_body(kind: type[ApiRequest]) -> dict[str, Any]:
-    """The request body and the errors of authentication and parsing, as a route's `openapi_extra`."""
-    schema = kind.model_json_schema()
-    schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
-    form = schema | {
-        "properties": {n: form_schema(f, n == kind.repeatable_field) for n, f in schema["properties"].items()}
-    }
-    content: dict[str, Any] = {
-        JSON: {"schema": schema, "example": kind.example},
-        URLENCODED: {"schema": form, "example": kind.example},
-        MULTIPART: {"schema": form, "example": kind.example},
-    }
-    if name := kind.file_field:
-        description = schema["properties"][name]["description"].replace(" in base64", ", as a file or in base64")
-        properties = form["properties"] | {name: {"type": "string", "format": "binary", "description": description}}
-        example = {field: value for field, value in kind.example.items() if field != name}
-        content[MULTIPART] = {
-            "schema": schema | {"properties": properties},
-            "encoding": {name: {"contentType": ", ".join(MEDIA_TYPES)}},
-            "example": example,
-        }
-    errors = problem_responses(400, 401, 403, 408, 413, 415, 429)
-    return {
-        "requestBody": {"required": True, "content": content},
-        "responses": {str(status): response for status, response in errors.items()},
-    }
-
-
-def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
-    """The schema of a field in a form. Forms have no null: a field is absent or, if it may not be repeated, empty."""
-    if "anyOf" not in field:
-        return field
-    absent = [] if repeated or {"type": "null"} not in field["anyOf"] else [{"const": ""}]
-    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
-    return {name: value for name, value in field.items() if name != "default"} | {"anyOf": branches + absent}
 
 
 def parse(

@@ -16,8 +16,9 @@ from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError, run_inline_or_in_thread
-from service.http.dependencies import TIMEOUT_PARAMETER, Caller, CallerDep, Service, ServiceDep
-from service.http.parsing import openapi_body, parsed_body
+from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
+from service.http.openapi import body_documentation
+from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
 from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
@@ -169,7 +170,7 @@ def generating_route(
         description=prepare.__doc__,
         response_model=response_type,
         responses=(EVENT_RESPONSES if streams else {}) | problem_responses(*statuses),
-        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
+        openapi_extra=body_documentation(kind),
     )
     return router
 

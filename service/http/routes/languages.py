@@ -4,8 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from service.http.dependencies import TIMEOUT_PARAMETER, CallerDep, ServiceDep
-from service.http.parsing import openapi_body, parsed_body
+from service.http.dependencies import CallerDep, ServiceDep
+from service.http.openapi import body_documentation
+from service.http.parsing import parsed_body
 from service.http.requests import DetectRequest, detect_request_with_limits
 from service.http.responses import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
 from service.inference import languages
@@ -31,7 +32,7 @@ def router(settings: Settings) -> APIRouter:
         response_model=list[Detection],
         response_model_exclude_none=True,
         responses=problem_responses(503, 504),
-        openapi_extra={**openapi_body(kind), "parameters": [TIMEOUT_PARAMETER]},
+        openapi_extra=body_documentation(kind),
     )
     async def detect(
         caller: CallerDep, service: ServiceDep, request: Annotated[DetectRequest, Depends(parsed_body(kind))]
