@@ -14,7 +14,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from seq2seq.errors import RequestError
 from seq2seq.explain import Explanation
@@ -28,8 +27,6 @@ from service.metrics import Metrics
 from service.models import ServedModel
 from service.problems import Problem
 from service.settings import Settings
-
-T = TypeVar("T")
 
 INLINE_CHARACTERS = 1000  # characters encoded, or serialized in a response, in less time than it takes to wake a thread
 CHARACTERS_PER_TOKEN = 8  # upper bound, used to reserve load for a text until it is encoded
@@ -263,9 +260,3 @@ def deduplication_key(request: Request) -> Hashable:
     if request.images:
         return object()
     return tuple(request.texts.items()), request.options, request.explain, request.tokenised
-
-
-async def run_inline_or_in_thread(inline: bool, work: Callable[..., T], *arguments: object) -> T:
-    """Do a small piece of work at once, and a large one in a thread, so that the event loop is never blocked for
-    long."""
-    return work(*arguments) if inline else await asyncio.to_thread(work, *arguments)

@@ -1,9 +1,9 @@
-"""Thread pool for the work on texts before their search: language detection, segmentation and encoding."""
+"""Work outside the event loop: a thread pool for language detection, segmentation and encoding, and single calls."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -129,3 +129,13 @@ class PreparationPool:
 def copy_of(problem: Problem) -> Problem:
     """A copy of the problem, so that every request raises its own."""
     return Problem(problem.status, problem.detail, fields=problem.fields, headers=problem.headers)
+
+
+async def run_inline_or_in_thread(
+    inline: bool, work: Callable[..., R], *arguments: object, executor: Executor | None = None
+) -> R:
+    """Call `work`: directly if it takes less time than waking a thread, otherwise in a thread of the executor (default:
+    the event loop's), so that the event loop is never blocked for long."""
+    if inline:
+        return work(*arguments)
+    return await asyncio.get_running_loop().run_in_executor(executor, work, *arguments)

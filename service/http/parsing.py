@@ -1,10 +1,8 @@
 """Parsing of request bodies (JSON, URL-encoded or multipart) into typed requests."""
 
-import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Executor
 from string import hexdigits
 from typing import Any, NoReturn, TypeVar
 
@@ -13,13 +11,13 @@ from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from service.engine.preparation import run_inline_or_in_thread
 from service.http.body_budget import BodyReservation
 from service.http.dependencies import ServiceDep
 from service.http.requests import ApiRequest
 from service.problems import Problem, excerpt, validation_problem
 
 T = TypeVar("T", bound=ApiRequest)
-R = TypeVar("R")
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 MAX_FIELDS = 1000
@@ -46,8 +44,9 @@ def parsed_body(kind: type[T]) -> Callable[..., Awaitable[T]]:
             media, options = media_type(request)
             content = await read_body(request)
             max_values = MAX_VALUES + 2 * service.settings.texts
-            fields = await run_inline_or_in_executor(
-                service.parse_executor, len(content), parse, kind, content, media, options, max_values
+            inline = len(content) <= INLINE_BYTES
+            fields = await run_inline_or_in_thread(
+                inline, parse, kind, content, media, options, max_values, executor=service.parse_executor
             )
         except Problem as problem:
             if not authenticated_by_header:
@@ -57,8 +56,8 @@ def parsed_body(kind: type[T]) -> Callable[..., Awaitable[T]]:
             api_key = fields.get("api_key")
             await service.auth.authenticate(request, api_key if isinstance(api_key, str) else None)
             held.authenticated()
-        parsed_request: T = await run_inline_or_in_executor(
-            service.parse_executor, len(content), validate, kind, fields, media == JSON
+        parsed_request: T = await run_inline_or_in_thread(
+            inline, validate, kind, fields, media == JSON, executor=service.parse_executor
         )
         held.shrink_to(parsed_request.retained_bytes)
         return parsed_request
@@ -77,13 +76,6 @@ async def read_body(request: Request) -> bytes:
         chunks.clear()  # else the traceback holds them until the answer is sent, which can take as long as the rest
         raise
     return b"".join(chunks)
-
-
-async def run_inline_or_in_executor(executor: Executor, length: int, work: Callable[..., R], *arguments: object) -> R:
-    """Call `work`: directly for a body of at most `INLINE_BYTES`, otherwise in the executor."""
-    if length <= INLINE_BYTES:
-        return work(*arguments)
-    return await asyncio.get_running_loop().run_in_executor(executor, work, *arguments)
 
 
 def media_type(request: Request) -> tuple[str, dict[bytes, bytes]]:

@@ -15,7 +15,8 @@ from seq2seq.explain import Explanation
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.engine.admission import Reservation
-from service.engine.engine import INLINE_CHARACTERS, InvalidTextError, run_inline_or_in_thread
+from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
+from service.engine.preparation import run_inline_or_in_thread
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body

@@ -8,7 +8,8 @@ from seq2seq.explain import Explanation, Span
 from seq2seq.generate import Candidate, GenerationResult, Request
 from seq2seq.text.sentences import fewest_of, split_sentences_by_line
 from service.engine.admission import Reservation
-from service.engine.engine import Engine, InvalidTextError, run_inline_or_in_thread
+from service.engine.engine import Engine, InvalidTextError
+from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
 from service.models import ServedModel
 from service.problems import Problem
