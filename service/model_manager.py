@@ -49,7 +49,7 @@ class ModelSlot:
 
     @property
     def alias(self) -> AliasName | None:
-        reference = parse_model_name(self.config.place)
+        reference = parse_model_name(self.config.uri)
         return reference if isinstance(reference, AliasName) else None
 
 
@@ -72,7 +72,7 @@ def load_model_slots(settings: Settings, cache: ModelCache) -> list[ModelSlot]:
     """
     model_slots: list[ModelSlot] = []
     for config in settings.models:
-        resolved = cache.resolve(config.place, settings.tracking)
+        resolved = cache.resolve(config.uri, settings.tracking)
         if resolved.registry_error:
             log.warning("%s", resolved.registry_error)
         sync = SyncStatus("unchecked", resolved.registry_error) if resolved.registry_error else SyncStatus()

@@ -147,7 +147,7 @@ class ServedModels:
 def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
     """Load a bundle for its entry in the settings. Raises InterlinearError: damaged, without languages, or an invalid
     name."""
-    reference = parse_model_name(config.place)
+    reference = parse_model_name(config.uri)
     # Worker processes load the weights themselves: then this only checks that all files exist and fit.
     bundle = load(local_bundle.folder, "meta" if settings.uses_processes else "cpu", settings.precision)
     name = config.name or local_bundle.name or local_bundle.folder.resolve().name
@@ -155,10 +155,10 @@ def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: S
         raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
     if bundle.card.task != "summarization" and not {"source", "target"} <= set(bundle.card.languages):
         raise ServiceError(
-            config.place, "its card does not say which languages it reads and writes", "name them in the data set"
+            config.uri, "its card does not say which languages it reads and writes", "name them in the data set"
         )
     if not bundle.card.model.texts:
-        raise ServiceError(config.place, "it reads no text, and every route gives one", "train it on a text source too")
+        raise ServiceError(config.uri, "it reads no text, and every route gives one", "train it on a text source too")
     return ServedModel(
         name=name,
         version=local_bundle.version or f"sha-{bundle.card.weights_sha256[:8]}",

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from seq2seq.config import Precision
@@ -16,12 +16,12 @@ ORIGIN_PATTERN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9
 
 
 class ServedModelConfig(BaseModel):
-    """A model to serve: its name, and its location (a bundle folder, `models:/...` or `runs:/...`)."""
+    """A model to serve: its name, and its URI (a bundle folder, `models:/...` or `runs:/...`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str | None = None
-    place: str
+    uri: str = Field(validation_alias=AliasChoices("uri", "place"))  # `place`: the former key, for one release
     slots: int | None = Field(
         None, ge=1, le=1024, description="texts that it searches at the same time; default: the service's"
     )
@@ -150,5 +150,5 @@ class Settings(BaseSettings):
     def _check_beams(self) -> Self:
         for model in self.models:
             if model.beam and model.beam > self.beam:
-                raise ValueError(f"{model.place}: a beam of {model.beam} is wider than the service's own, {self.beam}")
+                raise ValueError(f"{model.uri}: a beam of {model.beam} is wider than the service's own, {self.beam}")
         return self

@@ -20,7 +20,7 @@ def serve_here(settings: "Settings", listening: socket.socket, host: str, say: C
 
     import uvicorn
 
-    say(f"loading {', '.join(served_model.place for served_model in settings.models)} ...")
+    say(f"loading {', '.join(served_model.uri for served_model in settings.models)} ...")
 
     from service.app import create_app
     from service.http.server import server_config

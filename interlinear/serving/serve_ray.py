@@ -97,8 +97,8 @@ def absolute_paths(settings: Settings) -> Settings:
     """The settings with absolute paths, so that they are valid in every working directory."""
 
     def resolved(config: ServedModelConfig) -> ServedModelConfig:
-        folder = isinstance(names.parse_model_name(config.place), names.FolderName)
-        return config.model_copy(update={"place": str(Path(config.place).resolve())}) if folder else config
+        folder = isinstance(names.parse_model_name(config.uri), names.FolderName)
+        return config.model_copy(update={"uri": str(Path(config.uri).resolve())}) if folder else config
 
     keys = settings.key_store
     changes = {

@@ -57,10 +57,10 @@ def parse_model(text: str) -> "ServedModelConfig":
 
     name, equals, uri = text.partition("=")
     if not equals or "/" in name or ":" in name:
-        return ServedModelConfig(place=text)
+        return ServedModelConfig(uri=text)
     if not name or not uri:
         raise UsageError(f"--model {text}", "a name or a model is missing", MODEL_REMEDY)
-    return ServedModelConfig(name=name, place=uri)
+    return ServedModelConfig(name=name, uri=uri)
 
 
 def champion_model(tracking: str | None) -> "ServedModelConfig":
@@ -78,4 +78,4 @@ def champion_model(tracking: str | None) -> "ServedModelConfig":
     if len(names) != 1:
         choice = f"the registry has champions of {', '.join(names)}" if names else "the registry has no champion"
         raise UsageError("--model", f"no model is given, and {choice}", MODEL_REMEDY)
-    return ServedModelConfig(place=f"models:/{names[0]}@{CHAMPION}")
+    return ServedModelConfig(uri=f"models:/{names[0]}@{CHAMPION}")

@@ -269,8 +269,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    places = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in bundles.places.items())
-    return Settings(models=places, threads=1)
+    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in bundles.places.items())
+    return Settings(models=models, threads=1)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def remembered(bundles, tmp_path, monkeypatch) -> Iterator[Callable[..., Setting
         cache.download_and_record(parse_model_name(ALIAS), kept, MlflowStore(tracking))
 
         def made(**changes: object) -> Settings:
-            given = {"models": [ServedModelConfig(name="mt", place=ALIAS)], "tracking": tracking, "threads": 1}
+            given = {"models": [ServedModelConfig(name="mt", uri=ALIAS)], "tracking": tracking, "threads": 1}
             return Settings(**(given | {"cache": tmp_path / "cache", "poll_seconds": 0.05} | changes))
 
         yield made

@@ -105,8 +105,8 @@ def test_replicas_answer_scale_follow_the_alias_and_shut_down(bundles, tmp_path,
 
 def test_a_replica_waits_for_a_registry_that_starts_late(bundles, tmp_path, caplog):
     on_ray = pytest.importorskip("service.ray_serve")
-    places = (ServedModelConfig(name="de-en", place="models:/mt@champion"),)
-    settings = Settings(models=places, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
+    models = (ServedModelConfig(name="de-en", uri="models:/mt@champion"),)
+    settings = Settings(models=models, tracking=f"sqlite:///{tmp_path}/mlflow.db", cache=tmp_path / "cache")
     with pytest.raises(RegistryError):
         on_ray.create_app_with_retries(settings, 0)
     came: list[MlflowStore] = []
@@ -147,10 +147,10 @@ def test_invalid_options_are_refused_at_once(bundles, options, said, capsys):
 def test_settings_do_not_depend_on_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    places = (ServedModelConfig(name="a", place="runs/a/bundle"), ServedModelConfig(place="models:/b@champion"))
-    settings = absolute_paths(Settings(models=places, require_key=True, cache=Path("cache")))
-    assert [place.place for place in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
+    models = (ServedModelConfig(name="a", uri="runs/a/bundle"), ServedModelConfig(uri="models:/b@champion"))
+    settings = absolute_paths(Settings(models=models, require_key=True, cache=Path("cache")))
+    assert [model.uri for model in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
     assert settings.tracking == f"sqlite:///{tmp_path}/mlflow.db"
     assert (settings.keys, settings.cache) == (str(tmp_path / "keys.db"), tmp_path / "cache")
-    remote = Settings(models=places, tracking="http://tracking:5000")
+    remote = Settings(models=models, tracking="http://tracking:5000")
     assert absolute_paths(remote).tracking == "http://tracking:5000"

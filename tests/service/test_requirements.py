@@ -28,8 +28,8 @@ SERVING = """
     from service.app import create_app
     from service.settings import ServedModelConfig, Settings
 
-    places = (ServedModelConfig(name="de-en", place="models:/mt@champion"),)
-    app = create_app(Settings(models=places, tracking=tracking, cache=Path(cache)))
+    models = (ServedModelConfig(name="de-en", uri="models:/mt@champion"),)
+    app = create_app(Settings(models=models, tracking=tracking, cache=Path(cache)))
     (served,) = app.state.service.models.for_task("translation")
     print(served.version)
 """

@@ -129,8 +129,8 @@ def test_a_registered_champion_is_served_without_a_name(bundles, tmp_path, monke
 def test_models_and_settings_are_read_from_a_file(bundles, tmp_path, monkeypatch):
     file = tmp_path / "service.yaml"
     file.write_text(
-        f"models:\n  - {{name: mt, place: '{bundles.de_en}', slots: 2, beam: 5}}\n"
-        f"  - {{name: head, place: '{bundles.headlines}'}}\nbeam: 6\nsentences: 3\nthreads: 1\n"
+        f"models:\n  - {{name: mt, uri: '{bundles.de_en}', slots: 2, beam: 5}}\n"
+        f"  - {{name: head, uri: '{bundles.headlines}'}}\nbeam: 6\nsentences: 3\nthreads: 1\n"
     )
     monkeypatch.setenv("INTERLINEAR_SERVE_SENTENCES", "2")
     monkeypatch.setenv("INTERLINEAR_SERVE_TEXTS", "7")
@@ -168,30 +168,41 @@ def test_models_that_cannot_be_served_are_reported(bundles, tmp_path, monkeypatc
 
 def test_list_options_override_the_file(tmp_path, monkeypatch):
     file = tmp_path / "service.yaml"
-    file.write_text("models: [{place: a, slots: 3}, {place: b}]\norigins: [https://a.example]\n")
+    file.write_text("models: [{uri: a, slots: 3}, {uri: b}]\norigins: [https://a.example]\n")
     monkeypatch.setenv("INTERLINEAR_SERVE_TRUSTED_PROXIES", '["10.0.0.2"]')
     settings = load_settings(file, {"models": (), "origins": [], "trusted_proxies": None})
-    assert [(model.place, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
+    assert [(model.uri, model.slots) for model in settings.models] == [("a", 3), ("b", None)]
     assert (settings.origins, settings.trusted_proxies) == (("https://a.example",), ("10.0.0.2",))
     given = {
-        "models": (ServedModelConfig(place="c"),),
+        "models": (ServedModelConfig(uri="c"),),
         "origins": ["https://b.example"],
         "trusted_proxies": ["10.0.0.3"],
     }
     settings = load_settings(file, given)
-    assert [model.place for model in settings.models] == ["c"]
+    assert [model.uri for model in settings.models] == ["c"]
     assert (settings.origins, settings.trusted_proxies) == (("https://b.example",), ("10.0.0.3",))
+
+
+def test_the_former_key_of_a_model_s_location_still_works(tmp_path, monkeypatch):
+    file = tmp_path / "service.yaml"
+    file.write_text("models: [{place: a, slots: 3}]\n")
+    from_file = load_settings(file, {})
+    monkeypatch.setenv("INTERLINEAR_SERVE_MODELS", '[{"place": "a", "slots": 3}]')
+    from_environment = load_settings(None, {})
+    of_ray_serve = Settings(**from_file.model_dump(mode="json", exclude_unset=True))
+    for settings in (from_file, from_environment, of_ray_serve):
+        assert settings.models == (ServedModelConfig(uri="a", slots=3),)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("models: [{name: mt, plaice: x}]", "--config {file}: models.0.place: field required"),
+        ("models: [{name: mt, url: x}]", "--config {file}: models.0.uri: field required"),
         ("beam: wide", "--config {file}: beam: input should be a valid integer"),
         ("origins: [example.org]", "--config {file}: origins: must be like https://example.org"),
         ("bogus: 1", "--config {file}: bogus: extra inputs are not permitted"),
         ("1: 1", "--config {file}: 1: extra inputs are not permitted"),
-        ("models: [{place: A, beam: 9}]", "--config {file}: A: a beam of 9 is wider than the service's own, 5"),
+        ("models: [{uri: A, beam: 9}]", "--config {file}: A: a beam of 9 is wider than the service's own, 5"),
         ("- models", "--config {file}: holds no settings"),
         ("models: [", "--config {file}: cannot be read"),
         ("\0", "--config {file}: cannot be read"),

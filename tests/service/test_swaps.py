@@ -39,8 +39,8 @@ class Registered:
         return f"sqlite:///{self.folder}/mlflow.db"
 
     def settings(self, **changes: object) -> Settings:
-        places = (ServedModelConfig(name="mt", place=ALIAS),)
-        given = {"models": places, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
+        models = (ServedModelConfig(name="mt", uri=ALIAS),)
+        given = {"models": models, "tracking": self.tracking, "cache": self.folder / "cache", "poll_seconds": 0.05}
         return Settings(**(given | {"threads": 1} | changes))
 
     def promote(self, version: int) -> None:

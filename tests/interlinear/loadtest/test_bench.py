@@ -361,7 +361,7 @@ def test_load_on_a_real_service(toy, tmp_path, monkeypatch):
     from service.app import create_app
     from service.settings import ServedModelConfig, Settings
 
-    settings = Settings(models=(ServedModelConfig(name="mt", place=str(toy)),), threads=1)
+    settings = Settings(models=(ServedModelConfig(name="mt", uri=str(toy)),), threads=1)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

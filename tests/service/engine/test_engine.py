@@ -349,11 +349,11 @@ def test_a_large_request_is_accepted_when_the_queue_is_empty(settings, limit):
 
 
 def test_two_versions_of_a_name_can_be_requested(settings, bundles):
-    places = (
-        ServedModelConfig(name="mt", place=str(bundles.de_en)),
-        ServedModelConfig(name="mt", place=str(bundles.en_de)),
+    models = (
+        ServedModelConfig(name="mt", uri=str(bundles.de_en)),
+        ServedModelConfig(name="mt", uri=str(bundles.en_de)),
     )
-    with TestClient(create_app(settings.model_copy(update={"models": places}))) as client:
+    with TestClient(create_app(settings.model_copy(update={"models": models}))) as client:
         first, second = (model["version"] for model in client.get("/models").json())
         assert first != second
         assert client.post("/translate", json=DOG | {"model": f"mt@{first}"}).status_code == 200

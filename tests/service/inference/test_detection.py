@@ -55,7 +55,7 @@ def test_a_service_with_one_language_is_not_certain(bundles, serving, tmp_path):
     loaded = load(bundles.headlines)
     card = loaded.card.model_copy(update={"task": "translation"})  # from English to shorter English
     write_bundle(tmp_path / "shorter", loaded.model, loaded.tokenizers, card)
-    shorter = Settings(models=(ServedModelConfig(name="shorter", place=str(tmp_path / "shorter")),), threads=1)
+    shorter = Settings(models=(ServedModelConfig(name="shorter", uri=str(tmp_path / "shorter")),), threads=1)
     english = "A man is sitting in the park beside the old station."
     with serving(shorter) as address:
         found = [httpx.post(f"{address}/detect", json={"q": text}).json() for text in (OTHERS["fr"], english)]

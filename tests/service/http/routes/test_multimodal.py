@@ -295,8 +295,8 @@ def without_pictures(folder: Path, path: Path, image: ImageGrid | None) -> Path:
 def test_a_model_without_image_input_is_refused_and_a_suitable_one_named(settings, bundles, tmp_path):
     features = without_pictures(bundles.pictures, tmp_path / "features", ImageGrid(rows=7, columns=7, features=16))
     words = without_pictures(bundles.pictures, tmp_path / "words", None)
-    places = [("words", words), ("features", features), ("pictures", bundles.pictures)]
-    models = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in places)
+    folders = [("words", words), ("features", features), ("pictures", bundles.pictures)]
+    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in folders)
     with TestClient(create_app(settings.model_copy(update={"models": models}))) as client:
         assert client.post(ROUTE, json=BALL).json()["model"]["name"] == "words", "the first fit"
         seen = BALL | {"image": in_json(RED)}

@@ -86,7 +86,7 @@ def test_a_model_that_summarizes_does_not_translate(client, settings, bundles):
         "de": ["en"],
         "en": ["de"],
     }
-    only = settings.model_copy(update={"models": (ServedModelConfig(name="headlines", place=str(bundles.headlines)),)})
+    only = settings.model_copy(update={"models": (ServedModelConfig(name="headlines", uri=str(bundles.headlines)),)})
     with TestClient(create_app(only)) as client:
         assert summarize(client).json()["summaries"] == "Dog runs"
         assert client.get("/languages").json() == []
@@ -103,7 +103,7 @@ def test_a_model_that_summarizes_does_not_translate(client, settings, bundles):
 
 
 def test_without_a_summarization_model_the_error_says_so(settings, bundles):
-    only = settings.model_copy(update={"models": (ServedModelConfig(name="de-en", place=str(bundles.de_en)),)})
+    only = settings.model_copy(update={"models": (ServedModelConfig(name="de-en", uri=str(bundles.de_en)),)})
     with TestClient(create_app(only)) as client:
         answer = summarize(client)
         assert (answer.status_code, answer.json()["detail"]) == (
