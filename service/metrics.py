@@ -116,7 +116,6 @@ class Metrics:
         self.models = Gauge(
             "interlinear_model", "1 for every model served", ["model", "version"], registry=self.registry
         )
-
         self.swaps = Counter(
             "interlinear_swaps",
             "Attempts to replace a model by another version: `done` or `failed`",

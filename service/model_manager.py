@@ -195,9 +195,8 @@ class ModelManager:
             old, model_slot.served, model_slot.sync, model_slot.failures = model_slot.served, served, SyncStatus(), 0
             self._publish()
             self.metrics.swaps.labels(served.name, "done").inc()
-            log.info(
-                "%s is served in place of %s", str(served), str(old)
-            )  # a log record must not keep a reference to a model
+            # As text, because a log record must not keep a reference to a model.
+            log.info("%s is served in place of %s", str(served), str(old))
             done.set()
 
         try:

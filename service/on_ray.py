@@ -1,4 +1,4 @@
-"""The import path that manifests of earlier versions name, `service.on_ray:build`. It goes with the next release."""
+"""The import path that manifests of earlier versions name, `service.on_ray:build`. Removed in the next release."""
 
 from service.ray_serve import build
 

@@ -107,7 +107,8 @@ def validation_problem(error: ValidationError, known_fields: Sequence[str]) -> P
     return Problem(400, "; ".join(f"{f.field} {f.problem}" for f in fields), fields=fields)
 
 
-_UNION_TAGS = {"text", "texts", "word", "number"}  # which branch of a union was taken: nothing to a reader
+# Discriminator tags, which pydantic puts into the location of an error, but which are not fields of the request.
+_UNION_TAGS = {"text", "texts", "word", "number"}
 
 
 def _field_path(details: ErrorDetails) -> str:

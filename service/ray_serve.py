@@ -24,9 +24,7 @@ APPLICATION_NAME = "interlinear"  # name of the application on the cluster
 SHUTDOWN_MARGIN = 5  # seconds beyond the grace time after which a replica is killed
 UPSCALE_DELAY = 5  # seconds of overload before another replica is started
 MAX_RETRY_DELAY = 30.0  # longest pause between two attempts of a replica to load its models, in seconds
-MAX_CONSTRUCTOR_RETRIES = (
-    20  # attempts of Ray to start replicas that wait for the registry; at least 3 for each in any case
-)
+MAX_CONSTRUCTOR_RETRIES = 20  # starts of replicas that wait for the registry; Ray allows at least 3 for each
 
 
 class ServeDeployment(BaseModel):
@@ -108,9 +106,8 @@ def build(config: ServeDeployment) -> serve.Application:
             upscale_delay_s=UPSCALE_DELAY,
         ),
         "graceful_shutdown_timeout_s": settings.grace_seconds + SHUTDOWN_MARGIN,
-        "max_constructor_retry_count": MAX_CONSTRUCTOR_RETRIES
-        if config.retry_seconds
-        else 1,  # without retries the command reports the error at once
+        # Without retries the command reports the error at once.
+        "max_constructor_retry_count": MAX_CONSTRUCTOR_RETRIES if config.retry_seconds else 1,
     }
     deployment = serve.deployment(**options)(Replica)
     application: serve.Application = deployment.bind(

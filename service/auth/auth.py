@@ -71,7 +71,7 @@ class Auth:
         request.state.caller = key.id if key else client_address(request)  # whose share of slots and queue it uses
         request.state.key, request.state.charged = key, cost
         if key is None:
-            self._take(self._address_limiter, client_address(request), self._rate(None), headers, cost)
+            self._take_from_address(request, cost)
             return
         request.state.key_name = key.name
         self._check_scope(key, Scope.TRANSLATE)
@@ -104,7 +104,7 @@ class Auth:
         if problem.status in (400, 415):
             await self.authenticate(request, None)
         elif problem.status != 429:
-            self._take(self._address_limiter, client_address(request), self._rate(None), request.state.limits)
+            self._take_from_address(request)
 
     def require_scope(self, request: Request, scope: Scope) -> None:
         """Authorize an administrative request, which does no work: only its key is checked."""
@@ -132,7 +132,7 @@ class Auth:
         try:
             return self._find_key(token, required)
         except Problem:
-            self._take(self._address_limiter, client_address(request), self._rate(None), request.state.limits, cost)
+            self._take_from_address(request, cost)
             raise
 
     def _find_key(self, token: str | None, required: bool) -> ApiKey | None:
@@ -168,6 +168,10 @@ class Auth:
     ) -> None:
         if rate:
             self._apply_rate(limiter.take(caller, rate, time.monotonic(), cost), rate, headers)
+
+    def _take_from_address(self, request: Request, cost: int = 1) -> None:
+        """Charge a request to the rate of its address."""
+        self._take(self._address_limiter, client_address(request), self._rate(None), request.state.limits, cost)
 
     def _apply_rate(self, result: RateLimitResult, rate: RateLimit, headers: dict[str, str]) -> None:
         """Report what is left of a rate; raises Problem if it is exhausted."""

@@ -48,9 +48,8 @@ class KeyCache:
         self._failing = False
         self._syncs = 0
         self._thread = threading.Thread(target=self._run, name="keys", daemon=True)
-        self._reserve_executor = ThreadPoolExecutor(
-            1, "quotas"
-        )  # one at a time, so that a reservation sees the units of the one before
+        # One thread, so that a reservation sees the units of the one before.
+        self._reserve_executor = ThreadPoolExecutor(1, "quotas")
 
     def start(self) -> None:
         self._thread.start()
@@ -160,7 +159,7 @@ class KeyCache:
                 if not self._reserved[day, key_id] and not target:
                     del self._reserved[day, key_id]
             self._recent.clear()
-        drained = {kind: limiters.drain(started) for kind, limiters in self.limiters.items()}
+        drained = {kind: limiter.drain(started) for kind, limiter in self.limiters.items()}
         taken = {
             f"{kind} {caller}": RateUsage(seconds, age)
             for kind, callers in drained.items()
@@ -170,7 +169,7 @@ class KeyCache:
             synced = self.store.sync(
                 {usage_key: units for usage_key, units in self._in_sync.items() if units}, today, wanted, taken
             )
-            if (self._syncs % DELETE_EVERY) == 0 and self.limiters:
+            if self._syncs % DELETE_EVERY == 0 and self.limiters:
                 self.store.delete_full_buckets()
         except KeyFileError as error:
             with self._lock:
@@ -184,16 +183,14 @@ class KeyCache:
         with self._lock:
             self._keys, self._day, self._in_sync = {key.id: key for key in synced.keys}, today, Counter()
             self._reserved.update({(today, key_id): units for key_id, units in synced.granted.items()})
-        for kind, limiters in self.limiters.items():
+        for kind, limiter in self.limiters.items():
             prefix = f"{kind} "
-            limiters.merge(
-                {
-                    caller.removeprefix(prefix): full_in
-                    for caller, full_in in synced.rates.items()
-                    if caller.startswith(prefix)
-                },
-                now,
-            )
+            rates = {
+                caller.removeprefix(prefix): full_in
+                for caller, full_in in synced.rates.items()
+                if caller.startswith(prefix)
+            }
+            limiter.merge(rates, now)
         self._failing = False
         self._syncs += 1
 

@@ -117,9 +117,8 @@ class KeyStore:
         self._engine = self._sqlite_engine(self.path) if self.path else self._postgresql_engine(url)
 
     def _sqlite_engine(self, path: Path) -> Engine:
-        address = (
-            f"{path.absolute().as_uri()}?mode=rw"  # SQLite must not create the file: `add` creates it, with its mode
-        )
+        # SQLite must not create the file: `add` creates it, with its mode.
+        address = f"{path.absolute().as_uri()}?mode=rw"
 
         def connect() -> sqlite3.Connection:
             return sqlite3.connect(address, uri=True, timeout=STORE_TIMEOUT, isolation_level=None)

@@ -23,6 +23,7 @@ from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.pool import ModelSpec
 from service.engine.preparation import PreparationPool
 from service.engine.queued import OutputListener, PendingRequest, QueuedSequence, Subscriber
+from service.engine.search_thread import SWITCH_SECONDS
 from service.metrics import Metrics
 from service.models import ServedModel
 from service.problems import Problem
@@ -30,7 +31,6 @@ from service.settings import Settings
 
 INLINE_CHARACTERS = 1000  # characters encoded, or serialized in a response, in less time than it takes to wake a thread
 CHARACTERS_PER_TOKEN = 8  # upper bound, used to reserve load for a text until it is encoded
-SWITCH_SECONDS = 0.0005
 STOPPING = "the service is being stopped"
 STOPPED = "the service was stopped before this was answered"
 
@@ -94,7 +94,6 @@ class Engine:
             return [handle.name for handle in self.pool.with_model(self._models[model].number)]
 
     def start(self) -> None:
-        # The search holds the GIL nearly always; the event loop should not wait 5 ms for it.
         sys.setswitchinterval(SWITCH_SECONDS)
         self.pool.start()
         self._started = True
@@ -129,7 +128,7 @@ class Engine:
         """Reserve queue load for a request's texts while they are split and encoded.
 
         `min_texts`: a lower bound of the number of texts to search for some of these texts. A text equal to one in
-        flight does not count: most likely it will share that one's result. Raises Problem 429 if too much waits, and
+        flight does not count, because it usually shares that text's result. Raises Problem 429 if too much waits, and
         503 when stopping.
         """
         caller = caller if self.settings.fair else ""

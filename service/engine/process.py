@@ -41,12 +41,11 @@ from service.engine.protocol import (
     WorkerLost,
     WorkerLostError,
 )
-from service.engine.search_thread import SearchThread
+from service.engine.search_thread import SWITCH_SECONDS, SearchThread
 from service.logging import LogFormat, exception_location
 
 log = logging.getLogger("interlinear.service")
 
-SWITCH_SECONDS = 0.0005
 STOP_TIMEOUT = 2.0  # seconds for the process to end, once its search has
 PINGS = 4  # pings within the searching timeout
 TICKS = 10  # resolution of the timeout
@@ -76,9 +75,8 @@ class SearchProcess:
         self._writer = threading.Thread(target=self._write, name=f"to {device}", daemon=True)
         try:
             self._process.start()
-            atexit.register(
-                self._process.kill
-            )  # otherwise a service that ends without `stop` would wait for it forever
+            # Otherwise a service that ends without `stop` would wait for the process forever.
+            atexit.register(self._process.kill)
             self._writer.start()
             threading.Thread(target=self._read, name=f"from {device}", daemon=True).start()
             threading.Thread(target=self._monitor, name=f"watches {device}", daemon=True).start()
@@ -183,9 +181,7 @@ class SearchProcess:
             self.send(Ping())
             while not self._pong_received.wait(tick):
                 with self._loading:
-                    self._silent_ticks += (
-                        1  # counted in ticks: a time in which this process was suspended too is no silence
-                    )
+                    self._silent_ticks += 1  # not seconds: time in which this process was suspended does not count
                     allowed = self._timeouts.loading if starting or self._loads else self._timeouts.searching
                 if self._silent_ticks * tick >= allowed:
                     self._process.kill()

@@ -87,6 +87,11 @@ class BatchScheduler:
     def busy(self) -> bool:
         return bool(self.texts or self.reported)
 
+    def reset_counts(self) -> None:
+        """Start the next report's counts."""
+        self.reported = self.searching
+        self.steps = self.stepped_texts = self.source_positions = self.padding_positions = 0
+
     def add(self, text: EngineRequest) -> None:
         """Queue a text."""
         self.texts[text.number] = text

@@ -41,6 +41,8 @@ log = logging.getLogger("interlinear.service")
 MAX_CREDIT = 0.2  # seconds per caller by which a batch that was idle may go before the others
 REPORT_STEPS = 64  # after this many steps without other news the counts are reported
 HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats of an idle search
+# For sys.setswitchinterval: the search nearly always holds the GIL, and by default another thread waits 5 ms for it.
+SWITCH_SECONDS = 0.0005
 
 
 class SearchThread:
@@ -177,27 +179,18 @@ class SearchThread:
     def _report(
         self, scheduler: BatchScheduler, prefixes: dict[int, list[int]], answers: list[tuple[int, GenerationResult]]
     ) -> None:
-        counts = (
+        outputs = EngineOutputs(
+            scheduler.number,
             scheduler.searching,
             scheduler.steps,
             scheduler.stepped_texts,
             scheduler.source_positions,
             scheduler.padding_positions,
+            prefixes,
+            tuple(answers),
         )
-        (
-            scheduler.reported,
-            scheduler.steps,
-            scheduler.stepped_texts,
-            scheduler.source_positions,
-            scheduler.padding_positions,
-        ) = (
-            counts[0],
-            0,
-            0,
-            0,
-            0,
-        )
-        self.emit(EngineOutputs(scheduler.number, *counts, prefixes, tuple(answers)))
+        scheduler.reset_counts()
+        self.emit(outputs)
 
     def _on_step_failed(self, scheduler: BatchScheduler, batch: Batch, location: str) -> None:
         """Handle a failed step of a batch; other batches and waiting texts are not affected."""

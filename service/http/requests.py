@@ -1,4 +1,4 @@
-"""Request types: LibreTranslate's fields, and fields of our own."""
+"""Request types: LibreTranslate's fields, and this service's own."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -14,20 +14,19 @@ S = TypeVar("S", bound="GenerateRequest")
 LanguageCode = Annotated[str, Field(max_length=16, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
 
 
-def _is_list(value: Any) -> Literal["text", "texts"]:
+def _text_tag(value: Any) -> Literal["text", "texts"]:
     return "texts" if isinstance(value, list) else "text"
 
 
-def _is_word(value: Any) -> Literal["word", "number"]:
+def _length_penalty_tag(value: Any) -> Literal["word", "number"]:
     return "word" if isinstance(value, str) and value[:1].isalpha() else "number"
 
 
 LengthPenalty = Annotated[
     Annotated[Literal["none", "average"], Tag("word")]
     | Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), Tag("number")],
-    Discriminator(_is_word),
+    Discriminator(_length_penalty_tag),
 ]
-
 
 TextFormat = Annotated[
     Literal["text", "html"] | None,
@@ -133,7 +132,7 @@ class TextsRequest(GenerateRequest):
         text = Annotated[str, Field(min_length=1, max_length=settings.characters), Tag("text")]
         item = Annotated[str, Field(max_length=settings.characters)]
         texts = Annotated[list[item], Field(min_length=1, max_length=settings.texts), Tag("texts")]
-        kind = Annotated[Annotated[text | texts, Discriminator(_is_list)], AfterValidator(_not_blank)]
+        kind = Annotated[Annotated[text | texts, Discriminator(_text_tag)], AfterValidator(_not_blank)]
         description = Field(description="a text, or a list of texts; blank texts in a list are returned unchanged")
         return {cls.text_field: (kind, description)} | super().limited_fields(settings)
 
@@ -286,7 +285,7 @@ class PostEditRequest(GenerateRequest):
 
 
 class DetectRequest(ApiRequest):
-    """A text whose language is asked for."""
+    """A text whose language is to be detected."""
 
     example: ClassVar[dict[str, str | int | bool]] = {"q": "Ein Hund läuft."}
 

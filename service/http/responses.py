@@ -1,4 +1,4 @@
-"""Response types: LibreTranslate's fields, and fields of our own."""
+"""Response types: LibreTranslate's fields, and this service's own."""
 
 from typing import Annotated, Literal
 
@@ -19,7 +19,7 @@ class ApiResponse(BaseModel):
 
 
 class ModelIdentity(ApiResponse):
-    """Who answered."""
+    """The model that answered."""
 
     name: str = Field(examples=["de-en"])
     version: str = Field(examples=["3"])

@@ -23,9 +23,9 @@ from service.problems import Problem, problem_response
 from service.settings import Settings
 
 SHUTDOWN_MARGIN = 5  # seconds after the grace period before answers that clients do not read are abandoned
-FEW_CHUNKS = 1000  # chunks of a body that may have any length
-CHUNK = 64  # average bytes required per chunk in a body of more chunks; each costs as much as thousands of bytes
-FIRST_PROBE, MAX_PROBE = 0.05, 1.0  # seconds between checks of a half-closed connection
+MAX_SMALL_CHUNKS = 1000  # chunks of a body that may have any length
+MIN_MEAN_CHUNK_BYTES = 64  # required of a body of more chunks, because a chunk takes as long as thousands of bytes
+FIRST_PROBE_SECONDS, MAX_PROBE_SECONDS = 0.05, 1.0  # seconds between checks of a half-closed connection
 
 
 def server_config(app: FastAPI) -> uvicorn.Config:
@@ -59,7 +59,7 @@ class Connection(h11.Connection):
         elif isinstance(event, h11.Data):
             self.chunks += event.chunk_end
             self.received += len(event.data)
-            if self.chunks > FEW_CHUNKS and self.received < CHUNK * self.chunks:
+            if self.chunks > MAX_SMALL_CHUNKS and self.received < MIN_MEAN_CHUNK_BYTES * self.chunks:
                 raise h11.RemoteProtocolError("the chunks of the body are too small")
         return event
 
@@ -95,7 +95,7 @@ def bounded_protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
     class BoundedProtocol(H11Protocol):
         """Closes connections over the limit, and connections that are idle while no other deadline applies."""
 
-        overdue: asyncio.TimerHandle | None = None
+        deadline_timer: asyncio.TimerHandle | None = None
         half_closed = False
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -120,7 +120,7 @@ def bounded_protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
             self.half_closed = True
             if not self.cycle.response_started:
                 self.cycle.transport = PrewrittenTransport(self.transport)  # type: ignore[assignment]
-            self.probe_client(FIRST_PROBE)
+            self.probe_client(FIRST_PROBE_SECONDS)
             return True
 
         def answering(self) -> bool:
@@ -135,7 +135,7 @@ def bounded_protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
             if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 self.transport.abort()
             else:
-                self.loop.call_later(seconds, self.probe_client, min(2 * seconds, MAX_PROBE))
+                self.loop.call_later(seconds, self.probe_client, min(2 * seconds, MAX_PROBE_SECONDS))
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
@@ -160,14 +160,14 @@ def bounded_protocol(settings: Settings, metrics: Metrics) -> type[H11Protocol]:
         def set_deadline(self, waiting: bool) -> None:
             """Start the timer when waiting begins and stop it when waiting ends. Bytes received in between do not
             restart it."""
-            if waiting and self.overdue is None:
-                self.overdue = self.loop.call_later(settings.header_seconds, self.close_overdue)
-            elif not waiting and self.overdue is not None:
-                self.overdue.cancel()
-                self.overdue = None
+            if waiting and self.deadline_timer is None:
+                self.deadline_timer = self.loop.call_later(settings.header_seconds, self.on_deadline)
+            elif not waiting and self.deadline_timer is not None:
+                self.deadline_timer.cancel()
+                self.deadline_timer = None
 
-        def close_overdue(self) -> None:
-            self.overdue = None
+        def on_deadline(self) -> None:
+            self.deadline_timer = None
             if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
                 self.reject(Problem(408, f"the headers did not arrive within {settings.header_seconds:g} s"), "slow")
             else:

@@ -7,10 +7,8 @@ from service.problems import Problem, excerpt
 
 # Start of a tag, comment or declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
-LONG_REFERENCE = re.compile(
-    r"&#([0-9]{8,});?"
-)  # of a character reference; Python rejects numbers of thousands of digits
-MAX_DIGITS = 7  # most digits of a character's number
+LONG_REFERENCE = re.compile(r"&#([0-9]{8,});?")  # html.unescape raises ValueError for numbers of thousands of digits
+MAX_DIGITS = 7  # of a character's number, without leading zeros
 INLINE_HTML_CHARACTERS = 1000  # characters decoded in less time than it takes to wake a thread
 
 
@@ -25,7 +23,7 @@ def unescape_html(text: str, field: str) -> str:
 
 
 def _shorten_reference(reference: "re.Match[str]") -> str:
-    """The reference without leading zeros, or U+FFFD if it is no character's (HTML, 13.2.5.80)."""
+    """The reference without leading zeros, or U+FFFD if its number is not that of a character (HTML, 13.2.5.80)."""
     digits = reference[1].lstrip("0") or "0"
     return f"&#{digits};" if len(digits) <= MAX_DIGITS else "\ufffd"
 

@@ -198,7 +198,7 @@ class Bundles:
         self.folder = folder
 
     @property
-    def places(self) -> dict[str, Path]:
+    def folders(self) -> dict[str, Path]:
         """Bundle folders by the names under which they are served."""
         return {name.replace("_", "-"): getattr(self, name) for name in self.NAMES}
 
@@ -269,7 +269,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(scope="session")
 def settings(bundles: Bundles) -> Settings:
-    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in bundles.places.items())
+    models = tuple(ServedModelConfig(name=name, uri=str(folder)) for name, folder in bundles.folders.items())
     return Settings(models=models, threads=1)
 
 

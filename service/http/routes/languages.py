@@ -13,7 +13,7 @@ from service.inference import languages
 from service.problems import problem_responses
 from service.settings import Settings
 
-TYPING_MILLISECONDS = 500
+TYPING_MILLISECONDS = 500  # pause in typing after which a page translates
 
 
 def router(settings: Settings) -> APIRouter:
@@ -45,18 +45,18 @@ def router(settings: Settings) -> APIRouter:
     @routes.get("/frontend/settings", response_model=FrontendSettings, response_model_exclude_none=True)
     async def frontend_settings(service: ServiceDep) -> FrontendSettings:
         """Settings that a page needs before it translates."""
-        first = next(iter(service.models.for_task("translation")), None)
-        pair = (
-            [NamedLanguage(code=code, name=languages.language_name(code)) for code in first.language_pair]
-            if first
-            else None
-        )
+        language = None
+        if models := service.models.for_task("translation"):
+            source, target = (
+                NamedLanguage(code=code, name=languages.language_name(code)) for code in models[0].language_pair
+            )
+            language = LanguagePair(source=source, target=target)
         return FrontendSettings(
             apiKeys=service.auth.keys is not None,
             keyRequired=service.settings.require_key,
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
-            language=LanguagePair(source=pair[0], target=pair[1]) if pair else None,
+            language=language,
         )
 
     return routes

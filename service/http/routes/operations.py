@@ -40,11 +40,8 @@ async def list_models(request: Request, service: ServiceDep) -> list[ModelDescri
     for_operators = service.auth.has_scope(request, Scope.ADMIN)
     descriptions = []
     for model in service.models.served:
-        card, sync, explains = (
-            model.bundle.card,
-            service.model_manager.sync_status(model),
-            service.engine.explanation(model),
-        )
+        card, sync = model.bundle.card, service.model_manager.sync_status(model)
+        explanation = service.engine.explanation(model)
         accepts = Accepts(
             inputs=list(card.model.sources),
             texts=list(card.model.texts),
@@ -53,8 +50,8 @@ async def list_models(request: Request, service: ServiceDep) -> list[ModelDescri
             max_length=card.limits.target_length,
             beam_size=model.width,
             length_penalty=card.search.length_penalty,
-            explain=list(explains.matrices),
-            between=list(explains.between) if explains.between else None,
+            explain=list(explanation.matrices),
+            between=list(explanation.between) if explanation.between else None,
         )
         descriptions.append(
             ModelDescription(

@@ -56,7 +56,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request, tmp_path) -> str:
+def uri(request, tmp_path) -> str:
     """A key store's address: a file, or an empty database."""
     if request.param == "sqlite":
         return str(tmp_path / "keys.db")
@@ -67,8 +67,8 @@ def place(request, tmp_path) -> str:
 
 
 @pytest.fixture
-def store(place) -> Iterator[KeyStore]:
-    store = KeyStore(place)
+def store(uri) -> Iterator[KeyStore]:
+    store = KeyStore(uri)
     yield store
     store.close()
 
@@ -124,21 +124,21 @@ def test_a_file_without_scopes_can_be_read(tmp_path):
     assert [one.scopes for one in KeyStore(tmp_path / "keys.db").list_keys()] == [{"translate"}, {"metrics"}]
 
 
-def test_keys_can_be_moved_to_another_store(place, tmp_path, capsys):
+def test_keys_can_be_moved_to_another_store(uri, tmp_path, capsys):
     file = KeyStore(tmp_path / "old.db")
     first = file.add("first", quota=9, rate=2.5, scopes=(Scope.METRICS,))
     today = datetime.now(UTC).date()
     file.sync({(today, file.list_keys()[0].id): 4}, today)
-    KeyStore(place).add("here")
+    KeyStore(uri).add("here")
     for came in ("1 keys came: first.", "0 keys came."):
-        assert interlinear(["keys", "import", str(tmp_path / "old.db"), "--keys", place]) == 0
+        assert interlinear(["keys", "import", str(tmp_path / "old.db"), "--keys", uri]) == 0
         assert came in capsys.readouterr().err
-    moved, here = KeyStore(place).list_keys()
+    moved, here = KeyStore(uri).list_keys()
     assert (here.name, moved) == ("here", file.list_keys()[0]) and moved.matches(first) and moved.used == 4
     other = KeyStore(tmp_path / "other.db")
     other.add("first")
     with pytest.raises(UsageError, match="first: another key has this name"):
-        KeyStore(place).import_from(other)
+        KeyStore(uri).import_from(other)
 
 
 def test_usage_is_counted_by_day(store):
@@ -154,18 +154,18 @@ def test_usage_is_counted_by_day(store):
     assert used({(tomorrow, key_id): -9}, tomorrow) == [0]
 
 
-def test_concurrent_writers_lose_nothing(place):
-    KeyStore(place).add("app")
-    key_id = KeyStore(place).list_keys()[0].id
+def test_concurrent_writers_lose_nothing(uri):
+    KeyStore(uri).add("app")
+    key_id = KeyStore(uri).list_keys()[0].id
 
     def write(i: int) -> None:
-        store = KeyStore(place)
+        store = KeyStore(uri)
         store.add(f"more-{i}") if i % 3 == 0 else store.sync({(TODAY, key_id): 1}, TODAY)
         store.close()
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(write, range(30)))
-    keys = KeyStore(place).sync({}, TODAY).keys
+    keys = KeyStore(uri).sync({}, TODAY).keys
     assert len(keys) == 11
     assert next(k.used for k in keys if k.id == key_id) == 20
 
@@ -191,62 +191,62 @@ def test_an_invalid_key_store_is_reported(tmp_path, server):
     assert "wr0ng" not in str(refused.value) and "interlinear:***@127.0.0.1" in str(refused.value)
 
 
-def counted(ring: KeyCache, key, times: int, cost: int = 1) -> list[bool]:
+def counted(cache: KeyCache, key, times: int, cost: int = 1) -> list[bool]:
     async def count() -> list[bool]:
-        return [await ring.count(key, cost) for _ in range(times)]
+        return [await cache.count(key, cost) for _ in range(times)]
 
     return asyncio.run(count())
 
 
 def test_a_rate_limit_survives_a_restart(store):
     key = store.add("app", quota=4)
-    ring = KeyCache(store)
-    record = ring.find(key)
-    assert counted(ring, record, 3) == [True] * 3
-    assert ring.left(record) == 1
-    ring.sync()
-    assert ring.left(record) == 1 and store.list_keys()[0].used == 3
-    ring.refund(record)
-    assert ring.left(record) == 2
-    ring.start()
-    ring.stop()
+    cache = KeyCache(store)
+    record = cache.find(key)
+    assert counted(cache, record, 3) == [True] * 3
+    assert cache.left(record) == 1
+    cache.sync()
+    assert cache.left(record) == 1 and store.list_keys()[0].used == 3
+    cache.refund(record)
+    assert cache.left(record) == 2
+    cache.start()
+    cache.stop()
 
-    ring = KeyCache(store)
-    assert ring.left(ring.find(key)) == 2
-    assert counted(ring, record, 3) == [True, True, False]
+    cache = KeyCache(store)
+    assert cache.left(cache.find(key)) == 2
+    assert counted(cache, record, 3) == [True, True, False]
 
 
 def test_a_request_is_counted_by_its_cost(store):
     keys = [store.add("app", quota=10), store.add("more")]
-    ring = KeyCache(store)
-    record, unbounded = map(ring.find, keys)
-    assert counted(ring, record, 2, cost=4) == [True, True]
-    assert counted(ring, record, 1, cost=3) == [False], "too much is not counted at all"
-    assert ring.left(record) == 2 and counted(ring, record, 3) == [True, True, False]
-    ring.refund(record, 4)
-    assert counted(ring, record, 2, cost=4) == [True, False]
-    assert counted(ring, unbounded, 3, cost=100) == [True] * 3
-    ring.start()
-    ring.stop()
+    cache = KeyCache(store)
+    record, unbounded = map(cache.find, keys)
+    assert counted(cache, record, 2, cost=4) == [True, True]
+    assert counted(cache, record, 1, cost=3) == [False], "too much is not counted at all"
+    assert cache.left(record) == 2 and counted(cache, record, 3) == [True, True, False]
+    cache.refund(record, 4)
+    assert counted(cache, record, 2, cost=4) == [True, False]
+    assert counted(cache, unbounded, 3, cost=100) == [True] * 3
+    cache.start()
+    cache.stop()
     assert [key.used for key in store.list_keys()] == [10, 300]
 
 
 def test_keys_stay_valid_during_a_store_outage(tmp_path, caplog):
     store = KeyStore(tmp_path / "keys.db")
     key = store.add("app", quota=4)
-    ring = KeyCache(store)
-    record = ring.find(key)
-    assert counted(ring, record, 2) == [True, True]
+    cache = KeyCache(store)
+    record = cache.find(key)
+    assert counted(cache, record, 2) == [True, True]
     away = store.path.rename(store.path.with_name("away"))
     for _ in range(3):
-        ring.sync()
-    assert counted(ring, record, 1) == [True]
-    assert ring.find(key) is not None and ring.left(record) == 1
+        cache.sync()
+    assert counted(cache, record, 1) == [True]
+    assert cache.find(key) is not None and cache.left(record) == 1
     assert [r.message for r in caplog.records if "no such file" in r.message][1:] == [], "said once"
     away.rename(store.path)
-    ring.sync()
+    cache.sync()
     assert store.list_keys()[0].used == 3
-    assert counted(ring, record, 3) == [True, False, False]
+    assert counted(cache, record, 3) == [True, False, False]
 
 
 COUNTING = """
@@ -254,9 +254,9 @@ COUNTING = """
     from service.auth.key_store import KeyStore
     from service.auth.key_cache import KeyCache
 
-    place, key, cost = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    ring = KeyCache(KeyStore(place))
-    ring.start()
+    uri, key, cost = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    cache = KeyCache(KeyStore(uri))
+    cache.start()
     print("ready", flush=True)
     sys.stdin.readline()
 
@@ -264,23 +264,23 @@ COUNTING = """
         async def ask():
             counted = 0
             for _ in range(150):
-                counted += await ring.count(ring.find(key), cost)
+                counted += await cache.count(cache.find(key), cost)
                 await asyncio.sleep(0.002)
             return counted
         return sum(await asyncio.gather(*(ask() for _ in range(4))))
 
     print(asyncio.run(main()))
-    ring.stop()
+    cache.stop()
 """
 
 
-def test_services_that_share_a_store_count_exactly_and_enforce_a_quota(place):
-    store = KeyStore(place)
+def test_services_that_share_a_store_count_exactly_and_enforce_a_quota(uri):
+    store = KeyStore(uri)
     few, many = store.add("few", quota=700), store.add("many")
     cases = [(few, 1), (few, 3), (many, 2)]
     services = [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(COUNTING), place, key, str(cost)],
+            [sys.executable, "-c", textwrap.dedent(COUNTING), uri, key, str(cost)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
         for key, cost in cases
@@ -301,40 +301,40 @@ def test_services_that_share_a_store_count_exactly_and_enforce_a_quota(place):
     assert [key.used for key in store.list_keys()] == [counts[0] + counts[1], 1200]
 
 
-def test_a_key_revoked_by_one_service_is_refused_by_the_others(store, place):
+def test_a_key_revoked_by_one_service_is_refused_by_the_others(store, uri):
     key = store.add("lost")
-    rings = [KeyCache(KeyStore(place)) for _ in range(2)]
-    for ring in rings:
-        ring.start()
+    caches = [KeyCache(KeyStore(uri)) for _ in range(2)]
+    for cache in caches:
+        cache.start()
     try:
         store.revoke("lost")
         until = time.monotonic() + 5
-        while {ring.find(key).state(datetime.now(UTC)) for ring in rings} != {"revoked"}:
+        while {cache.find(key).state(datetime.now(UTC)) for cache in caches} != {"revoked"}:
             assert time.monotonic() < until
             time.sleep(0.05)
     finally:
-        for ring in rings:
-            ring.stop()
+        for cache in caches:
+            cache.stop()
 
 
-def test_a_rate_limit_is_shared(store, place):
+def test_a_rate_limit_is_shared(store, uri):
     store.add("app")
     buckets = [RateLimiter(shared=True) for _ in range(3)]
-    rings = [KeyCache(KeyStore(place), {"address": each}) for each in buckets]
+    caches = [KeyCache(KeyStore(uri), {"address": each}) for each in buckets]
     rate, now = RateLimit(0.01, 10), time.monotonic()
     assert [buckets[0].take("a", rate, now).allowed for _ in range(4)] == [True] * 4
     assert [buckets[1].take("a", rate, now).allowed for _ in range(3)] == [True] * 3
-    for ring in (*rings, *rings):
-        ring.sync()
+    for cache in (*caches, *caches):
+        cache.sync()
     now = time.monotonic()
     for each in buckets:
         assert each.take("a", rate, now, cost=4).allowed is False, "3 are left of 10"
     assert buckets[2].take("a", rate, now, cost=3).allowed and buckets[2].take("b", rate, now).allowed
-    for ring in (rings[2], *rings):
-        ring.sync()
+    for cache in (caches[2], *caches):
+        cache.sync()
     assert not any(each.take("a", rate, time.monotonic()).allowed for each in buckets)
-    for ring in rings:
-        ring.store.close()
+    for cache in caches:
+        cache.store.close()
 
 
 def test_a_store_holds_rates_of_active_callers_only(store):
@@ -349,15 +349,15 @@ def test_a_store_holds_rates_of_active_callers_only(store):
 @given(st.text(st.characters(), max_size=80) | st.from_regex(KEY_PATTERN, fullmatch=True))
 @example("\ud800")
 def test_no_other_text_is_a_valid_key(made, text):
-    ring, key = made
-    assert (ring.find(text) is not None) == (text == key)
+    cache, key = made
+    assert (cache.find(text) is not None) == (text == key)
     near = key[:16] + text
-    assert (ring.find(near) is not None) == (near == key)
+    assert (cache.find(near) is not None) == (near == key)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    store = KeyStore(tmp_path_factory.mktemp("ring") / "keys.db")
+    store = KeyStore(tmp_path_factory.mktemp("cache") / "keys.db")
     key = store.add("app")
     return KeyCache(store), key
 
@@ -516,13 +516,13 @@ def test_a_service_without_keys_accepts_any_key(client):
 
 
 @pytest.fixture
-def two(bundles, place, tmp_path) -> Iterator[list[httpx.Client]]:
+def two(bundles, uri, tmp_path) -> Iterator[list[httpx.Client]]:
     """Two services in processes of their own that share only the key store."""
-    KeyStore(place).add("unused")
+    KeyStore(uri).add("unused")
     options = ["--model", f"mt={bundles.de_en}", "--require-key"]
     with ExitStack() as stack:
         children = [
-            stack.enter_context(process(*options, folder=tmp_path, INTERLINEAR_SERVE_KEYS=place)) for _ in range(2)
+            stack.enter_context(process(*options, folder=tmp_path, INTERLINEAR_SERVE_KEYS=uri)) for _ in range(2)
         ]
         yield [stack.enter_context(httpx.Client(base_url=address(child), timeout=60)) for child in children]
 
@@ -530,7 +530,7 @@ def two(bundles, place, tmp_path) -> Iterator[list[httpx.Client]]:
 @pytest.mark.slow
 @pytest.mark.ci
 @pytest.mark.timeout(600)
-def test_services_in_separate_processes_share_keys_quotas_and_rates(two, place, capsys):
+def test_services_in_separate_processes_share_keys_quotas_and_rates(two, uri, capsys):
     first, second = two
 
     def ask(client: httpx.Client, key: str, **body: str) -> httpx.Response:
@@ -541,10 +541,10 @@ def test_services_in_separate_processes_share_keys_quotas_and_rates(two, place, 
         for client in two:
             until(partial(ask, client, key, q="a"), 400)
 
-    lost, few, slow = made_key(place, capsys, "lost"), *(made_key(place, capsys, *words) for words in LIMITED)
-    known(made_key(place, capsys, "last"))
+    lost, few, slow = made_key(uri, capsys, "lost"), *(made_key(uri, capsys, *words) for words in LIMITED)
+    known(made_key(uri, capsys, "last"))
     assert [ask(client, lost).status_code for client in two] == [200, 200]
-    command(place, "revoke", "lost")
+    command(uri, "revoke", "lost")
     for client in two:
         assert "revoked" in until(partial(ask, client, lost), 403).json()["detail"]
 
@@ -556,6 +556,6 @@ def test_services_in_separate_processes_share_keys_quotas_and_rates(two, place, 
         "written",
         "read",
     ):  # once both know two more keys, each has read the other's updates twice
-        known(made_key(place, capsys, sign))
+        known(made_key(uri, capsys, sign))
     answer = ask(second, slow)
     assert answer.status_code == 429 and int(answer.headers["retry-after"]) > 60

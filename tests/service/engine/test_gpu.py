@@ -32,7 +32,7 @@ def test_search_results_equal_those_on_the_cpu(bundles, name):
     """Float64, for exact comparison; texts of mixed lengths and options enter and leave a few slots."""
     found = []
     for device in ("cpu", GPU):
-        bundle = load(bundles.places[name])
+        bundle = load(bundles.folders[name])
         bundle = replace(bundle, model=bundle.model.double().to(device))
         source = next(iter(bundle.card.model.texts))
         texts = [text[: 9 + 3 * (i % 7)] for i, text in enumerate(MANY[:40])]

@@ -55,10 +55,10 @@ def octets(said: str) -> bytes:
 @pytest.fixture(scope="module")
 def asking(settings, serving, tmp_path_factory) -> Iterator[httpx.Client]:
     """A service that requires keys."""
-    place = str(tmp_path_factory.mktemp("keys") / "keys.db")
-    KeyStore(place).add("app")
+    keys = str(tmp_path_factory.mktemp("keys") / "keys.db")
+    KeyStore(keys).add("app")
     with (
-        serving(settings.model_copy(update={"keys": place, "require_key": True})) as url,
+        serving(settings.model_copy(update={"keys": keys, "require_key": True})) as url,
         httpx.Client(base_url=url, timeout=30) as client,
     ):
         yield client

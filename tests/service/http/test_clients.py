@@ -52,18 +52,18 @@ def test_mastodon_reads_the_languages_with_their_targets(address):
 
 
 @pytest.mark.parametrize(
-    ("status", "place", "tag"),
+    ("status", "field", "tag"),
     [
         (["<p>Ein Hund läuft.</p>", "Ein Hund läuft."], "q[0]", "<p>"),
         (["Ein Hund läuft.", 'Ein Hund <span translate="no">:wuff:</span> läuft.'], "q[1]", "<span"),
         (["Ein Hund läuft.<br />Eine Frau sitzt."], "q[0]", "<br"),
     ],
 )
-def test_mastodon_s_texts_with_tags_are_refused_with_the_field(address, status, place, tag):
+def test_mastodon_s_texts_with_tags_are_refused_with_the_field(address, status, field, tag):
     answer = mastodon(address, status)
     assert answer.status_code == 400
-    assert [problem["field"] for problem in answer.json()["errors"]] == [place]
-    assert answer.json()["error"].startswith(f"{place} has markup") and tag in answer.json()["error"]
+    assert [problem["field"] for problem in answer.json()["errors"]] == [field]
+    assert answer.json()["error"].startswith(f"{field} has markup") and tag in answer.json()["error"]
 
 
 # Discourse (discourse-translator, libre_translate.rb): forms, with an empty key where none is set.

@@ -72,10 +72,10 @@ def test_streamed_text_is_escaped_too(client):
 @pytest.mark.parametrize("many", [False, True])
 def test_tags_are_refused_with_their_field(client, tagged, many):
     answer = client.post("/translate", json={**ASK, "q": ["Ein Hund läuft.", tagged] if many else tagged})
-    place = "q[1]" if many else "q"
+    field = "q[1]" if many else "q"
     assert answer.status_code == 400
-    assert [problem["field"] for problem in answer.json()["errors"]] == [place]
-    assert answer.json()["detail"].startswith(f"{place} has markup")
+    assert [problem["field"] for problem in answer.json()["errors"]] == [field]
+    assert answer.json()["detail"].startswith(f"{field} has markup")
 
 
 def test_the_text_of_an_image_may_be_html(client):
