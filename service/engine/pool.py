@@ -102,8 +102,9 @@ class WorkerHandle:
     def silent_ticks(self) -> int:
         """Check the heartbeat; returns the number of checks since it last changed."""
         worker = self.worker
-        watched = worker.heartbeats is None and worker.alive
-        self._silent_ticks = 0 if watched or worker.heartbeats != self._last_heartbeat else self._silent_ticks + 1
+        monitors_itself = worker.heartbeats is None and worker.alive
+        progressed = monitors_itself or worker.heartbeats != self._last_heartbeat
+        self._silent_ticks = 0 if progressed else self._silent_ticks + 1
         self._last_heartbeat = worker.heartbeats
         return self._silent_ticks
 
