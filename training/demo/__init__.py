@@ -1,4 +1,4 @@
-"""The generated world: a small bilingual corpus, passages with headlines, pictures that decide, mistakes to repair."""
+"""Generated corpora: German-English sentences, headlines, images with ambiguous captions, and errors to post-edit."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ GeneratedName = Literal["demo", "demo-headline", "demo-image", "demo-postedit"]
 
 
 def generate(name: GeneratedName, generated: Path) -> Path:
-    """The folder that holds a generated data set, made below `generated` if it is not there. Raises DataError."""
+    """The folder of a generated corpus, written below `generated` if it does not exist. Raises DataError."""
     match name:
         case "demo":
             return corpus.generate_once(name, generated, corpus.DEMO, corpus.make_demo)

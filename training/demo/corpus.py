@@ -1,4 +1,4 @@
-"""Generated corpora: pairs dealt out to train, dev and test, and written as parallel files with gold alignments."""
+"""The demo corpus, and what all generated corpora share: splits, files with gold alignments, and the content hash."""
 
 import hashlib
 import shutil
@@ -11,62 +11,66 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from seq2seq.errors import DataError
-from training.demo.lexicon import FOLDER, grammar, lexicon
+from training.demo.grammar.lexicon import FOLDER, grammar, lexicon
+from training.demo.grammar.sentences import SentenceGenerator
 from training.demo.pairs import GeneratedPair, Pair, pharaoh
-from training.demo.sentences import PUNCTUATION, SentenceGenerator, written
+from training.demo.text import count_words, join_words
 
 P = TypeVar("P", bound=GeneratedPair)
-Planned = TypeVar("Planned")
+Plan = TypeVar("Plan")
 Split = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """How many pairs a corpus has, and what is kept from train."""
+    """The sizes of a corpus in pairs, and what dev and test contain that train does not.
+
+    A combination is a pair of words, for example an adjective with its noun or a verb with its object.
+    """
 
     seed: int = 1
     train: int = 12_000
     dev: int = 500
     test: int = 1_000
-    often: int = 5  # times that train has a word at least, before dev and test may use it
-    novel: float = 0.06  # part of the combinations of words that only dev and test show
-    novel_pairs: float = 0.5  # part of dev and of test that shows one of them
+    min_count: int = 5  # minimum frequency in train of every word of dev and test
+    novel: float = 0.06  # share of the combinations that occur in dev and test only
+    novel_pairs: float = 0.5  # share of the pairs of dev and of test that contain one of these
 
 
 DEMO = CorpusPlan()
-SHORTEST, LONGEST = 4, 16  # words a side of the demo corpus, no marks
+SHORTEST, LONGEST = 4, 16  # words per side, without punctuation marks
 
 
 def demo_corpus(plan: CorpusPlan = DEMO) -> dict[Split, list[Pair]]:
-    """The demo corpus of a plan. A combination is an adjective with its noun or a verb with its object."""
+    """The demo corpus of a plan. Its combinations: an adjective with its noun, a verb with its object."""
     return split_corpus(sentences(plan), plan)
 
 
 def sentences(plan: CorpusPlan) -> Iterator[Pair]:
-    """The world's sentences of the right length."""
-    speaker = SentenceGenerator(lexicon(), grammar(), plan.seed)
+    """Sentence pairs of SHORTEST to LONGEST words per side."""
+    generator = SentenceGenerator(lexicon(), grammar(), plan.seed)
     while True:
-        pair = speaker.sentence()
-        if all(SHORTEST <= words_of(side) <= LONGEST for side in pair.sides):
+        pair = generator.next_pair()
+        if all(SHORTEST <= count_words(side) <= LONGEST for side in pair.sides):
             yield pair
 
 
-def split_corpus(said: Iterator[P], plan: CorpusPlan) -> dict[Split, list[P]]:
-    """The corpus of a plan: neither side of a pair comes twice, and no word in dev or test is rare in train.
+def split_corpus(generated: Iterator[P], plan: CorpusPlan) -> dict[Split, list[P]]:
+    """The corpus of a plan. No side of a pair occurs twice, and no word of dev or test is rare in train.
 
-    Some combinations, chosen by a hash of the seed and their words, are kept from train; half of dev and of test have
-    at least one of them.
+    Novel combinations, chosen by a hash of the seed and their words, do not occur in train; a share of dev and of test
+    (`novel_pairs`) has at least one of them.
     """
-    pairs = distinct(said)
+    pairs = distinct(generated)
     train: list[P] = []
-    waiting: list[P] = []
+    novel_pairs: list[P] = []
     while len(train) < plan.train:
         pair = next(pairs)
-        (waiting if is_novel(pair, plan) else train).append(pair)
-    counts = Counter(word for pair in train for word in forms(pair))
-    known = {word for word, count in counts.items() if count >= plan.often}
+        (novel_pairs if is_novel(pair, plan) else train).append(pair)
+    counts = Counter(word for pair in train for word in lowercase_words(pair))
+    frequent = {word for word, count in counts.items() if count >= plan.min_count}
     heldout: dict[Split, list[P]] = {}
-    candidates = (pair for pair in chain(waiting, pairs) if known.issuperset(forms(pair)))
+    candidates = (pair for pair in chain(novel_pairs, pairs) if frequent.issuperset(lowercase_words(pair)))
     sizes: dict[Split, int] = {"dev": plan.dev, "test": plan.test}
     for split, size in sizes.items():
         wanted = {True: round(size * plan.novel_pairs), False: size - round(size * plan.novel_pairs)}
@@ -80,32 +84,28 @@ def split_corpus(said: Iterator[P], plan: CorpusPlan) -> dict[Split, list[P]]:
     return {"train": train, **heldout}
 
 
-def distinct(said: Iterator[P]) -> Iterator[P]:
-    """Each pair of which neither side was there before."""
+def distinct(pairs: Iterator[P]) -> Iterator[P]:
+    """The pairs of which neither side occurred in an earlier one."""
     seen: set[tuple[str, ...]] = set()
-    for pair in said:
+    for pair in pairs:
         if seen.isdisjoint(pair.sides):
             seen.update(pair.sides)
             yield pair
 
 
 def shuffled(pairs: list[P], plan: CorpusPlan) -> list[P]:
-    """The same pairs in an order that does not depend on when they were said."""
+    """The pairs in an order that depends on their text and the seed only."""
     return sorted(pairs, key=lambda pair: hashlib.sha256(f"{plan.seed} {pair.sides[0]}".encode()).digest())
 
 
 def is_novel(pair: GeneratedPair, plan: CorpusPlan) -> bool:
-    """Whether a sentence shows a combination of words that is kept from train."""
+    """Whether a pair contains a combination that must not occur in train."""
     hashes = (hashlib.sha256(f"{plan.seed} {first} {second}".encode()).digest() for first, second in pair.combinations)
     return any(int.from_bytes(digest[:4], "big") < plan.novel * 2**32 for digest in hashes)
 
 
-def words_of(side: Iterable[str]) -> int:
-    return sum(word not in PUNCTUATION for word in side)
-
-
-def forms(pair: GeneratedPair) -> Iterable[str]:
-    """Every word of both sides, in lower case: a sentence's first word is no other word."""
+def lowercase_words(pair: GeneratedPair) -> Iterable[str]:
+    """The words of both sides, in lower case so that the first word of a sentence is not a different word."""
     return (word.lower() for side in pair.sides for word in side)
 
 
@@ -113,9 +113,12 @@ def write(
     corpus: Mapping[Split, Sequence[GeneratedPair]],
     folder: Path,
     suffixes: tuple[str, str] = ("de", "en"),
-    text: Callable[[Sequence[str]], str] = written,
+    text: Callable[[Sequence[str]], str] = join_words,
 ) -> None:
-    """For each side SPLIT.SUFFIX, and SPLIT.align (Pharaoh: `i-j`, source-target, from 0; marks count as words)."""
+    """Write SPLIT.SUFFIX for each side, and SPLIT.align in Pharaoh format: `i-j`, source-target, from 0.
+
+    Punctuation marks count as words. `text`: joins the words of a side.
+    """
     for split, pairs in corpus.items():
         for suffix, lines in (
             (suffixes[0], [text(pair.sides[0]) for pair in pairs]),
@@ -132,16 +135,19 @@ def make_demo(plan: CorpusPlan, folder: Path) -> None:
 
 
 def content_hash(plan: object) -> str:
-    """SHA-256 (hex) of all that decides a corpus: the generator's code, its words and rules, and the plan."""
+    """SHA-256 (hex) of all that a corpus depends on: the generator's code, its YAML files, and the plan."""
     digest = hashlib.sha256(repr(plan).encode())
-    for path in sorted(FOLDER.iterdir()):
+    for path in sorted(FOLDER.rglob("*")):
         if path.suffix in {".py", ".yaml"}:
-            digest.update(path.name.encode() + path.read_bytes())
+            digest.update(path.relative_to(FOLDER).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def generate_once(name: str, generated: Path, plan: Planned, make: Callable[[Planned, Path], None]) -> Path:
-    """The folder that holds a generated data set, made below `generated` if it is not there; whole or not at all."""
+def generate_once(name: str, generated: Path, plan: Plan, make: Callable[[Plan, Path], None]) -> Path:
+    """The folder of a generated corpus, written below `generated` if it does not exist. Raises DataError.
+
+    The folder is renamed from a temporary one when it is complete, so that concurrent processes can call this.
+    """
     folder = generated / f"{name}-{content_hash(plan)[:16]}"
     if folder.is_dir():
         return folder
@@ -153,7 +159,7 @@ def generate_once(name: str, generated: Path, plan: Planned, make: Callable[[Pla
         unfinished.chmod(0o755)
         unfinished.rename(folder)
     except OSError as error:
-        if not folder.is_dir():  # else another process was faster, with the same content
+        if not folder.is_dir():  # otherwise another process has written the same content
             raise DataError(str(folder), f"cannot be written: {error.strerror}") from None
     finally:
         if unfinished is not None:

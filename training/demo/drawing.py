@@ -1,20 +1,20 @@
-"""The pictures of the demo: things drawn by the shapes of drawings.yaml, at places of a grid.
+"""Images of generated scenes: objects drawn from the shapes of drawings.yaml, in the cells of a grid.
 
-Everything is computed here, from sums and products alone, so that a picture has the same pixels on every machine;
-pillow only writes them down.
+Pixels are computed here, by sums and products alone, so that they are the same on every machine; pillow only encodes
+them.
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import model_validator
 
-from training.demo.lexicon import Record, read
+from training.demo.grammar.lexicon import Record, read_yaml
 
 Pixels = npt.NDArray[np.uint8]
 Plane = npt.NDArray[np.float64]
@@ -22,15 +22,15 @@ Mask = npt.NDArray[np.bool_]
 Colour = tuple[int, int, int]
 Box = tuple[int, int, int, int]
 
-PLACE = 32  # pixels of a place's side
-SIDE = 3  # places of a picture's side
-SIZE = PLACE * SIDE
-FINER = 4  # points of a pixel's side, whose mean it is
-UNIT = 100.0  # the side of the square that shapes are written in
+CELL = 32  # side of a grid cell, in pixels
+GRID = 3  # cells per side
+SIZE = CELL * GRID  # side of an image, in pixels
+OVERSAMPLING = 4  # points per side of a pixel, whose colours are averaged
+UNIT = 100.0  # side of the square in whose coordinates shapes are given
 
 
 class Shape(Record):
-    """A part of a drawing: one form, and what it is filled with."""
+    """A part of a drawing: one geometric form and its fill."""
 
     ellipse: tuple[float, float, float, float] | None = None
     box: tuple[float, float, float, float] | None = None
@@ -48,7 +48,7 @@ class Shape(Record):
 
 
 class Drawings(Record):
-    """What drawings.yaml says."""
+    """The content of drawings.yaml."""
 
     palette: dict[str, Colour]
     backgrounds: list[Colour]
@@ -56,18 +56,18 @@ class Drawings(Record):
     drawings: dict[str, list[Shape]]
 
     def colourable(self, name: str) -> bool:
-        """Whether a thing can be given a colour."""
+        """Whether an object has parts whose colour can be chosen."""
         return any(shape.fill == "own" for shape in self.drawings[name])
 
 
 @lru_cache(maxsize=1)
 def drawings() -> Drawings:
-    return Drawings.model_validate(read("drawings.yaml"))
+    return Drawings.model_validate(read_yaml("drawings.yaml"))
 
 
 @dataclass(frozen=True)
-class Thing:
-    """Something drawn: what, in which colour of the palette where it can have any, how large, and where (pixels)."""
+class DrawnObject:
+    """An object in an image: name, size and position in pixels, and a colour of the palette if it is colourable."""
 
     name: str
     size: int
@@ -78,8 +78,8 @@ class Thing:
 
     @property
     def box(self) -> Box:
-        """The smallest rectangle around what is drawn: left, top, and just behind it right, bottom."""
-        _, cover = drawn(self.name, self.size, self.colour, self.mirrored)
+        """The bounding box in pixels: left, top, right, bottom (the last two exclusive)."""
+        _, cover = render(self.name, self.size, self.colour, self.mirrored)
         rows, columns = np.nonzero(cover.any(axis=1))[0], np.nonzero(cover.any(axis=0))[0]
         return (
             self.left + int(columns[0]),
@@ -90,84 +90,80 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A background, and things before it."""
+class SceneImage:
+    """A background colour and the objects drawn over it."""
 
     background: Colour
-    things: tuple[Thing, ...]
+    objects: tuple[DrawnObject, ...]
 
     def pixels(self) -> Pixels:
-        """RGB, (SIZE, SIZE, 3)."""
+        """RGB values, (SIZE, SIZE, 3)."""
         canvas = np.empty((SIZE, SIZE, 3))
         canvas[:] = self.background
-        for thing in self.things:
-            colour, cover = drawn(thing.name, thing.size, thing.colour, thing.mirrored)
-            under = canvas[thing.top : thing.top + thing.size, thing.left : thing.left + thing.size]
-            under *= 1 - cover[..., None]
-            under += colour
+        for each in self.objects:
+            colour, cover = render(each.name, each.size, each.colour, each.mirrored)
+            area = canvas[each.top : each.top + each.size, each.left : each.left + each.size]
+            area *= 1 - cover[..., None]
+            area += colour
         return np.floor(canvas + 0.5).astype(np.uint8)
 
     def png(self) -> bytes:
+        """The image as a PNG file."""
         from PIL import Image
 
-        written = io.BytesIO()
-        Image.fromarray(self.pixels()).save(written, "PNG", compress_level=1)
-        return written.getvalue()
+        file = io.BytesIO()
+        Image.fromarray(self.pixels()).save(file, "PNG", compress_level=1)
+        return file.getvalue()
 
 
 @lru_cache(maxsize=4096)
-def drawn(name: str, size: int, colour: str | None, mirrored: bool) -> tuple[Plane, Plane]:
-    """A thing's colours times how much of each pixel they cover, (size, size, 3), and that cover, (size, size)."""
-    fine = size * FINER
-    at = (np.arange(fine) + 0.5) * UNIT / fine
-    x, y = np.meshgrid(at, at)
+def render(name: str, size: int, colour: str | None, mirrored: bool) -> tuple[Plane, Plane]:
+    """An object's colours multiplied by its coverage of each pixel, (size, size, 3), and the coverage, (size, size).
+
+    Raises ValueError if a colourable object has no colour.
+    """
+    fine = size * OVERSAMPLING
+    coordinates = (np.arange(fine) + 0.5) * UNIT / fine
+    x, y = np.meshgrid(coordinates, coordinates)
     colours, cover = np.zeros((fine, fine, 3)), np.zeros((fine, fine))
     for shape in drawings().drawings[name]:
-        inside = within(shape, x, y)
+        inside = is_inside(shape, x, y)
         if shape.fill == "clear":
             colours[inside], cover[inside] = 0, 0
             continue
         fill = colour if shape.fill == "own" else shape.fill
         if fill is None:
-            raise ValueError(f"{name} is drawn in a colour that is its own, and was given none")
+            raise ValueError(f"{name} is colourable and needs a colour")
         colours[inside], cover[inside] = drawings().palette[fill], 1
-    whole = colours.reshape(size, FINER, size, FINER, 3).mean(axis=(1, 3))
-    covered = cover.reshape(size, FINER, size, FINER).mean(axis=(1, 3))
-    return (whole[:, ::-1], covered[:, ::-1]) if mirrored else (whole, covered)
+    colours = colours.reshape(size, OVERSAMPLING, size, OVERSAMPLING, 3).mean(axis=(1, 3))
+    cover = cover.reshape(size, OVERSAMPLING, size, OVERSAMPLING).mean(axis=(1, 3))
+    return (colours[:, ::-1], cover[:, ::-1]) if mirrored else (colours, cover)
 
 
-def within(shape: Shape, x: Plane, y: Plane) -> Mask:
-    """Which points lie in a shape."""
+def is_inside(shape: Shape, x: Plane, y: Plane) -> Mask:
+    """Which of the points (x, y) are inside a shape."""
     if shape.ellipse is not None:
-        middle_x, middle_y, half_x, half_y = shape.ellipse
-        return ((x - middle_x) / half_x) ** 2 + ((y - middle_y) / half_y) ** 2 <= 1
+        centre_x, centre_y, radius_x, radius_y = shape.ellipse
+        return ((x - centre_x) / radius_x) ** 2 + ((y - centre_y) / radius_y) ** 2 <= 1
     if shape.box is not None:
         left, top, right, bottom = shape.box
         return (x >= left) & (x <= right) & (y >= top) & (y <= bottom)
     if shape.polygon is not None:
         corners = points(shape.polygon)
-        return accumulated(
-            np.logical_xor,
-            [crossed(x, y, a, b) for a, b in zip(corners, [*corners[1:], corners[0]], strict=True)],
-        )
+        crossings = [ray_crosses(x, y, a, b) for a, b in zip(corners, [*corners[1:], corners[0]], strict=True)]
+        return reduce(np.logical_xor, crossings)  # inside: the ray crosses an odd number of edges
     assert shape.line is not None and shape.width is not None
     path = points(shape.line)
-    return accumulated(np.logical_or, [near(x, y, a, b, shape.width / 2) for a, b in pairwise(path)])
+    return reduce(np.logical_or, [is_near(x, y, a, b, shape.width / 2) for a, b in pairwise(path)])
 
 
 def points(numbers: Sequence[float]) -> list[tuple[float, float]]:
+    """The points (x, y) of a flat list of coordinates."""
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def accumulated(join: Callable[[Mask, Mask], Mask], masks: Sequence[Mask]) -> Mask:
-    whole = masks[0]
-    for mask in masks[1:]:
-        whole = join(whole, mask)
-    return whole
-
-
-def crossed(x: Plane, y: Plane, a: tuple[float, float], b: tuple[float, float]) -> Mask:
-    """Which points' rays to the right cross the edge a-b: inside is what crosses an odd number of them."""
+def ray_crosses(x: Plane, y: Plane, a: tuple[float, float], b: tuple[float, float]) -> Mask:
+    """Whether the ray from each point (x, y) to the right crosses the edge a-b."""
     (ax, ay), (bx, by) = a, b
     if ay == by:
         return np.zeros(x.shape, bool)
@@ -175,9 +171,9 @@ def crossed(x: Plane, y: Plane, a: tuple[float, float], b: tuple[float, float]) 
     return crossing
 
 
-def near(x: Plane, y: Plane, a: tuple[float, float], b: tuple[float, float], distance: float) -> Mask:
-    """Which points are no farther than this from the line a-b."""
+def is_near(x: Plane, y: Plane, a: tuple[float, float], b: tuple[float, float], distance: float) -> Mask:
+    """Which of the points (x, y) are within `distance` of the segment a-b."""
     (ax, ay), (bx, by) = a, b
-    along = np.clip(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / ((bx - ax) ** 2 + (by - ay) ** 2), 0, 1)
-    away: Plane = (x - ax - along * (bx - ax)) ** 2 + (y - ay - along * (by - ay)) ** 2
-    return away <= distance**2
+    position = np.clip(((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / ((bx - ax) ** 2 + (by - ay) ** 2), 0, 1)
+    squared: Plane = (x - ax - position * (bx - ax)) ** 2 + (y - ay - position * (by - ay)) ** 2
+    return squared <= distance**2

@@ -1,60 +1,62 @@
-"""Passages of the demo world and their headlines: the forms of headlines.yaml, filled by seeded choices.
+"""The headline corpus: passages and their headlines, generated from the templates of headlines.yaml.
 
-Everything is chosen once and said twice, at length and short. A word of a headline is linked with the words of its
-passage that it was made from; a word that comes from nowhere has no link.
+Both sides of a pair are generated from the same random choices. A word of a headline is linked with the words of the
+passage from which it was made; a word without a source has no link.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from random import Random
-from typing import Literal, TypeVar
+from typing import Literal
 
 from training.demo.corpus import CorpusPlan, Split, split_corpus, write
-from training.demo.english import English
-from training.demo.lexicon import Lexicon, Noun, Number, Record, Verb, grammar, lexicon, read
-from training.demo.lexicon import Words as Tokens
+from training.demo.grammar.generator import Generator
+from training.demo.grammar.lexicon import Grammar, Lexicon, Noun, Number, Record, Verb, grammar, lexicon, read_yaml
+from training.demo.grammar.lexicon import Words as Tokens
 from training.demo.pairs import UNMARKED, Marks, Story, Word, Words, links_between
-from training.demo.sentences import one_comma
+from training.demo.text import remove_extra_commas
 
-T = TypeVar("T")
 HEADLINES = CorpusPlan(train=10_000, novel=0.1)
 
 
-class Form(Record):
-    """A passage's part and what a headline makes of it."""
+class Template(Record):
+    """The same content as a part of a passage and as a part of its headline."""
 
     weight: int
     passage: Tokens
     headline: Tokens
 
 
-class StoryForm(Form):
+class StoryTemplate(Template):
+    """A passage and its headline. `frame`: that of its verb; `agrees`: the part with which its verbs agree."""
+
     frame: str
     agrees: str = "subject"
 
 
-class PhraseForm(Form):
+class PhraseTemplate(Template):
+    """A noun phrase for nouns of the kinds `of` (empty: all); `number`: singular, plural, uncountable."""
+
     of: tuple[str, ...] = ()
     number: str = "spu"
 
 
 class Lengths(Record):
-    """The least and the most tokens, and the least and the most headline for its passage."""
+    """Minimum and maximum of the tokens of each side, and of the ratio of headline to passage."""
 
     passage: tuple[int, int]
     headline: tuple[int, int]
     ratio: tuple[float, float]
 
 
-class Forms(Record):
-    """What headlines.yaml says."""
+class HeadlineRules(Record):
+    """The content of headlines.yaml."""
 
     tokens: Lengths
-    stories: list[StoryForm]
+    stories: list[StoryTemplate]
     untold: list[str]
-    phrases: list[PhraseForm]
+    phrases: list[PhraseTemplate]
     determiners: dict[Number, list[str]]
     kept: list[str]
     articles: list[str]
@@ -65,29 +67,30 @@ class Forms(Record):
 
 
 @lru_cache(maxsize=1)
-def forms() -> Forms:
-    return Forms.model_validate(read("headlines.yaml"))
+def rules() -> HeadlineRules:
+    return HeadlineRules.model_validate(read_yaml("headlines.yaml"))
 
 
 def headline_corpus(plan: CorpusPlan = HEADLINES) -> dict[Split, list[Story]]:
-    """The corpus of a plan. A combination: a verb with its object or goal, a noun with one that describes it."""
+    """The corpus of a plan. Its combinations: a verb with its object or goal, a noun with the noun that modifies it."""
     return split_corpus(stories(plan), plan)
 
 
 def stories(plan: CorpusPlan) -> Iterator[Story]:
-    """The world's stories of the right lengths."""
-    teller = StoryGenerator(lexicon(), forms(), plan.seed)
+    """Stories whose lengths are within the limits of headlines.yaml."""
+    generator = StoryGenerator(lexicon(), grammar(), rules(), plan.seed)
     while True:
-        story = teller.story()
-        if fits(story, forms().tokens):
+        story = generator.next_pair()
+        if has_valid_lengths(story, rules().tokens):
             yield story
 
 
-def fits(story: Story, lengths: Lengths) -> bool:
+def has_valid_lengths(story: Story, lengths: Lengths) -> bool:
+    """Whether passage, headline and their ratio are within the limits."""
     passage, headline = len(story.passage), len(story.headline)
     return all(
-        least <= count <= most
-        for count, (least, most) in (
+        minimum <= value <= maximum
+        for value, (minimum, maximum) in (
             (passage, lengths.passage),
             (headline, lengths.headline),
             (headline / passage, lengths.ratio),
@@ -102,7 +105,7 @@ def make_headlines(plan: CorpusPlan, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A part of a story at length and short. `person`: what a verb agrees with; `head`: its noun."""
+    """A part of a passage and of its headline. `person`: for agreement with the verb; `head`: its English noun."""
 
     passage: Words = ()
     headline: Words = ()
@@ -111,132 +114,65 @@ class Phrase:
 
 
 @lru_cache(maxsize=1024)
-def parsed(token: str) -> tuple[str, str, str]:
-    """A token of a form: its text, the name in braces, if it is one, and its #number, if it has one."""
+def parse_token(token: str) -> tuple[str, str, str]:
+    """A token of a template: its text, the name in braces or "", and its #number or ""."""
     text, _, number = token.partition("#")
     return text, text[1:-1] if text.startswith("{") else "", number
 
 
-class NoSuchStoryError(Exception):
-    """The choices made so far leave nothing to say; the story is begun again."""
+class StoryGenerator(Generator[Story]):
+    """Generates stories. Words of the headline have the alignment marks of their sources in the passage."""
 
-
-class StoryGenerator:
-    """Tells stories, one after the other; the same seed tells the same ones."""
-
-    def __init__(self, lexicon: Lexicon, forms: Forms, seed: int) -> None:
-        self.lexicon = lexicon
-        self.forms = forms
-        self.english = English(lexicon, grammar())
-        self.random = Random(seed)
-        self.mark = 0
-        self.used: set[str] = set()
-        self.combinations: set[tuple[str, str]] = set()
-        self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self.fitted: dict[tuple[str, Number], list[tuple[int, PhraseForm]]] = {}
+    def __init__(self, lexicon: Lexicon, grammar: Grammar, rules: HeadlineRules, seed: int) -> None:
+        super().__init__(lexicon, grammar, seed)
+        self.rules = rules
+        self.template_cache: dict[tuple[str, Number], list[tuple[int, PhraseTemplate]]] = {}
         self.names = [name for names in lexicon.names.values() for name in names]
-        self.told = {" ".join(form.passage): self.told_in(form) for form in forms.stories}
-        self.adjectives: dict[str, list[str]] = {noun: [] for noun in lexicon.noun}
-        for facts in lexicon.adjectives.values():
-            for noun in lexicon.nouns_of(facts.of):
-                self.adjectives[noun].append(facts.en[0])
-
-    # Choices: only Random.random(), whose numbers are the same in every version of Python.
-
-    def choose(self, options: Sequence[T]) -> T:
-        if not options:
-            raise NoSuchStoryError
-        return options[int(self.random.random() * len(options))]
-
-    def weighted(self, options: Sequence[tuple[int, T]]) -> T:
-        point = self.random.random() * sum(weight for weight, _ in options)
-        for weight, option in options:
-            point -= weight
-            if point < 0:
-                return option
-        raise NoSuchStoryError
-
-    def nouns_of(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        key = tuple(kinds)
-        if key not in self.kinds:
-            self.kinds[key] = self.lexicon.nouns_of(list(kinds))
-        return self.kinds[key]
-
-    def once(self, word: str) -> str:
-        """A word that the story has not used yet."""
-        if word in self.used:
-            raise NoSuchStoryError
-        self.used.add(word)
-        return word
+        self.verbs_of = {" ".join(template.passage): self.verbs_for(template) for template in rules.stories}
 
     def noun(self, kinds: Sequence[str]) -> Noun:
-        """A noun of one of the kinds, whose English the story has not used yet."""
-        noun = self.lexicon.noun[self.choose(self.nouns_of(kinds))]
-        self.once(noun.en)
+        """A noun of one of the kinds whose English word the story has not used yet. Raises NoChoiceError."""
+        noun = self.lexicon.noun[self.choices.one(self.nouns_of(kinds))]
+        self.use_once(noun.en)
         return noun
 
-    def new_mark(self) -> Marks:
-        self.mark += 1
-        return frozenset([self.mark])
-
-    # Stories.
-
-    def story(self) -> Story:
-        """The next story."""
-        while True:
-            self.mark = 0
-            self.used = set()
-            self.combinations = set()
-            try:
-                return self.attempt()
-            except NoSuchStoryError:
-                continue
-
     def attempt(self) -> Story:
-        form = self.weighted([(form.weight, form) for form in self.forms.stories])
-        verb = self.choose(self.told[" ".join(form.passage)])
+        """A story that follows a random template. Raises NoChoiceError."""
+        template = self.choices.weighted([(template.weight, template) for template in self.rules.stories])
+        verb = self.choices.one(self.verbs_of[" ".join(template.passage)])
         kinds = {"subject": verb.subject, "object": verb.object, "recipient": verb.recipient, "goal": verb.goal}
-        parts = {name: self.noun_phrase(kinds[name]) for name in kinds if f"{{{name}}}" in form.passage}
-        if "{witness}" in form.passage:
+        parts = {name: self.noun_phrase(kinds[name]) for name in kinds if f"{{{name}}}" in template.passage}
+        if "{witness}" in template.passage:
             parts["witness"] = self.noun_phrase(["human"], plural=0)
-        if "{where}" in form.passage:
-            parts["where"] = self.where(verb)
+        if "{where}" in template.passage:
+            parts["where"] = self.location(verb)
         self.combinations |= {(verb.en, parts[name].head) for name in ("object", "goal") if name in parts}
-        self.add_verbs(verb.en, form, parts)
-        whole = self.filled(form.passage, form.headline, parts)
-        passage = self.written(whole.passage)
-        headline = tuple(word.text for word in whole.headline)
-        links = links_between(passage, whole.headline)
+        self.add_verbs(verb.en, template, parts)
+        story = self.fill(template.passage, template.headline, parts)
+        passage = self.with_articles(remove_extra_commas(story.passage))
+        headline = tuple(word.text for word in story.headline)
+        links = links_between(passage, story.headline)
         return Story(tuple(word.text for word in passage), headline, links, frozenset(self.combinations))
 
-    def told_in(self, form: StoryForm) -> list[Verb]:
-        """The verbs that go with a form, and make news."""
+    def verbs_for(self, template: StoryTemplate) -> list[Verb]:
+        """The verbs that can be used in a template."""
         return [
             verb
-            for verb in self.lexicon.verbs[form.frame].values()
-            if (verb.place if "{where}" in form.passage else not verb.needs_place)
-            and not (verb.state or verb.by or verb.en in self.forms.untold)
+            for verb in self.lexicon.verbs[template.frame].values()
+            if (verb.place if "{where}" in template.passage else not verb.needs_place)
+            and not (verb.state or verb.by or verb.en in self.rules.untold)
         ]
-
-    def written(self, words: Words) -> Words:
-        """The words with their commas settled, and `a` or `an`."""
-        words = one_comma(words)
-        following = [word.text for word in words[1:]] + [""]
-        return tuple(
-            Word(self.english.article(after), word.marks) if word.text == "a" else word
-            for word, after in zip(words, following, strict=True)
-        )
 
     # Parts.
 
-    def filled(self, passage: Sequence[str], headline: Sequence[str], parts: dict[str, Phrase]) -> Phrase:
-        """Both sides of a form, its parts in their places; those that are not there yet are chosen, and added."""
-        numbered: dict[str, Marks] = {}
+    def fill(self, passage: Sequence[str], headline: Sequence[str], parts: dict[str, Phrase]) -> Phrase:
+        """Both sides of a template with its parts filled in. Missing parts are generated and added to `parts`."""
+        marks_of: dict[str, Marks] = {}
 
         def side(tokens: Sequence[str], which: Literal["passage", "headline"]) -> Iterator[Word]:
             for token in tokens:
-                text, name, number = parsed(token)
-                marks = numbered.setdefault(number, self.new_mark()) if number else UNMARKED
+                text, name, number = parse_token(token)
+                marks = marks_of.setdefault(number, self.new_mark()) if number else UNMARKED
                 if not name:
                     yield Word(text, marks)
                     continue
@@ -248,88 +184,89 @@ class StoryGenerator:
         return Phrase(tuple(side(passage, "passage")), tuple(side(headline, "headline")))
 
     def part(self, name: str) -> Phrase:
-        """What a name in braces stands for anywhere: an aside, an article, a person's name, a noun of a kind."""
-        if name in self.forms.asides:
-            self.once(f"the aside {name}")
-            return self.filled(self.weighted(self.forms.asides[name]), [], {})
+        """A part for a name in braces: an aside, an article, a person's name, or a noun of that kind."""
+        if name in self.rules.asides:
+            self.use_once(f"the aside {name}")
+            return self.fill(self.choices.weighted(self.rules.asides[name]), [], {})
         if name == "article":
-            return Phrase((Word(self.choose(self.forms.articles)),))
+            return Phrase((Word(self.choices.one(self.rules.articles)),))
         if name == "name":
-            person = Word(self.choose(self.names).lower(), self.new_mark())
+            person = Word(self.choices.one(self.names).lower(), self.new_mark())
             return Phrase((person,), (person,))
-        return self.named(self.noun([name]), "s")
+        return self.noun_words(self.noun([name]), "s")
 
     def noun_phrase(self, kinds: Sequence[str], plural: float | None = None) -> Phrase:
-        """A noun of one of the kinds, and what is said of it; `plural`: the chance of that."""
+        """A noun phrase with a noun of one of the kinds; `plural`: its probability, by default that of the rules."""
         noun = self.noun(kinds)
-        chance = self.forms.plural if plural is None else plural
-        number: Number = "u" if noun.plural is None else "p" if self.random.random() < chance else "s"
-        form = self.weighted(self.fitting(noun, number))
-        determiner = self.choose(self.forms.determiners[number])
-        said = (Word(determiner, self.new_mark()),)
+        probability = self.rules.plural if plural is None else plural
+        number: Number = "u" if noun.plural is None else "p" if self.choices.chance(probability) else "s"
+        template = self.choices.weighted(self.fitting_templates(noun, number))
+        determiner = self.choices.one(self.rules.determiners[number])
+        words = (Word(determiner, self.new_mark()),)
         parts = {
-            "noun": self.named(noun, number),
-            "determiner": Phrase(said, said if determiner in self.forms.kept else ()),
+            "noun": self.noun_words(noun, number),
+            "determiner": Phrase(words, words if determiner in self.rules.kept else ()),
         }
         for name in ("adjective", "other-adjective"):
-            if f"{{{name}}}" in form.passage:
-                parts[name] = Phrase((Word(self.once(self.choose(self.adjectives[noun.de]))),))
-        phrase = self.filled(form.passage, form.headline, parts)
+            if f"{{{name}}}" in template.passage:
+                adjective = self.lexicon.adjectives[self.choices.one(self.adjectives_of[noun.de])].en[0]
+                parts[name] = Phrase((Word(self.use_once(adjective)),))
+        phrase = self.fill(template.passage, template.headline, parts)
         for name, part in parts.items():
-            if part.head and name != "noun" and f"{{{name}}}" in form.headline:
+            if part.head and name != "noun" and f"{{{name}}}" in template.headline:
                 self.combinations.add((part.head, noun.en))
         return replace(phrase, person=4 if number == "p" else 2, head=noun.en)
 
-    def fitting(self, noun: Noun, number: Number) -> list[tuple[int, PhraseForm]]:
-        """The forms that a noun can stand in."""
+    def fitting_templates(self, noun: Noun, number: Number) -> list[tuple[int, PhraseTemplate]]:
+        """The templates for a noun with their weights, cached."""
         key = noun.de, number
-        if key not in self.fitted:
-            self.fitted[key] = [
-                (form.weight, form)
-                for form in self.forms.phrases
-                if number in form.number
-                and (not form.of or noun.de in self.nouns_of(form.of))
-                and sum("adjective}" in token for token in form.passage) <= len(self.adjectives[noun.de])
+        if key not in self.template_cache:
+            self.template_cache[key] = [
+                (template.weight, template)
+                for template in self.rules.phrases
+                if number in template.number
+                and (not template.of or noun.de in self.nouns_of(template.of))
+                and sum("adjective}" in token for token in template.passage) <= len(self.adjectives_of[noun.de])
             ]
-        return self.fitted[key]
+        return self.template_cache[key]
 
-    def where(self, verb: Verb) -> Phrase:
-        """A place that a headline keeps."""
+    def location(self, verb: Verb) -> Phrase:
+        """A location of the verb, which the headline keeps."""
         noun = self.noun(verb.place)
-        preposition = next(name for name, kinds in self.forms.places.items() if noun.de in self.nouns_of(kinds))
-        parts = {"noun": self.named(noun, "s")}
-        return self.filled([f"{preposition}#1", "the", "{noun}"], [f"{preposition}#1", "{noun}"], parts)
+        preposition = next(name for name, kinds in self.rules.places.items() if noun.de in self.nouns_of(kinds))
+        parts = {"noun": self.noun_words(noun, "s")}
+        return self.fill([f"{preposition}#1", "the", "{noun}"], [f"{preposition}#1", "{noun}"], parts)
 
-    def named(self, noun: Noun, number: Number) -> Phrase:
-        """A noun's words, and the shorter ones that a headline may have instead."""
-        short = self.forms.shorter["nouns"].get(noun.en)
+    def noun_words(self, noun: Noun, number: Number) -> Phrase:
+        """A noun's words, and those of its shorter synonym in the headline, if it has one."""
+        short = self.rules.shorter["nouns"].get(noun.en)
         shorter = noun if short is None else noun.model_copy(update={"en": short, "en_plural": None})
         return replace(
             self.aligned(*(self.english.noun(each, number).split() for each in (noun, shorter))), head=noun.en
         )
 
     def aligned(self, long: list[str], short: list[str]) -> Phrase:
-        """The words of one thing, at length and short: linked in order, or all with all."""
+        """Passage and headline words that correspond: aligned in order if equally many, otherwise each with each."""
         count = len(long) if len(long) == len(short) else 1
         marks = [self.new_mark() for _ in range(count)]
         sides = [[Word(word, marks[i % count]) for i, word in enumerate(words)] for words in (long, short)]
         return Phrase(tuple(sides[0]), tuple(sides[1]))
 
-    def add_verbs(self, verb: str, form: StoryForm, parts: dict[str, Phrase]) -> None:
-        """Every form of a verb that a story asks for, as `verb:past`; any other verb may stand for `verb`."""
-        told = self.aligned(verb.split(), self.forms.shorter["verbs"].get(verb, verb).split())
-        persons = parts[form.agrees].person, parts["subject"].person
-        for token in (*form.passage, *form.headline):
-            name = parsed(token)[1]
+    def add_verbs(self, verb: str, template: StoryTemplate, parts: dict[str, Phrase]) -> None:
+        """Add a part for each verb form in the template, such as `verb:past` (the story's verb) and `be:past`."""
+        main = self.aligned(verb.split(), self.rules.shorter["verbs"].get(verb, verb).split())
+        persons = parts[template.agrees].person, parts["subject"].person
+        for token in (*template.passage, *template.headline):
+            name = parse_token(token)[1]
             base, colon, inflection = name.partition(":")
             if colon:
-                said = told if base == "verb" else Phrase((Word(base),), (Word(base),))
+                words = main if base == "verb" else Phrase((Word(base),), (Word(base),))
                 passage, headline = (
-                    self.inflected(words, inflection, person)
-                    for words, person in zip((said.passage, said.headline), persons, strict=True)
+                    self.inflect_first(side, inflection, person)
+                    for side, person in zip((words.passage, words.headline), persons, strict=True)
                 )
                 parts[name] = Phrase(passage, headline)
 
-    def inflected(self, words: Words, form: str, person: int) -> Words:
-        """A verb's words, the first of them in a form."""
+    def inflect_first(self, words: Words, form: str, person: int) -> Words:
+        """A verb's words with the first one inflected."""
         return (replace(words[0], text=self.english.verb(words[0].text, form, person)), *words[1:])

@@ -1,4 +1,4 @@
-"""What a generated data set is made of: two texts of words that carry marks, linked where they share one."""
+"""The records of generated corpora: two texts whose words carry marks; words that share a mark are aligned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Sides = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Word:
-    """A word or a punctuation mark, and the things that it stands for."""
+    """A word or a punctuation mark with its alignment marks."""
 
     text: str
     marks: Marks = UNMARKED
@@ -22,12 +22,12 @@ Words = tuple[Word, ...]
 
 
 def links_between(source: Words, target: Words) -> Links:
-    """The positions of all words that share a mark."""
+    """Alignment links (i, j): the positions of all words that share a mark."""
     return tuple((i, j) for i, word in enumerate(source) for j, other in enumerate(target) if word.marks & other.marks)
 
 
 class GeneratedPair(Protocol):
-    """A pair of any generated data set: its two sides, and the combinations of words that it shows."""
+    """A pair of any generated corpus: two sides, alignment links, and the word combinations that occur in it."""
 
     @property
     def sides(self) -> Sides: ...
@@ -41,7 +41,7 @@ class GeneratedPair(Protocol):
 
 @dataclass(frozen=True)
 class Pair:
-    """A German sentence, its English, the links between their words, and the combinations of words that it shows."""
+    """A German sentence, its English translation, alignment links, and the word combinations that occur in it."""
 
     de: tuple[str, ...]
     en: tuple[str, ...]
@@ -55,7 +55,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Story:
-    """A passage, its headline, the links between their words, and the combinations of words that it shows."""
+    """A passage, its headline, alignment links, and the word combinations that occur in it."""
 
     passage: tuple[str, ...]
     headline: tuple[str, ...]
@@ -68,5 +68,5 @@ class Story:
 
 
 def pharaoh(links: Sequence[tuple[int, int]]) -> str:
-    """Links as `i-j`, separated by spaces."""
+    """Links in Pharaoh format: `i-j`, separated by spaces."""
     return " ".join(f"{i}-{j}" for i, j in links)

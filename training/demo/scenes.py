@@ -1,8 +1,7 @@
-"""English sentences about pictures, and their German: the frames of scenes.yaml, filled by seeded choices.
+"""The multimodal corpus: English sentences about images and their German translations, from the frames of scenes.yaml.
 
-A sentence with an ambiguous word is said twice, with the same English, of a picture that shows the one thing that the
-word may mean and of a picture that shows the other: the text never tells which is meant, and guessing is right half the
-time.
+A sentence with an ambiguous word occurs twice with the same English, once with an image of each meaning. The text never
+shows which is meant, so that a guess is right half the time.
 """
 
 import io
@@ -15,48 +14,63 @@ from pathlib import Path
 from typing import Literal
 
 from training.demo.choices import Choices
-from training.demo.drawing import PLACE, SIDE, SIZE, Box, Picture, Thing, drawings
-from training.demo.english import English
-from training.demo.german import German
-from training.demo.lexicon import Case, Determiner, Gender, Noun, Record, Words, grammar, lexicon, read
+from training.demo.drawing import CELL, GRID, SIZE, Box, DrawnObject, SceneImage, drawings
+from training.demo.grammar.english import English
+from training.demo.grammar.german import German
+from training.demo.grammar.lexicon import (
+    Case,
+    Determiner,
+    Gender,
+    Noun,
+    Record,
+    Words,
+    grammar,
+    lexicon,
+    read_yaml,
+)
 from training.demo.pairs import Word
-from training.demo.sentences import capitalised, written
+from training.demo.text import capitalize_first, join_words
 
 Split = Literal["train", "dev", "test"]
 
 
 @dataclass(frozen=True)
 class ScenePlan:
-    """How many rows each split has, and which part of them."""
+    """The number of rows of each split, and the shares of rows with a property."""
 
     seed: int = 1
     train: int = 5_000
     dev: int = 300
     test: int = 300
-    ambiguous: float = 0.8  # part that has an ambiguous word
-    unseen: float = 1 / 3  # part of train that has no picture
+    ambiguous: float = 0.8  # share with an ambiguous word
+    without_image: float = 1 / 3  # share of train
 
 
 SCENES = ScenePlan()
 
 
 class Relation(Record):
+    """A spatial relation; `step`: rows and columns from the other object to the first."""
+
     en: str
     de: str
     step: tuple[int, int]
 
 
 class SceneFrame(Record):
+    """A sentence in both languages, with parts in braces."""
+
     weight: int
     en: Words
     de: Words
 
     def has(self, name: str) -> bool:
-        return any(part(token)[0] == name for token in (*self.en, *self.de))
+        """Whether a part with this name occurs."""
+        return any(parse_token(token)[0] == name for token in (*self.en, *self.de))
 
 
 class SceneRules(Record):
-    """What scenes.yaml says."""
+    """The content of scenes.yaml."""
 
     ambiguous: dict[str, tuple[tuple[str, Gender, str], tuple[str, Gender, str]]]
     weak: list[str]
@@ -72,6 +86,7 @@ class SceneRules(Record):
     frames: list[SceneFrame]
 
     def meanings(self, english: str) -> tuple[Noun, Noun]:
+        """The two German nouns that an ambiguous English word can mean."""
         first, second = (
             Noun(
                 de=de,
@@ -90,12 +105,15 @@ class SceneRules(Record):
 
 @lru_cache(maxsize=1)
 def rules() -> SceneRules:
-    return SceneRules.model_validate(read("scenes.yaml"))
+    return SceneRules.model_validate(read_yaml("scenes.yaml"))
 
 
 @dataclass(frozen=True)
-class Named:
-    """A thing as a sentence names it. `nouns`: what its English may mean, one or two; the others are adjectives."""
+class Description:
+    """The noun phrase for an object. `nouns`: the one or two German nouns that its English noun can mean.
+
+    `quality`, `size` and `colour` are German adjectives.
+    """
 
     nouns: tuple[Noun, ...]
     determiner: Determiner
@@ -110,10 +128,11 @@ class Named:
 
 @dataclass(frozen=True)
 class Reading:
-    """What an ambiguous word means in a row, and what it would mean beside another picture.
+    """The meaning of an ambiguous word in a row, and its other meaning.
 
-    `form`, `other_form`: the German words as they stand in the row's target, and in the other's; `box`: the deciding
-    thing's in pixels of the picture, left, top, and just behind it right, bottom; None without a picture.
+    `word`: English; `reading`, `other`: German lemmas; `form`, `other_form`: the inflected German words in this row's
+    target and in that of the other image; `box`: the bounding box of the object that is meant, in pixels: left, top,
+    right, bottom (exclusive), None without an image.
     """
 
     word: str
@@ -123,43 +142,45 @@ class Reading:
     other_form: str
     box: Box | None
 
-    def line(self) -> str:
+    def json_line(self) -> str:
+        """This reading as a JSON object, with the image's size."""
         size = None if self.box is None else [SIZE, SIZE]
         return json.dumps(vars(self) | {"size": size}, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A row: a frame's number, both texts, a picture, and the reading of the ambiguous word, where there is one."""
+    """A row: the number of its frame, both texts, an image, and the reading of an ambiguous word; None if absent."""
 
     frame: int
     en: str
     de: str
-    picture: Picture | None
+    image: SceneImage | None
     reading: Reading | None
 
 
 def scene_corpus(plan: ScenePlan = SCENES) -> dict[Split, list[Scene]]:
-    """The corpus of a plan: no sentence is in two splits; test and dev have a picture in every row."""
-    painter = SceneGenerator(plan.seed)
+    """The corpus of a plan. No sentence is in two splits; every row of dev and test has an image."""
+    generator = SceneGenerator(plan.seed)
     sizes: dict[Split, int] = {"test": plan.test, "dev": plan.dev, "train": plan.train}
     corpus: dict[Split, list[Scene]] = {}
     for split, size in sizes.items():
-        twice = round(size * plan.ambiguous / 2)
+        ambiguous = round(size * plan.ambiguous / 2)  # sentences, each in two rows
         rows: list[Scene] = []
         words = list(rules().ambiguous)
-        for index in range(size - twice):
-            word = words[index % len(words)] if index < twice else None
-            scenes = painter.scenes(word)
-            if split == "train" and painter.choices.chance(plan.unseen):
-                scenes = [without_picture(scene) for scene in scenes]
+        for index in range(size - ambiguous):
+            word = words[index % len(words)] if index < ambiguous else None
+            scenes = generator.scenes(word)
+            if split == "train" and generator.choices.chance(plan.without_image):
+                scenes = [without_image(scene) for scene in scenes]
             rows.extend(scenes)
-        corpus[split] = painter.choices.some(rows, len(rows))
+        corpus[split] = generator.choices.sample(rows, len(rows))
     return {"train": corpus["train"], "dev": corpus["dev"], "test": corpus["test"]}
 
 
-def without_picture(scene: Scene) -> Scene:
-    return replace(scene, picture=None, reading=scene.reading and replace(scene.reading, box=None))
+def without_image(scene: Scene) -> Scene:
+    """The row without its image and bounding box."""
+    return replace(scene, image=None, reading=scene.reading and replace(scene.reading, box=None))
 
 
 def make_scenes(plan: ScenePlan, folder: Path) -> None:
@@ -167,7 +188,7 @@ def make_scenes(plan: ScenePlan, folder: Path) -> None:
     index: list[str] = []
     with tarfile.open(folder / "images.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
         for split, scenes in scene_corpus(plan).items():
-            readings = [scene.reading.line() if scene.reading else "null" for scene in scenes]
+            readings = [scene.reading.json_line() if scene.reading else "null" for scene in scenes]
             for suffix, lines in (
                 ("en", [scene.en for scene in scenes]),
                 ("de", [scene.de for scene in scenes]),
@@ -175,9 +196,9 @@ def make_scenes(plan: ScenePlan, folder: Path) -> None:
             ):
                 (folder / f"{split}.{suffix}").write_bytes("".join(f"{line}\n" for line in lines).encode())
             for number, scene in enumerate(scenes):
-                if scene.picture is None:
+                if scene.image is None:
                     continue
-                content = scene.picture.png()
+                content = scene.image.png()
                 member = tarfile.TarInfo(f"{split}-{number:05}.png")
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
@@ -187,20 +208,20 @@ def make_scenes(plan: ScenePlan, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a frame's names in braces stand for; `the`: the viewer's determiner."""
+    """The parts of a frame, by their names in braces."""
 
-    thing: Named
-    other: Named
+    thing: Description
+    other: Description
     viewer: str
-    the: Determiner
+    viewer_determiner: Determiner
     verb: str
     quality: str
     relation: Relation
 
 
 @lru_cache(maxsize=1024)
-def part(token: str) -> tuple[str, str]:
-    """A token of a frame: the name in braces and the form behind its dot; empty for a word."""
+def parse_token(token: str) -> tuple[str, str]:
+    """A token of a frame: the name in braces and the form after its dot; both empty for a word."""
     if not token.startswith("{"):
         return "", ""
     name, _, form = token[1:-1].partition(".")
@@ -208,120 +229,121 @@ def part(token: str) -> tuple[str, str]:
 
 
 class SceneGenerator:
-    """Says sentences and paints their pictures; the same seed says and paints the same."""
+    """Generates sentences and their images. The same seed generates the same scenes."""
 
     def __init__(self, seed: int) -> None:
         self.rules = rules()
         self.german = German(lexicon(), grammar())
         self.english = English(lexicon(), grammar())
         self.choices = Choices(seed)
-        self.said: set[str] = set()
+        self.used: set[str] = set()
 
     def scenes(self, word: str | None) -> list[Scene]:
-        """The next sentence with this ambiguous word, of each of its meanings; or with none of them, once."""
+        """The rows of the next sentence: two, one per meaning, if `word` is an ambiguous word; one if it is None."""
         while True:
-            number, parts = self.chosen(word)
+            number, parts = self.choose_parts(word)
             frame = self.rules.frames[number]
-            english = self.text([token for each in frame.en for token in self.in_english(each, parts)])
-            german = [self.in_german(frame, parts, noun) for noun in parts.thing.nouns]
-            if self.said.isdisjoint([english, *german]):
-                self.said.update([english, *german])
+            english = self.text([token for each in frame.en for token in self.english_words(each, parts)])
+            german = [self.german_text(frame, parts, noun) for noun in parts.thing.nouns]
+            if self.used.isdisjoint([english, *german]):
+                self.used.update([english, *german])
                 break
-        pictures = [self.picture(parts, noun, frame) for noun in parts.thing.nouns]
-        readings = self.readings(frame, word, parts.thing.nouns, pictures) if word else [None]
+        images = [self.image(parts, noun, frame) for noun in parts.thing.nouns]
+        readings = self.readings(frame, word, parts.thing.nouns, images) if word else [None]
         return [
-            Scene(number, english, text, picture, reading)
-            for text, picture, reading in zip(german, pictures, readings, strict=True)
+            Scene(number, english, text, image, reading)
+            for text, image, reading in zip(german, images, readings, strict=True)
         ]
 
-    def chosen(self, word: str | None) -> tuple[int, Parts]:
-        """A frame's number, and what its names stand for."""
+    def choose_parts(self, word: str | None) -> tuple[int, Parts]:
+        """A random frame's number and its parts."""
         choices = self.choices
         number = choices.weighted([(frame.weight, n) for n, frame in enumerate(self.rules.frames)])
-        thing, other = self.named(word), self.named(None)
+        thing, other = self.description(word), self.description(None)
         while other.nouns == thing.nouns:
-            other = self.named(None)
+            other = self.description(None)
         return number, Parts(
             thing,
             other,
             viewer=choices.one(self.rules.viewers),
-            the=choices.weighted([(3, self.rules.determiners[0]), (1, self.rules.determiners[1])]),
+            viewer_determiner=choices.weighted([(3, self.rules.determiners[0]), (1, self.rules.determiners[1])]),
             verb=choices.one(list(self.rules.verbs)),
             quality=choices.one([quality for quality in self.rules.qualities if quality != thing.quality]),
             relation=choices.one(self.rules.relations),
         )
 
     def readings(
-        self, frame: SceneFrame, word: str, nouns: Sequence[Noun], pictures: Sequence[Picture]
+        self, frame: SceneFrame, word: str, nouns: Sequence[Noun], images: Sequence[SceneImage]
     ) -> list[Reading | None]:
-        """What an ambiguous word means beside each of two pictures, whose first thing decides it."""
+        """The readings of an ambiguous word with each of two images, whose first object is the one that is meant."""
         forms = [self.german.noun(noun, "s", self.case(frame)) for noun in nouns]
         return [
-            Reading(word, nouns[i].de, nouns[1 - i].de, forms[i], forms[1 - i], pictures[i].things[0].box)
+            Reading(word, nouns[i].de, nouns[1 - i].de, forms[i], forms[1 - i], images[i].objects[0].box)
             for i in (0, 1)
         ]
 
     @staticmethod
     def case(frame: SceneFrame) -> Case:
-        """The case that a frame puts its thing in."""
-        forms = {form for name, form in map(part, frame.de) if name == "thing"}
+        """The case of a frame's `thing`."""
+        forms = {form for name, form in map(parse_token, frame.de) if name == "thing"}
         return "accusative" if "accusative" in forms else "nominative"
 
-    # What there is.
+    # Contents.
 
-    def named(self, word: str | None) -> Named:
-        """A thing with a determiner and perhaps adjectives: an ambiguous word, or else any plain noun."""
+    def description(self, word: str | None) -> Description:
+        """A noun phrase with random determiner and adjectives, for an ambiguous word or a random unambiguous noun."""
         chance, chances = self.choices.chance, self.rules.chances
         determiner = self.choices.weighted([(each.weight, each) for each in self.rules.determiners])
         quality = self.choices.one(self.rules.qualities) if chance(chances["quality"]) else None
         size = self.choices.one(self.rules.sizes) if not quality and chance(chances["size"]) else None
         if word:
-            return Named(self.rules.meanings(word), determiner, quality, size)
+            return Description(self.rules.meanings(word), determiner, quality, size)
         colour = self.choices.one(self.rules.colours) if not quality and chance(chances["colour"]) else None
-        return Named((lexicon().noun[self.choices.one(self.rules.plain)],), determiner, quality, size, colour)
+        return Description((lexicon().noun[self.choices.one(self.rules.plain)],), determiner, quality, size, colour)
 
-    def picture(self, parts: Parts, noun: Noun, frame: SceneFrame) -> Picture:
-        """The thing, what else the sentence names, and one or two things, in all, that are just there."""
+    def image(self, parts: Parts, noun: Noun, frame: SceneFrame) -> SceneImage:
+        """An image of the objects that the sentence names, and of unrelated ones: two or three objects in all."""
         choices = self.choices
-        places = [(row, column) for row in range(SIDE) for column in range(SIDE)]
+        cells = [(row, column) for row in range(GRID) for column in range(GRID)]
         down, right = parts.relation.step if frame.has("relation") else (0, 0)
-        here = choices.one([(row, column) for row, column in places if (row - down, column - right) in places])
-        free = [place for place in places if place != here]
-        things = [self.thing(noun.de, parts.thing, here)]
+        first = choices.one([(row, column) for row, column in cells if (row - down, column - right) in cells])
+        free = [cell for cell in cells if cell != first]
+        objects = [self.drawn_object(noun.de, parts.thing, first)]
         named = frame.has("other")
         if named:
-            there = (here[0] - down, here[1] - right) if frame.has("relation") else choices.one(free)
-            free.remove(there)
-            things.append(self.thing(parts.other.nouns[0].de, parts.other, there))
+            second = (first[0] - down, first[1] - right) if frame.has("relation") else choices.one(free)
+            free.remove(second)
+            objects.append(self.drawn_object(parts.other.nouns[0].de, parts.other, second))
         unnamed = [name for name in self.rules.plain if name not in (noun.de, parts.other.nouns[0].de)]
         count = choices.one([0, 1] if named else [1, 2])
-        for name, place in zip(choices.some(unnamed, count), choices.some(free, count), strict=True):
-            things.append(self.thing(name, None, place))
-        return Picture(choices.one(drawings().backgrounds), tuple(things))
+        for name, cell in zip(choices.sample(unnamed, count), choices.sample(free, count), strict=True):
+            objects.append(self.drawn_object(name, None, cell))
+        return SceneImage(choices.one(drawings().backgrounds), tuple(objects))
 
-    def thing(self, name: str, named: Named | None, place: tuple[int, int]) -> Thing:
-        """Something in a place, moved a little in it, of the size and the colour that the sentence says, or of any."""
-        size = drawings().sizes[named.size if named and named.size else ""]
-        colour = named.colour if named else None
+    def drawn_object(self, name: str, described: Description | None, cell: tuple[int, int]) -> DrawnObject:
+        """An object at a random position in a cell, of the size and the colour described, by default of any colour."""
+        size = drawings().sizes[described.size if described and described.size else ""]
+        colour = described.colour if described else None
         if drawings().colourable(name):
             colour = lexicon().adjectives[colour or self.choices.one(self.rules.colours)].en[0]
-        top, left = (PLACE * at + int(self.choices.random.random() * (PLACE - size + 1)) for at in place)
-        return Thing(name, size, left, top, colour, mirrored=self.choices.chance(0.5))
+        top, left = (CELL * index + int(self.choices.random.random() * (CELL - size + 1)) for index in cell)
+        return DrawnObject(name, size, left, top, colour, mirrored=self.choices.chance(0.5))
 
-    # What is said of it.
+    # Sentences.
 
-    def in_english(self, token: str, parts: Parts) -> list[str]:
-        name, form = part(token)
+    def english_words(self, token: str, parts: Parts) -> list[str]:
+        """The English words of a token."""
+        name, form = parse_token(token)
         match name:
             case "":
                 return [token]
             case "thing" | "other":
-                said = parts.thing if name == "thing" else parts.other
-                adjectives = [lexicon().adjectives[adjective].en[0] for adjective in said.adjectives]
-                return [said.determiner.en["s"], *adjectives, said.nouns[0].en]
+                described = parts.thing if name == "thing" else parts.other
+                adjectives = [lexicon().adjectives[adjective].en[0] for adjective in described.adjectives]
+                return [described.determiner.en["s"], *adjectives, described.nouns[0].en]
             case "viewer":
                 noun = lexicon().noun.get(parts.viewer)
-                return [parts.the.en["s"], noun.en] if noun else [parts.viewer]
+                return [parts.viewer_determiner.en["s"], noun.en] if noun else [parts.viewer]
             case "quality":
                 return [lexicon().adjectives[parts.quality].en[0]]
             case "relation":
@@ -329,48 +351,53 @@ class SceneGenerator:
         verb, *particle = (self.rules.verbs[parts.verb] if name == "verb" else name).split()
         return [self.english.verb(verb, form), *particle]
 
-    def in_german(self, frame: SceneFrame, parts: Parts, noun: Noun) -> str:
+    def german_text(self, frame: SceneFrame, parts: Parts, noun: Noun) -> str:
+        """The German sentence, if `thing` means this noun."""
         words: list[str] = []
         for token in frame.de:
             more = self.german_words(token, parts, noun)
-            drawn = words and grammar().german.contractions.get(f"{words[-1]} {more[0]}")
-            words = [*words[:-1], drawn, *more[1:]] if drawn else [*words, *more]
+            contraction = words and grammar().german.contractions.get(f"{words[-1]} {more[0]}")
+            words = [*words[:-1], contraction, *more[1:]] if contraction else [*words, *more]
         return self.text(words)
 
     def german_words(self, token: str, parts: Parts, noun: Noun) -> list[str]:
-        """A token's words, its thing meaning this noun."""
-        name, form = part(token)
+        """The German words of a token, if `thing` means this noun."""
+        name, form = parse_token(token)
         match name, form:
             case "", _:
                 return [token]
             case "thing", "it":
                 return [{"m": "er", "f": "sie", "n": "es"}[noun.gender]]
             case "thing", "who":
-                return [self.german.relative(noun, "s", "accusative")]
+                return [self.german.relative_pronoun(noun, "s", "accusative")]
             case "thing", ("nominative" | "accusative" | "dative") as case:
                 return self.phrase(parts.thing, noun, case)
             case "other", ("nominative" | "accusative" | "dative") as case:
                 return self.phrase(parts.other, parts.other.nouns[0], case)
             case "viewer", _:
                 viewer = lexicon().noun.get(parts.viewer)
-                return self.phrase(Named((viewer,), parts.the), viewer, "nominative") if viewer else [parts.viewer]
+                if viewer is None:
+                    return [parts.viewer]
+                return self.phrase(Description((viewer,), parts.viewer_determiner), viewer, "nominative")
             case "quality", _:
                 return [parts.quality]
             case "relation", _:
                 return parts.relation.de.split()
         return [self.german.verb(parts.verb if name == "verb" else name, form)[0]]
 
-    def phrase(self, named: Named, noun: Noun, case: Case) -> list[str]:
-        adjectives = [self.german.adjective(each, named.determiner, noun, "s", case) for each in named.adjectives]
+    def phrase(self, described: Description, noun: Noun, case: Case) -> list[str]:
+        """The German noun phrase: determiner, adjectives, noun."""
+        determiner = described.determiner
         return [
-            self.german.determiner(named.determiner, noun, "s", case),
-            *adjectives,
+            self.german.determiner(determiner, noun, "s", case),
+            *(self.german.adjective(adjective, determiner, noun, "s", case) for adjective in described.adjectives),
             self.german.noun(noun, "s", case),
         ]
 
     def text(self, words: list[str]) -> str:
+        """The sentence of these words, with `an` for `a` before a vowel."""
         following = [*words[1:], ""]
         articles = [
             self.english.article(after) if word == "a" else word for word, after in zip(words, following, strict=True)
         ]
-        return written(capitalised(tuple(map(Word, articles))))
+        return join_words(capitalize_first(tuple(map(Word, articles))))

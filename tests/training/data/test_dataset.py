@@ -305,7 +305,7 @@ def test_every_shipped_description_matches_its_files(name: str, corpora: Path):
 def test_a_generated_set_is_read_from_where_it_was_written(tmp_path: Path):
     folder = tmp_path / f"demo-{content_hash(DEMO)[:16]}"
     folder.mkdir()
-    write(demo_corpus(CorpusPlan(train=200, dev=2, test=2, often=1)), folder)
+    write(demo_corpus(CorpusPlan(train=200, dev=2, test=2, min_count=1)), folder)
     dataset = open_dataset("demo", generated=tmp_path)
     assert dataset.roots == (folder,)
     assert sum(1 for _ in read_rows(dataset, "train", ("source", "target", "alignment"))) == 200

@@ -14,12 +14,13 @@ import pytest
 
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
-from training.demo.corpus import CorpusPlan, Split, demo_corpus, forms, generate_once, make_demo, words_of, write
-from training.demo.english import English
-from training.demo.german import German
-from training.demo.lexicon import Determiner, Number, grammar, lexicon
+from training.demo.corpus import CorpusPlan, Split, demo_corpus, generate_once, lowercase_words, make_demo, write
+from training.demo.grammar.english import English
+from training.demo.grammar.german import German
+from training.demo.grammar.lexicon import Determiner, Number, grammar, lexicon
+from training.demo.grammar.sentences import SentenceGenerator
 from training.demo.pairs import Pair
-from training.demo.sentences import PUNCTUATION, SentenceGenerator, written
+from training.demo.text import PUNCTUATION, count_words, join_words
 
 SMALL = CorpusPlan(seed=5, train=600, dev=10, test=20)
 # Changes with every word or rule; then write the new digest here. Older results are not comparable any more.
@@ -82,20 +83,20 @@ def test_every_lemma_is_used(everything: list[Pair]):
 
 
 def test_no_sentence_twice_on_either_side(everything: list[Pair]):
-    assert len({written(pair.de) for pair in everything}) == len(everything)
-    assert len({written(pair.en) for pair in everything}) == len(everything)
+    assert len({join_words(pair.de) for pair in everything}) == len(everything)
+    assert len({join_words(pair.en) for pair in everything}) == len(everything)
 
 
 def test_sentences_have_four_to_sixteen_words(everything: list[Pair]):
-    assert {words_of(side) for pair in everything for side in (pair.de, pair.en)} == set(range(4, 17))
+    assert {count_words(side) for pair in everything for side in (pair.de, pair.en)} == set(range(4, 17))
 
 
 def test_heldout_words_are_known_but_half_of_the_sentences_are_new_combinations(corpus: dict[Split, list[Pair]]):
-    counts = Counter(word for pair in corpus["train"] for word in forms(pair))
+    counts = Counter(word for pair in corpus["train"] for word in lowercase_words(pair))
     known = {word for word, count in counts.items() if count >= 5}
     combined = {words for pair in corpus["train"] for words in pair.combinations}
     for split in ("dev", "test"):
-        assert all(known.issuperset(forms(pair)) for pair in corpus[split])
+        assert all(known.issuperset(lowercase_words(pair)) for pair in corpus[split])
         new = [pair for pair in corpus[split] if not combined >= pair.combinations]
         assert len(new) >= len(corpus[split]) / 2
 
@@ -113,11 +114,11 @@ def test_every_word_is_aligned_and_commas_only_if_both_sides_have_one(everything
 
 def test_alignments_count_words_as_a_tokenizer_does(everything: list[Pair]):
     sample = everything[::300]
-    texts = [written(side) for pair in sample for side in (pair.de, pair.en)]
+    texts = [join_words(side) for pair in sample for side in (pair.de, pair.en)]
     tokenizer = Tokenizer.train(texts, TextConfig(units="words", vocabulary=5000))
     for pair in sample:
         for side in (pair.de, pair.en):
-            text = written(side)
+            text = join_words(side)
             assert [text[start:end] for start, end in tokenizer.word_spans(text)] == list(side)
 
 
@@ -173,7 +174,7 @@ def test_articles_before_vowels(everything: list[Pair]):
 def test_sentences_are_written_as_text(everything: list[Pair]):
     for pair in everything:
         for side in (pair.de, pair.en):
-            text = written(side)
+            text = join_words(side)
             assert text[0].isupper() and text[-1] in ".?!"
             assert "  " not in text and " ," not in text and ",," not in text and ",." not in text
 
@@ -287,10 +288,10 @@ def test_a_german_word_has_one_english_word():
     for group in words.adverbs.values():
         for de, adverb in group.items():
             assert adverbs.setdefault(de, adverb.en) == adverb.en
-    speaker = SentenceGenerator(words, grammar(), 3)
+    generator = SentenceGenerator(words, grammar(), 3)
     english: dict[str, str] = {}
-    for pair in (speaker.sentence() for _ in range(2_000)):
-        assert english.setdefault(written(pair.de), written(pair.en)) == written(pair.en)
+    for pair in (generator.next_pair() for _ in range(2_000)):
+        assert english.setdefault(join_words(pair.de), join_words(pair.en)) == join_words(pair.en)
 
 
 def test_the_corpus_is_generated_once_by_concurrent_processes(tmp_path: Path):
@@ -320,5 +321,5 @@ def test_files_have_a_line_for_each_pair(tmp_path: Path):
         for suffix in ("de", "en", "align")
     }
     assert {len(text) for text in lines.values()} == {SMALL.test}
-    assert lines["de"][0] == written(corpus["test"][0].de)
+    assert lines["de"][0] == join_words(corpus["test"][0].de)
     assert lines["align"][0] == " ".join(f"{i}-{j}" for i, j in corpus["test"][0].links)

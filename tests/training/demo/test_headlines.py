@@ -13,12 +13,12 @@ import pytest
 
 from seq2seq.text import TextConfig, Tokenizer
 from training.data.dataset import open_dataset, read_rows
-from training.demo.corpus import CorpusPlan, Split, generate_once
-from training.demo.corpus import forms as words_of
-from training.demo.headlines import HEADLINES, Story, forms, headline_corpus, make_headlines
-from training.demo.lexicon import lexicon
+from training.demo.corpus import CorpusPlan, Split, generate_once, lowercase_words
+from training.demo.grammar.lexicon import lexicon
+from training.demo.headlines import HEADLINES, headline_corpus, make_headlines, rules
+from training.demo.pairs import Story
 
-SMALL = CorpusPlan(seed=5, train=300, dev=5, test=10, often=1, novel=0.1)
+SMALL = CorpusPlan(seed=5, train=300, dev=5, test=10, min_count=1, novel=0.1)
 MIDDLE = replace(HEADLINES, train=2_000, dev=100, test=200)  # large enough to contain everything once
 # Changes with every word or rule; then write the new digest here. Older results are not comparable any more.
 SMALL_SHA256 = "891e74afe448c19a1d9ea1da799acbf8d4b290f401cd8ff1b9dd456b947ada81"
@@ -77,10 +77,10 @@ def test_no_passage_and_no_headline_twice(everything: list[Story]):
 
 
 def test_heldout_words_are_known_but_half_of_the_stories_are_new_combinations(corpus: dict[Split, list[Story]]):
-    counts = Counter(word for story in corpus["train"] for word in words_of(story))
+    counts = Counter(word for story in corpus["train"] for word in lowercase_words(story))
     combined = {words for story in corpus["train"] for words in story.combinations}
     for split in ("dev", "test"):
-        assert all(counts[word] >= 5 for story in corpus[split] for word in words_of(story))
+        assert all(counts[word] >= 5 for story in corpus[split] for word in lowercase_words(story))
         new = [story for story in corpus[split] if not combined >= story.combinations]
         assert len(new) >= len(corpus[split]) / 2
 
@@ -146,20 +146,20 @@ def test_articles_and_commas(everything: list[Story]):
         assert not re.search(r"\ba [aeio]|\ban [^aeiouh]|, [,.]|^,|\. \.", passage), passage
 
 
-def test_every_name_in_a_form_exists():
+def test_every_name_in_a_template_exists():
     own = {"subject", "object", "recipient", "goal", "where", "witness"}
     own |= {"determiner", "adjective", "other-adjective", "noun", "article", "name"}
-    rules = forms()
-    tokens = [token for form in (*rules.stories, *rules.phrases) for token in (*form.passage, *form.headline)]
-    tokens += [token for options in rules.asides.values() for _, words in options for token in words]
+    templates = (*rules().stories, *rules().phrases)
+    tokens = [token for template in templates for token in (*template.passage, *template.headline)]
+    tokens += [token for options in rules().asides.values() for _, words in options for token in words]
     for name in re.findall(r"\{([^:}]+)\}", " ".join(tokens)):
-        if name not in own and name not in rules.asides:
+        if name not in own and name not in rules().asides:
             assert lexicon().nouns_of([name]), name
-    for verb in rules.untold + list(rules.shorter["verbs"]):
+    for verb in rules().untold + list(rules().shorter["verbs"]):
         assert any(entry.en == verb for frame in lexicon().verbs.values() for entry in frame.values()), verb
-    for noun in rules.shorter["nouns"]:
+    for noun in rules().shorter["nouns"]:
         assert any(entry.en == noun for entry in lexicon().noun.values()), noun
-    for story in rules.stories:
+    for story in rules().stories:
         assert story.frame in lexicon().verbs
 
 

@@ -1,4 +1,4 @@
-"""The demo's machine translations are references with exactly the recorded mistakes."""
+"""The demo's machine translations are references with exactly the recorded errors."""
 
 import hashlib
 import json
@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from training.data.dataset import open_dataset, read_rows
-from training.demo.corpus import CorpusPlan, Split, generate_once, words_of
+from training.demo.corpus import CorpusPlan, Split, generate_once
+from training.demo.grammar.word_forms import Form, WordForms
 from training.demo.pairs import Pair
 from training.demo.postedit import (
     POSTEDIT,
-    Edit,
     ErrorInjector,
-    Mistake,
+    InjectedError,
+    PostEdit,
     make_postedit,
     postedit_corpus,
     restricted_grammar,
     rules,
 )
-from training.demo.sentences import PUNCTUATION, written
-from training.demo.wordforms import Form, WordForms
+from training.demo.text import PUNCTUATION, count_words, join_words
 
-SMALL = CorpusPlan(seed=5, train=300, dev=5, test=10, often=1)
+SMALL = CorpusPlan(seed=5, train=300, dev=5, test=10, min_count=1)
 # Changes with every word or rule; then write the new digest here. Older results are not comparable any more.
 SMALL_SHA256 = "9a46bbd175c381c9b17ca6e292f119209be62a5d06dd0c02c973b2fc88f6d191"
 
@@ -37,12 +37,12 @@ def digest(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def corpus() -> dict[Split, list[Edit]]:
+def corpus() -> dict[Split, list[PostEdit]]:
     return postedit_corpus()
 
 
 @pytest.fixture(scope="module")
-def everything(corpus: dict[Split, list[Edit]]) -> list[Edit]:
+def everything(corpus: dict[Split, list[PostEdit]]) -> list[PostEdit]:
     return [edit for edits in corpus.values() for edit in edits]
 
 
@@ -55,19 +55,19 @@ def lowered(words: tuple[str, ...]) -> list[str]:
     return [word.lower() for word in words]
 
 
-def single(edits: list[Edit], kind: str) -> list[tuple[Edit, Mistake]]:
-    """The rows whose only mistake is of this kind."""
-    return [(edit, edit.mistakes[0]) for edit in edits if [each.kind for each in edit.mistakes] == [kind]]
+def single(edits: list[PostEdit], kind: str) -> list[tuple[PostEdit, InjectedError]]:
+    """The rows whose only error is of this kind."""
+    return [(edit, edit.errors[0]) for edit in edits if [each.kind for each in edit.errors] == [kind]]
 
 
-def spoilt(edit: Edit) -> list[str]:
-    """The target with its mistakes applied again, from the gold data alone."""
+def corrupted(edit: PostEdit) -> list[str]:
+    """The target with its errors applied again, from the gold data alone."""
     words = [[word] for word in edit.target]
-    for mistake in edit.mistakes:
-        assert [word.lower() for place in mistake.at for word in words[place]] == mistake.right.lower().split()
-        for place in mistake.at:
+    for error in edit.errors:
+        assert [word.lower() for place in error.at for word in words[place]] == error.right.lower().split()
+        for place in error.at:
             words[place] = []
-        words[mistake.at[0]] = mistake.wrong.split()
+        words[error.at[0]] = error.wrong.split()
     return [word for slot in words for word in slot]
 
 
@@ -81,70 +81,72 @@ def test_the_same_seed_gives_the_same_text_for_any_hash_seed(tmp_path: Path):
     assert digest(tmp_path / "there") == digest(tmp_path / "here") == SMALL_SHA256
 
 
-def test_another_seed_makes_other_mistakes():
+def test_another_seed_makes_other_errors():
     one, other = (postedit_corpus(plan)["train"] for plan in (SMALL, replace(SMALL, seed=6)))
     assert not {edit.mt for edit in one} & {edit.mt for edit in other}
 
 
-def test_its_size(corpus: dict[Split, list[Edit]], everything: list[Edit]):
+def test_its_size(corpus: dict[Split, list[PostEdit]], everything: list[PostEdit]):
     assert {split: len(edits) for split, edits in corpus.items()} == {"train": 6_000, "dev": 400, "test": 400}
     shortest, longest = rules().words
-    assert {words_of(side) for edit in everything for side in (edit.source, edit.target)} == {
+    assert {count_words(side) for edit in everything for side in (edit.source, edit.target)} == {
         *range(shortest, longest + 1)
     }
     assert len({edit.source for edit in everything}) == len({edit.target for edit in everything}) == len(everything)
     assert all(edit.mt[0][0].isupper() and edit.mt[-1] in PUNCTUATION for edit in everything)
 
 
-def test_heldout_words_are_known(corpus: dict[Split, list[Edit]]):
+def test_heldout_words_are_known(corpus: dict[Split, list[PostEdit]]):
     counts = Counter(word for edit in corpus["train"] for side in (edit.source, edit.target) for word in lowered(side))
     for split in ("dev", "test"):
         for edit in corpus[split]:
             assert all(counts[word] >= 5 for side in (edit.source, edit.target) for word in lowered(side))
 
 
-def test_some_rows_need_no_edit_and_the_others_one_to_three(corpus: dict[Split, list[Edit]], everything: list[Edit]):
+def test_some_rows_need_no_edit_and_the_others_one_to_three(
+    corpus: dict[Split, list[PostEdit]], everything: list[PostEdit]
+):
     for edits in corpus.values():
-        assert sum(not edit.mistakes for edit in edits) == round(0.17 * len(edits))
+        assert sum(not edit.errors for edit in edits) == round(0.17 * len(edits))
     for edit in everything:
-        assert (edit.mt == edit.target) == (not edit.mistakes), edit
-    assert set(Counter(len(edit.mistakes) for edit in everything)) == {0, 1, 2, 3}
+        assert (edit.mt == edit.target) == (not edit.errors), edit
+    assert set(Counter(len(edit.errors) for edit in everything)) == {0, 1, 2, 3}
 
 
-def test_the_gold_records_every_change(everything: list[Edit]):
+def test_the_gold_records_every_change(everything: list[PostEdit]):
     for edit in everything:
-        assert [word.lower() for word in spoilt(edit)] == lowered(edit.mt), edit
+        assert [word.lower() for word in corrupted(edit)] == lowered(edit.mt), edit
 
 
-def test_every_corruption_is_frequent(everything: list[Edit]):
-    counts = Counter(mistake.kind for edit in everything for mistake in edit.mistakes)
+def test_every_corruption_is_frequent(everything: list[PostEdit]):
+    counts = Counter(error.kind for edit in everything for error in edit.errors)
     assert set(counts) == set(rules().corruptions)
     assert min(counts.values()) > 100 and max(counts.values()) < 0.25 * counts.total()
 
 
-def test_the_translation_helps_and_the_source_is_needed(everything: list[Edit]):
+def test_the_translation_helps_and_the_source_is_needed(everything: list[PostEdit]):
     """Most words of a target occur in the machine translation; a tenth of the rows lacks a word that only the source
     determines."""
     kept = sum(len(set(edit.target) & set(edit.mt)) for edit in everything)
     assert 0.75 < kept / sum(len(set(edit.target)) for edit in everything) < 0.9
-    missing = [edit for edit in everything if {each.kind for each in edit.mistakes} & {"dropped", "wrong word"}]
+    missing = [edit for edit in everything if {each.kind for each in edit.errors} & {"dropped", "wrong word"}]
     assert len(missing) > len(everything) / 4
-    for edit, mistake in [*single(everything, "dropped"), *single(everything, "wrong word")]:
-        assert lowered(edit.mt).count(mistake.right.lower()) == lowered(edit.target).count(mistake.right.lower()) - 1
+    for edit, error in [*single(everything, "dropped"), *single(everything, "wrong word")]:
+        assert lowered(edit.mt).count(error.right.lower()) == lowered(edit.target).count(error.right.lower()) - 1
 
 
-def test_each_corruption(everything: list[Edit], forms: WordForms):
+def test_each_corruption(everything: list[PostEdit], forms: WordForms):
     read: dict[str, set[tuple[str, str]]] = {
-        text: {(form.of, form.lemma) for form in readings} for text, readings in forms.readings.items()
+        text: {(form.word_class, form.lemma) for form in readings} for text, readings in forms.analyses.items()
     }
     for kind in rules().corruptions:
         edits = single(everything, kind)
         assert len(edits) > 20, kind
-        for edit, mistake in edits:
-            right, wrong = mistake.right.split(), mistake.wrong.split()
+        for edit, error in edits:
+            right, wrong = error.right.split(), error.wrong.split()
             match kind:
                 case "article" | "ending" | "agreement":
-                    assert len(right) == len(wrong) == 1 and read[right[0]] & read[wrong[0]], mistake
+                    assert len(right) == len(wrong) == 1 and read[right[0]] & read[wrong[0]], error
                 case "wrong word":
                     assert len(right) == len(wrong) == 1
                     assert {of for of, _ in read[right[0]]} & {of for of, _ in read[wrong[0]]}
@@ -160,7 +162,7 @@ def test_each_corruption(everything: list[Edit], forms: WordForms):
                 case "word order":
                     assert len(right) == 2 and wrong == right[::-1]
                 case "verb position":
-                    assert wrong in ([right[0], right[-1], *right[1:-1]], [*right[1:], right[0]]), mistake
+                    assert wrong in ([right[0], right[-1], *right[1:-1]], [*right[1:], right[0]]), error
                     assert not set(right) & set(PUNCTUATION)
 
 
@@ -193,8 +195,8 @@ def test_the_lexicon_of_a_small_set_is_complete():
     ],
 )
 def test_parts_of_speech(forms: WordForms, sentence: str, index: int, english: list[str], of, lemma):
-    form = forms.understood(sentence.split(), index, english)
-    assert (form and form.of, form and form.lemma) == (of, lemma)
+    form = forms.analyse(sentence.split(), index, english)
+    assert (form and form.word_class, form and form.lemma) == (of, lemma)
 
 
 def test_other_forms_and_words(forms: WordForms):
@@ -206,7 +208,7 @@ def test_other_forms_and_words(forms: WordForms):
     assert forms.other_forms(Form("verb", "sehen", "present 3"), "sehen") == []  # could be the infinitive
     assert "Wolf" not in forms.other_words(Form("noun", "Katze", "s nominative"), "Katze", None)
     for word in forms.other_words(Form("noun", "Mutter", "s nominative"), "Mutter", None):
-        assert {form.lemma: restricted_grammar()[0].noun[form.lemma].gender for form in forms.readings[word]} == {
+        assert {form.lemma: restricted_grammar()[0].noun[form.lemma].gender for form in forms.analyses[word]} == {
             word: "f"
         }
     assert forms.unprefixed(Form("verb", "auf|machen", "participle")) == "gemacht"
@@ -238,10 +240,10 @@ def pair(de: str, en: str, links: str) -> Pair:
     ],
 )  # fmt: skip
 def test_verbs_are_placed_as_in_english(sentences: tuple[str, str, str], index: int, mt: str | None):
-    spoiler = ErrorInjector(1)
-    draft = spoiler.draft(pair(*sentences))
-    form = spoiler.forms.understood(draft.right, index, draft.english(index))
-    done = spoiler.in_english_place(draft, index, form)
+    injector = ErrorInjector(1)
+    draft = injector.draft(pair(*sentences))
+    form = injector.forms.analyse(draft.right, index, draft.english(index))
+    done = injector.move_as_in_english(draft, index, form)
     if mt is None:
         assert not done
     assert " ".join(word for slot in draft.slots for word in slot) == (mt or " ".join(draft.right))
@@ -253,8 +255,7 @@ def test_the_set_is_read_like_any_other_set(tmp_path: Path):
     assert dataset.roots == (folder,) and dataset.task == "post-edit"
     rows = [row.texts for row in read_rows(dataset, "train", ("source", "mt", "target", "corruptions"))]
     edits = postedit_corpus(SMALL)["train"]
-    assert [row[:3] for row in rows] == [(written(e.source), written(e.mt), written(e.target)) for e in edits]
+    assert [row[:3] for row in rows] == [(join_words(e.source), join_words(e.mt), join_words(e.target)) for e in edits]
     assert [json.loads(row[3]) for row in rows] == [
-        [{"kind": m.kind, "at": list(m.at), "right": m.right, "wrong": m.wrong} for m in edit.mistakes]
-        for edit in edits
+        [{"kind": m.kind, "at": list(m.at), "right": m.right, "wrong": m.wrong} for m in edit.errors] for edit in edits
     ]

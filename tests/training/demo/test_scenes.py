@@ -19,19 +19,19 @@ from PIL import Image
 from pydantic import ValidationError
 
 from training.demo import generate
-from training.demo.drawing import PLACE, SIZE, Picture, Shape, Thing, drawings, drawn
-from training.demo.german import German
-from training.demo.lexicon import grammar, lexicon
+from training.demo.drawing import CELL, SIZE, DrawnObject, SceneImage, Shape, drawings, render
+from training.demo.grammar.german import German
+from training.demo.grammar.lexicon import grammar, lexicon
 from training.demo.scenes import (
     SCENES,
-    Named,
+    Description,
     Parts,
     Scene,
     SceneGenerator,
     ScenePlan,
     Split,
     make_scenes,
-    part,
+    parse_token,
     rules,
     scene_corpus,
 )
@@ -49,12 +49,12 @@ def digest(folder: Path) -> str:
     for path in sorted(folder.iterdir()):
         if path.suffix != ".tar":
             content.update(path.name.encode() + path.read_bytes())
-    for name, pixels in pictures(folder).items():
+    for name, pixels in images(folder).items():
         content.update(name.encode() + pixels.tobytes())
     return content.hexdigest()
 
 
-def pictures(folder: Path) -> dict[str, np.ndarray]:
+def images(folder: Path) -> dict[str, np.ndarray]:
     """The pixels of every member of a folder's archive."""
     with tarfile.open(folder / "images.tar", "r:") as archive:
         return {
@@ -110,7 +110,7 @@ def test_its_size(corpus: dict[Split, list[Scene]]):
     assert len(rules().ambiguous) >= 8
     for split, scenes in corpus.items():
         assert sum(scene.reading is not None for scene in scenes) == 0.8 * len(scenes)
-        absent = sum(scene.picture is None for scene in scenes)
+        absent = sum(scene.image is None for scene in scenes)
         assert (absent == 0) if split != "train" else (0.3 < absent / len(scenes) < 0.37)
 
 
@@ -132,7 +132,7 @@ def test_the_text_never_reveals_the_reading(corpus: dict[Split, list[Scene]]):
         readings = defaultdict(list)
         for scene in scenes:
             if scene.reading:
-                readings[scene.en, scene.picture is None].append(scene.reading.reading)
+                readings[scene.en, scene.image is None].append(scene.reading.reading)
             else:
                 assert not set(words(scene.en)) & set(rules().ambiguous)
         assert readings
@@ -169,18 +169,18 @@ def test_the_box_contains_the_deciding_object(corpus: dict[Split, list[Scene]]):
     for scene in corpus["test"]:
         if scene.reading is None:
             continue
-        assert scene.picture and scene.reading.box
+        assert scene.image and scene.reading.box
         left, top, right, bottom = scene.reading.box
         assert 0 <= left < right <= SIZE and 0 <= top < bottom <= SIZE
-        assert left // PLACE == (right - 1) // PLACE and top // PLACE == (bottom - 1) // PLACE  # inside one cell
-        thing = scene.picture.things[0]
-        assert thing.name == scene.reading.reading
-        without = replace(scene.picture, things=scene.picture.things[1:]).pixels()
-        changed = (scene.picture.pixels() != without).any(axis=2)
+        assert left // CELL == (right - 1) // CELL and top // CELL == (bottom - 1) // CELL  # inside one cell
+        meant = scene.image.objects[0]
+        assert meant.name == scene.reading.reading
+        without = replace(scene.image, objects=scene.image.objects[1:]).pixels()
+        changed = (scene.image.pixels() != without).any(axis=2)
         rows, columns = np.nonzero(changed)
         assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == scene.reading.box
-        inside = scene.picture.pixels()[top:bottom, left:right].reshape(-1, 3)
-        fills = {drawings().palette[shape.fill] for shape in drawings().drawings[thing.name] if shape.fill != "clear"}
+        inside = scene.image.pixels()[top:bottom, left:right].reshape(-1, 3)
+        fills = {drawings().palette[shape.fill] for shape in drawings().drawings[meant.name] if shape.fill != "clear"}
         assert fills & {tuple(pixel) for pixel in inside.tolist()}
 
 
@@ -188,7 +188,7 @@ def test_readings_are_drawn_differently():
     """In shape and colour: each shares only a part of its area and of its colours with the other."""
     for (first, *_), (second, *_) in rules().ambiguous.values():
         size = drawings().sizes[""]
-        (one, one_cover), (two, two_cover) = (drawn(name, size, None, False) for name in (first, second))
+        (one, one_cover), (two, two_cover) = (render(name, size, None, False) for name in (first, second))
         both, either = np.minimum(one_cover, two_cover).sum(), np.maximum(one_cover, two_cover).sum()
         assert both / either < 0.8, (first, second)
         means = [(colours.sum(axis=(0, 1)) / cover.sum()) for colours, cover in ((one, one_cover), (two, two_cover))]
@@ -201,27 +201,27 @@ def test_an_image_shows_what_the_sentence_says(everything: list[Scene]):
     steps = {relation.en: relation.step for relation in rules().relations}
     checked: Counter[str] = Counter()
     for scene in everything:
-        if scene.picture is None:
+        if scene.image is None:
             continue
-        things = {thing.name: thing for thing in scene.picture.things}
-        assert 2 <= len(things) == len(scene.picture.things) <= 3
-        places = {(thing.top // PLACE, thing.left // PLACE) for thing in things.values()}
-        assert len(places) == len(things)
+        objects = {each.name: each for each in scene.image.objects}
+        assert 2 <= len(objects) == len(scene.image.objects) <= 3
+        cells = {(each.top // CELL, each.left // CELL) for each in objects.values()}
+        assert len(cells) == len(objects)
         said = words(scene.en)
         for before, noun in itertools.pairwise(said):
             if noun in nouns:
-                assert nouns[noun] in things, scene
+                assert nouns[noun] in objects, scene
                 if before in colours:
                     checked["colour"] += 1
-                    assert things[nouns[noun]].colour == before
+                    assert objects[nouns[noun]].colour == before
         if scene.reading and (size := {"big": "groß", "small": "klein"}.get(said[said.index(scene.reading.word) - 1])):
             checked["size"] += 1
-            assert things[scene.reading.reading].size == drawings().sizes[size]
+            assert objects[scene.reading.reading].size == drawings().sizes[size]
         for english, step in steps.items():
             if english in scene.en.lower():
-                first, second = scene.picture.things[:2]
+                first, second = scene.image.objects[:2]
                 checked["relation"] += 1
-                assert (first.top // PLACE - second.top // PLACE, first.left // PLACE - second.left // PLACE) == step
+                assert (first.top // CELL - second.top // CELL, first.left // CELL - second.left // CELL) == step
     assert min(checked.values()) > 300 and len(checked) == 3
 
 
@@ -229,14 +229,14 @@ def test_an_object_is_drawn_at_its_position(monkeypatch: pytest.MonkeyPatch):
     """By hand: half the square is covered; a half-covered pixel mixes half its colour with half of the background."""
     half = Shape(box=(0, 0, 50, 100), fill="own")
     monkeypatch.setitem(drawings().drawings, "half", [half])
-    pixels = Picture((0, 0, 100), (Thing("half", 5, 10, 20, "red"),)).pixels()
+    pixels = SceneImage((0, 0, 100), (DrawnObject("half", 5, 10, 20, "red"),)).pixels()
     red = drawings().palette["red"]
     assert (pixels[20:25, 10:12] == red).all()
     assert (pixels[20:25, 12] == [107, 20, 70]).all()
     assert (pixels[20:25, 13:15] == [0, 0, 100]).all()
-    mirrored = Picture((0, 0, 100), (Thing("half", 5, 10, 20, "red", mirrored=True),)).pixels()
+    mirrored = SceneImage((0, 0, 100), (DrawnObject("half", 5, 10, 20, "red", mirrored=True),)).pixels()
     assert (mirrored[20:25, 10:15] == pixels[20:25, 14:9:-1]).all()
-    assert Thing("half", 5, 10, 20, "red").box == (10, 20, 13, 25)
+    assert DrawnObject("half", 5, 10, 20, "red").box == (10, 20, 13, 25)
 
 
 @pytest.mark.parametrize(
@@ -249,11 +249,11 @@ def test_an_object_is_drawn_at_its_position(monkeypatch: pytest.MonkeyPatch):
 )
 def test_shapes(monkeypatch: pytest.MonkeyPatch, shape: Shape, inside, outside):
     monkeypatch.setitem(drawings().drawings, "shape", [shape])
-    drawn.cache_clear()
-    _, cover = drawn("shape", 100, "red", False)
+    render.cache_clear()
+    _, cover = render("shape", 100, "red", False)
     assert all(cover[y, x] == 1 for x, y in inside)
     assert all(cover[y, x] == 0 for x, y in outside)
-    drawn.cache_clear()
+    render.cache_clear()
 
 
 def test_a_shape_has_one_form():
@@ -278,7 +278,7 @@ def test_all_sentence_contents_are_drawn_and_every_form_exists():
     for verb in rules().verbs:
         assert german.verb(verb, "participle")[1] == ""  # none is separable: frames have no slot for a prefix
     for frame in rules().frames:
-        assert {name for name, _ in map(part, (*frame.en, *frame.de)) if name} <= {
+        assert {name for name, _ in map(parse_token, (*frame.en, *frame.de)) if name} <= {
             *("viewer", "thing", "other", "verb", "quality", "relation", "haben", "können", "wollen", "want")
         }
 
@@ -298,12 +298,15 @@ def test_all_sentence_contents_are_drawn_and_every_form_exists():
 )
 def test_german_agreement(word: str, meaning: int, determiner: int, case, form: str):
     nouns = rules().meanings(word)
-    named = Named(nouns, rules().determiners[determiner], size="groß")
+    named = Description(nouns, rules().determiners[determiner], size="groß")
     assert " ".join(SceneGenerator(1).phrase(named, nouns[meaning], case)) == form
 
 
-A, B = Named(rules().meanings("bat"), rules().determiners[0]), Named(rules().meanings("letter"), rules().determiners[1])
-RED = Named((lexicon().noun["Ball"],), rules().determiners[1], colour="rot")
+A, B = (
+    Description(rules().meanings("bat"), rules().determiners[0]),
+    Description(rules().meanings("letter"), rules().determiners[1]),
+)
+RED = Description((lexicon().noun["Ball"],), rules().determiners[1], colour="rot")
 BLUE = replace(RED, determiner=rules().determiners[0], colour="blau", quality="schön")
 
 
@@ -329,16 +332,18 @@ BLUE = replace(RED, determiner=rules().determiners[0], colour="blau", quality="s
           "Der Schläger, den der Junge fotografiert hat, ist neu."]),
     ],
 )  # fmt: skip
-def test_sentences(frame: int, thing: Named, other: Named, viewer: str, verb: str, english: str, german: list[str]):
-    painter, asked = SceneGenerator(1), rules().frames[frame]
+def test_sentences(
+    frame: int, thing: Description, other: Description, viewer: str, verb: str, english: str, german: list[str]
+):
+    generator, asked = SceneGenerator(1), rules().frames[frame]
     parts = Parts(thing, other, viewer, rules().determiners[0], verb, "neu", rules().relations[0])
-    assert painter.text([token for each in asked.en for token in painter.in_english(each, parts)]) == english
-    assert [painter.in_german(asked, parts, noun) for noun in thing.nouns] == german
+    assert generator.text([token for each in asked.en for token in generator.english_words(each, parts)]) == english
+    assert [generator.german_text(asked, parts, noun) for noun in thing.nouns] == german
 
 
 def test_its_files(folder: Path):
     index = [line.split("\t") for line in lines(folder / "index.tsv")]
-    members = pictures(folder)
+    members = images(folder)
     assert [name for _, _, name in index] == list(members)
     assert {pixels.shape for pixels in members.values()} == {(SIZE, SIZE, 3)}
     corpus = scene_corpus(SMALL)
@@ -349,14 +354,14 @@ def test_its_files(folder: Path):
         readings = [json.loads(line) for line in lines(folder / f"{split}.reading")]
         assert len(readings) == len(scenes)
         for number, (scene, gold) in enumerate(zip(scenes, readings, strict=True)):
-            assert (number in named) == (scene.picture is not None)
-            if scene.picture:
-                assert (members[named[number]] == scene.picture.pixels()).all()
+            assert (number in named) == (scene.image is not None)
+            if scene.image:
+                assert (members[named[number]] == scene.image.pixels()).all()
             assert (gold is None) == (scene.reading is None)
             if gold:
                 assert set(gold) == {"word", "reading", "other", "form", "other_form", "box", "size"}
                 assert gold["word"] in words(scene.en) and gold["form"].lower() in words(scene.de)
-                assert (gold["box"] is None) == (gold["size"] is None) == (scene.picture is None)
+                assert (gold["box"] is None) == (gold["size"] is None) == (scene.image is None)
     assert {split for split, _, _ in index} == {"train", "dev", "test"}
 
 

@@ -1,4 +1,4 @@
-"""The demo world's words and rules, as records read from lexicon.yaml and grammar.yaml."""
+"""The records of lexicon.yaml and grammar.yaml: words, inflection tables, clauses and sentences."""
 
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]  # training/demo
 
 Case = Literal["nominative", "accusative", "dative", "genitive"]
 Number = Literal["s", "p", "u"]  # singular, plural, uncounted
@@ -18,11 +18,16 @@ Words = Annotated[list[str], BeforeValidator(lambda value: value.split() if isin
 
 
 class Record(BaseModel):
+    """A frozen record of a YAML file; an unknown key is an error."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Noun(Record):
-    """A noun, with its English. `plural` is None if it is not counted; `weak` has the plural's form in most cases."""
+    """A German noun and its English translation.
+
+    `plural`: None if uncountable. `weak`: declined with the plural form in every case but the nominative singular.
+    """
 
     de: str
     gender: Gender
@@ -35,13 +40,15 @@ class Noun(Record):
 
 
 class Adjective(Record):
-    en: list[str]  # positive; German comparative, English comparative
+    """An adjective. `of`: the kinds of noun that it describes; `stem`: what endings are added to."""
+
+    en: list[str]  # English; German comparative, English comparative
     of: list[str]
     stem: str | None = None
 
 
 class Verb(Record):
-    """A verb in one frame: what it takes, and how English says it. Kinds of noun are names of kinds or single nouns."""
+    """A verb in one frame: its English translation and its arguments, as kinds of noun or single nouns."""
 
     en: str
     subject: list[str] = ["human"]
@@ -62,11 +69,15 @@ class Verb(Record):
 
 
 class Adverb(Record):
+    """An adverb's English translation, and the tenses with which it is used."""
+
     en: str
     tenses: list[str] = []
 
 
 class Lexicon(Record):
+    """The content of lexicon.yaml."""
+
     nouns: dict[str, dict[str, list[str]]]
     weak: list[str]
     unowned: list[str]
@@ -84,24 +95,27 @@ class Lexicon(Record):
 
     @cached_property
     def noun(self) -> dict[str, Noun]:
-        """Every noun by its German singular."""
+        """All nouns, by German singular."""
         return {
             de: Noun(
                 de=de,
-                gender=facts[0],
-                plural=None if facts[1] == "-" else facts[1],
-                en=facts[2],
-                en_plural=facts[3] if len(facts) > 3 else None,
+                gender=entry[0],
+                plural=None if entry[1] == "-" else entry[1],
+                en=entry[2],
+                en_plural=entry[3] if len(entry) > 3 else None,
                 kind=kind,
                 weak=de in self.weak,
                 genitive=self.genitives.get(de),
             )
             for kind, nouns in self.nouns.items()
-            for de, facts in nouns.items()
+            for de, entry in nouns.items()
         }
 
     def nouns_of(self, kinds: list[str]) -> tuple[str, ...]:
-        """The nouns of these kinds, in the lexicon's order. A kind is a group, a group of groups, or a single noun."""
+        """The nouns of these kinds, in the lexicon's order. Raises KeyError.
+
+        A kind is a group of nouns, a group of kinds, or a single noun.
+        """
         wanted: set[str] = set()
         for kind in kinds:
             if kind in self.kinds:
@@ -114,6 +128,8 @@ class Lexicon(Record):
 
 
 class GermanRules(Record):
+    """Inflection tables by gender and case, and regular expressions of the exceptions."""
+
     definite: Table
     relative: Table
     full: Table
@@ -129,6 +145,8 @@ class GermanRules(Record):
 
 
 class EnglishRules(Record):
+    """Regular expressions of spelling rules, auxiliaries, and the forms of `be`."""
+
     plural_es: str
     third_es: str
     an: str
@@ -147,6 +165,8 @@ class Pronoun(Record):
 
 
 class Determiner(Record):
+    """A determiner. `adjective`: the inflection of the adjective after it."""
+
     weight: int
     stem: str | None = None
     forms: Literal["definite", "full", "short"] | None = None
@@ -158,7 +178,7 @@ class Determiner(Record):
 
 
 class Preposition(Record):
-    """How a preposition joins a noun: `of` are the nouns behind it, `head` those that it may be an attribute of."""
+    """A preposition. `of`: kinds of its noun; `head`: kinds of noun that the prepositional phrase can modify."""
 
     weight: int
     de: str | None = None
@@ -169,6 +189,8 @@ class Preposition(Record):
 
 
 class Tense(Record):
+    """The verb group of a tense or modal construction, in both languages."""
+
     weight: int
     de: list[str]
     en: list[str]
@@ -176,6 +198,8 @@ class Tense(Record):
 
 
 class Frame(Record):
+    """A verb's argument structure."""
+
     weight: int
     object: Case | None = None
     recipient: Case | None = None
@@ -191,6 +215,8 @@ class Frame(Record):
 
 
 class Layout(Record):
+    """The order of a clause's constituents in both languages."""
+
     de: Words
     en: Words
     question: bool = False
@@ -198,7 +224,7 @@ class Layout(Record):
 
 
 class ClauseRule(Record):
-    """What a sentence asks of one of its clauses."""
+    """The constraints of a sentence rule on one of its clauses."""
 
     layout: str
     frames: list[str] = []
@@ -215,6 +241,8 @@ class ClauseRule(Record):
 
 
 class SentenceRule(Record):
+    """A sentence as a sequence of clauses, conjunctions and punctuation marks."""
+
     weight: int
     clauses: dict[str, ClauseRule]
     choose: dict[str, list[tuple[str, str]]] = {}
@@ -223,6 +251,8 @@ class SentenceRule(Record):
 
 
 class Grammar(Record):
+    """The content of grammar.yaml."""
+
     cases: list[Case]
     german: GermanRules
     english: EnglishRules
@@ -248,15 +278,15 @@ class Grammar(Record):
 
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
-    return Lexicon.model_validate(read("lexicon.yaml"))
+    return Lexicon.model_validate(read_yaml("grammar/lexicon.yaml"))
 
 
 @lru_cache(maxsize=1)
 def grammar() -> Grammar:
-    return Grammar.model_validate(read("grammar.yaml"))
+    return Grammar.model_validate(read_yaml("grammar/grammar.yaml"))
 
 
-def read(name: str) -> object:
-    """A YAML file of this package, by the C parser where there is one: it takes a tenth of the time."""
+def read_yaml(name: str) -> object:
+    """The content of a YAML file of training/demo, read by PyYAML's C parser if available: ten times as fast."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load((FOLDER / name).read_text(encoding="utf-8"), Loader=loader)

@@ -1,14 +1,14 @@
-"""German forms: how a noun, an adjective, a determiner and a verb of the lexicon are inflected."""
+"""German inflection of nouns, adjectives, determiners and verbs."""
 
 import re
 
-from training.demo.lexicon import Case, Determiner, Grammar, Lexicon, Noun, Number, Table
+from training.demo.grammar.lexicon import Case, Determiner, Grammar, Lexicon, Noun, Number, Table
 
 VOWELS = re.compile("[aeiouäöüy]+", re.IGNORECASE)
 
 
 class German:
-    """The forms of the lexicon's words by the grammar's tables."""
+    """Inflects the lexicon's words by the grammar's tables."""
 
     def __init__(self, lexicon: Lexicon, grammar: Grammar) -> None:
         self.lexicon = lexicon
@@ -35,7 +35,7 @@ class German:
         return noun.genitive or noun.de + ("es" if short else "s")
 
     def determiner(self, determiner: Determiner, noun: Noun, number: Number, case: Case) -> str:
-        """A determiner's form: dem, einer, diese; empty where there is none."""
+        """A determiner's form: dem, einer, diese; empty for no determiner."""
         stem = determiner.stem or ""
         return stem + self.ending(self.tables[determiner.forms], noun, number, case) if determiner.forms else stem
 
@@ -44,11 +44,15 @@ class German:
         stem = self.lexicon.adjectives[adjective].stem or adjective
         return stem + self.ending(self.tables[determiner.adjective], noun, number, case)
 
-    def relative(self, noun: Noun, number: Number, case: Case) -> str:
+    def relative_pronoun(self, noun: Noun, number: Number, case: Case) -> str:
+        """The relative pronoun that refers to a noun: der, die, das, den."""
         return self.ending(self.rules.relative, noun, number, case)
 
     def verb(self, verb: str, form: str, person: int = 2) -> tuple[str, str]:
-        """A verb's form without its separable prefix, and the prefix: ("macht", "auf")."""
+        """A verb's form without its separable prefix, and the prefix: ("macht", "auf"). Raises ValueError.
+
+        Persons: 0 ich, 1 du, 2 er, 3 wir, 4 sie. Forms: infinitive, present, past, participle, imperative.
+        """
         prefix, _, base = verb.rpartition("|")
         stem = base.removesuffix("en") if base.endswith("en") else base.removesuffix("n")
         parts = self.lexicon.principal.get(base)
@@ -69,9 +73,11 @@ class German:
         raise ValueError(f"no form '{form}'")
 
     def linking_e(self, stem: str) -> str:
+        """The e between a stem in d or t and an ending in t or st: arbeit-e-t."""
         return "e" if re.search(self.rules.linking_e, stem) else ""
 
     def present(self, base: str, stem: str, person: int) -> str:
+        """A person of the present tense: gehe, gehst, geht, gehen."""
         parts = self.lexicon.principal.get(base)
         if parts and isinstance(parts[0], list):
             return parts[0][person]
@@ -89,13 +95,13 @@ class German:
 
     @staticmethod
     def past(third: str, person: int) -> str:
-        """Persons of the preterite: ging, gingst, gingen; kaufte, kauftest, kauften."""
+        """A person of the preterite, from its third person: ging, gingst, gingen; kaufte, kauftest, kauften."""
         return (
             third + ("", "st", "", "n" if third.endswith("e") else "en", "n" if third.endswith("e") else "en")[person]
         )
 
     def imperative(self, base: str, stem: str) -> str:
-        """What one says to a friend: lies, fahr, öffne, besuche, sammle."""
+        """The imperative singular: lies, fahr, öffne, besuche, sammle."""
         third = self.present(base, stem, 2)
         if VOWELS.findall(stem)[-1] == "e" and VOWELS.findall(third)[-1] in ("i", "ie"):
             return third.removesuffix("t")

@@ -1,0 +1,1 @@
+"""Lexicon, inflection and a German-English grammar that generates aligned sentence pairs."""
