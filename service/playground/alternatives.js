@@ -3,10 +3,10 @@
 import { compare } from "./differences.js";
 import { byId, element } from "./elements.js";
 
-const AROUND = 3; // words shown before and after a difference
+const CONTEXT = 3; // words shown before and after a difference
 
 // Explanation of the score, by length penalty; with other penalties no percentage is shown.
-const MEANINGS = {
+const SCORE_NOTES = {
   average: "The percentage is the mean probability that the model gives to each piece of the text.",
   none: "The percentage is the probability that the model gives to the whole text.",
 };
@@ -24,7 +24,7 @@ function excerpt(text, shown) {
     if (i < own.length) words.push(own[i++].text);
     j++;
   }
-  const near = (place) => words.slice(Math.max(place - AROUND, 0), place + AROUND + 1).some((word) => typeof word !== "string");
+  const near = (place) => words.slice(Math.max(place - CONTEXT, 0), place + CONTEXT + 1).some((word) => typeof word !== "string");
   const parts = [];
   words.forEach((word, place) => {
     if (near(place)) parts.push(...(parts.length ? [" "] : []), word);
@@ -33,16 +33,16 @@ function excerpt(text, shown) {
   return parts;
 }
 
-// Draw `texts` with their `scores`; `taken` is the index of the selected text. `take` is called with a new index.
-export function drawAlternatives({ texts, scores, taken, penalty, language }, take) {
-  const percent = penalty in MEANINGS;
+// Draw `texts` with their `scores`; `selected` is the index of the one shown. `onSelect` is called with a new index.
+export function drawAlternatives({ texts, scores, selected, penalty, language }, onSelect) {
+  const percent = penalty in SCORE_NOTES;
   const number = (i) => (percent ? `${(100 * Math.exp(scores[i])).toFixed(0)} %` : scores[i].toFixed(2));
   const items = texts.flatMap((text, i) => {
-    if (i === taken) return [];
-    const said = element("span", { dir: "auto", lang: language }, ...excerpt(text, texts[taken]));
-    const button = element("button", { type: "button", title: text }, said);
-    button.setAttribute("aria-label", `Take over: ${text}`);
-    button.onclick = () => take(i);
+    if (i === selected) return [];
+    const content = element("span", { dir: "auto", lang: language }, ...excerpt(text, texts[selected]));
+    const button = element("button", { type: "button", title: text }, content);
+    button.setAttribute("aria-label", `Select: ${text}`);
+    button.onclick = () => onSelect(i);
     if (scores) {
       const bar = element("i");
       bar.style.width = `${(100 * Math.min(Math.exp(scores[i]), 1)).toFixed(1)}%`;
@@ -53,6 +53,6 @@ export function drawAlternatives({ texts, scores, taken, penalty, language }, ta
   });
   byId("others").hidden = !items.length;
   byId("alternatives").replaceChildren(...items);
-  const meaning = percent ? MEANINGS[penalty] : "The number is the score that the search ranks by: higher is better.";
-  byId("odds").textContent = scores ? `${meaning} What is shown above has ${number(taken)}.` : "";
+  const note = percent ? SCORE_NOTES[penalty] : "The number is the score that the search ranks by; higher is better.";
+  byId("score-note").textContent = scores ? `${note} The answer shown has ${number(selected)}.` : "";
 }

@@ -1,6 +1,6 @@
 // Buttons that copy text to the clipboard and confirm it in their label.
 
-const SAID = 1600; // milliseconds that the confirmation is shown
+const CONFIRMATION = 1600; // milliseconds that it is shown
 
 export async function copy(button, content) {
   const label = button.querySelector("span");
@@ -16,5 +16,5 @@ export async function copy(button, content) {
   button.timer = setTimeout(() => {
     label.textContent = before;
     button.classList.remove("done");
-  }, SAID);
+  }, CONFIRMATION);
 }

@@ -1,7 +1,7 @@
 // Differences of two texts, word by word.
 
 // For each of two lists, which items are not in their longest common subsequence.
-function apart(one, other) {
+function inOneOnly(one, other) {
   const longest = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
   for (let i = one.length - 1; i >= 0; i--) {
     for (let j = other.length - 1; j >= 0; j--) {
@@ -18,13 +18,13 @@ function apart(one, other) {
 }
 
 // A text split at white space, which is kept: [{ text, differs }].
-export const cut = (text) => (text.match(/\s+|\S+/gu) ?? []).map((piece) => ({ text: piece, differs: false }));
+export const splitPieces = (text) => (text.match(/\s+|\S+/gu) ?? []).map((piece) => ({ text: piece, differs: false }));
 
 // Two texts split in this way, with the words that only one of them has marked as different.
 export function compare(one, other) {
-  const both = [cut(one), cut(other)];
+  const both = [splitPieces(one), splitPieces(other)];
   const words = both.map((pieces) => pieces.filter(({ text }) => text.trim()));
-  apart(...words.map((list) => list.map(({ text }) => text))).forEach((differs, side) => {
+  inOneOnly(...words.map((list) => list.map(({ text }) => text))).forEach((differs, side) => {
     differs.forEach((is, i) => (words[side][i].differs = is));
   });
   return both;

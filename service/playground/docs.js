@@ -72,12 +72,12 @@ function operation(path, method, details) {
   if (content) parts.push(element("h3", { textContent: "Request" }), fields(content.schema));
   if (details.parameters)
     parts.push(element("h3", { textContent: "Headers" }), fields({ properties: Object.fromEntries(details.parameters.map((p) => [p.name, { ...p.schema, description: p.description }])) }));
-  const answer = resolve(details.responses["200"]?.content?.["application/json"]?.schema);
-  if (answer) parts.push(element("h3", { textContent: answer.type === "array" ? "Answer: a list of" : "Answer" }), fields(answer.type === "array" ? answer.items : answer));
-  const failures = Object.entries(details.responses).filter(([status]) => status >= "400");
-  if (failures.length) {
-    const rows = failures.map(([status, { description: meaning }]) => element("tr", {}, element("td", {}, code(status)), element("td", {}, ...prose(meaning))));
-    parts.push(element("h3", { textContent: "What can go wrong (application/problem+json)" }), element("table", {}, element("tbody", {}, ...rows)));
+  const response = resolve(details.responses["200"]?.content?.["application/json"]?.schema);
+  if (response) parts.push(element("h3", { textContent: response.type === "array" ? "Response: a list of" : "Response" }), fields(response.type === "array" ? response.items : response));
+  const errors = Object.entries(details.responses).filter(([status]) => status >= "400");
+  if (errors.length) {
+    const rows = errors.map(([status, { description: meaning }]) => element("tr", {}, element("td", {}, code(status)), element("td", {}, ...prose(meaning))));
+    parts.push(element("h3", { textContent: "Errors (application/problem+json)" }), element("table", {}, element("tbody", {}, ...rows)));
   }
   return element("details", { className: "card", open: path === "/translate" }, ...parts);
 }

@@ -16,5 +16,5 @@ export function drawEdits(operations, language) {
     ]),
   );
   const changes = operations.filter(({ op }) => op !== "keep").length;
-  byId("changes").textContent = changes ? `${changes} ${changes === 1 ? "change" : "changes"}` : "nothing was changed";
+  byId("changes").textContent = changes ? `${changes} ${changes === 1 ? "change" : "changes"}` : "no changes";
 }

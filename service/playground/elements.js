@@ -9,17 +9,17 @@ export function element(tag, properties = {}, ...children) {
 // Whether the pointer can hover. A lifted finger also fires leave events, but what it touched stays selected.
 export const hovers = (event) => event.pointerType === "mouse";
 
-const LONGEST = 24; // characters of a word that are displayed
+const MAX_CHARACTERS = 24; // of a displayed word
 
 // The word as displayed: a very long one is shortened to its beginning and end.
-export function short(word) {
+export function shorten(word) {
   const characters = [...word];
-  return characters.length <= LONGEST ? word : [...characters.slice(0, LONGEST - 8), "…", ...characters.slice(-7)].join("");
+  return characters.length <= MAX_CHARACTERS ? word : [...characters.slice(0, MAX_CHARACTERS - 8), "…", ...characters.slice(-7)].join("");
 }
 
 // Set a word as a node's text; if it is shortened, the tooltip has the full word.
-export function named(node, word) {
-  node.textContent = short(word);
+export function setWord(node, word) {
+  node.textContent = shorten(word);
   if (node.textContent !== word) node.title = word;
   return node;
 }

@@ -1,10 +1,10 @@
 // Matrix of attention weights: a row for each target word, a column for each source word, darker for larger weights.
 // With contextual gates a strip beside it shows, for each target word, the gate's share of word attention.
 
-import { element, hovers, named } from "./elements.js";
+import { element, hovers, setWord } from "./elements.js";
 
 export function drawHeatmap(table, { source, target, gate, weights }, readout) {
-  const heads = source.map(({ text }) => element("th", { scope: "col" }, named(element("div"), text)));
+  const heads = source.map(({ text }) => element("th", { scope: "col" }, setWord(element("div"), text)));
   if (gate) heads.push(element("th", { scope: "col", className: "gate" }, element("div", { textContent: "1 − gate" })));
   const shade = (weight, colour, className = "") => {
     const cell = element("td", { className, ariaLabel: weight.toFixed(2) });
@@ -14,7 +14,7 @@ export function drawHeatmap(table, { source, target, gate, weights }, readout) {
   const rows = target.map(({ text }, t) => {
     const cells = source.map((_, s) => shade(weights[t]?.[s] ?? 0, "--hot"));
     if (gate) cells.push(shade(1 - gate[t], "--warm", "gate"));
-    return element("tr", {}, named(element("th", { scope: "row" }), text), ...cells);
+    return element("tr", {}, setWord(element("th", { scope: "row" }), text), ...cells);
   });
   table.classList.toggle("many", source.length > 18 || target.length > 24);
   table.replaceChildren(element("thead", {}, element("tr", {}, element("td"), ...heads)), element("tbody", {}, ...rows));
@@ -22,17 +22,17 @@ export function drawHeatmap(table, { source, target, gate, weights }, readout) {
 
   const point = ({ target: cell }) => {
     const t = rows.indexOf(cell.parentElement), s = cell.cellIndex - 1;
-    const lit = t >= 0 && s >= 0;
-    table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
-    readout.textContent = !lit ? "" : s < source.length
+    const onCell = t >= 0 && s >= 0;
+    table.querySelectorAll("th.highlighted").forEach((head) => head.classList.remove("highlighted"));
+    readout.textContent = !onCell ? "" : s < source.length
       ? `${target[t].text} ← ${source[s].text}  ${(weights[t]?.[s] ?? 0).toFixed(2)}`
-      : `${target[t].text} ← words  ${(1 - gate[t]).toFixed(2)}`;
-    if (lit) for (const head of [heads[s], rows[t].firstChild]) head.classList.add("lit");
+      : `${target[t].text} ← word attention  ${(1 - gate[t]).toFixed(2)}`;
+    if (onCell) for (const head of [heads[s], rows[t].firstChild]) head.classList.add("highlighted");
   };
   table.onpointerover = table.onclick = point;
   table.onpointerleave = (event) => {
     if (!hovers(event)) return; // a touched cell stays selected until another is touched
-    table.querySelectorAll("th.lit").forEach((head) => head.classList.remove("lit"));
+    table.querySelectorAll("th.highlighted").forEach((head) => head.classList.remove("highlighted"));
     readout.textContent = "";
   };
 }

@@ -1,16 +1,16 @@
 // Interlinear view: source words above target words, joined by lines whose width and opacity show the weight.
-// Long text wraps into systems (pairs of rows), broken where the lines cut have the least weight.
+// Long text wraps into systems (pairs of rows) such that the lines cut at the breaks have the least total weight.
 
-import { element, hovers, named, short } from "./elements.js";
+import { element, hovers, setWord, shorten } from "./elements.js";
 
-const LEAST = 0.08; // smaller weights are not drawn
+const MIN_WEIGHT = 0.08; // smaller weights are not drawn
 const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
 
 export class Interlinear {
-  // `told` is called with the side (0: source, 1: target) and index of the highlighted word, without arguments if none.
-  constructor(container, told) {
+  // `onHighlight` is called with the side (0: source, 1: target) and index of the highlighted word, without arguments if none.
+  constructor(container, onHighlight) {
     this.container = container;
-    this.told = told;
+    this.onHighlight = onHighlight;
     this.width = 0;
     new ResizeObserver(() => {
       if (this.explanation && Math.abs(container.clientWidth - this.width) > 1) this.draw();
@@ -39,19 +39,19 @@ export class Interlinear {
     this.container.classList.remove("dim");
     this.container.replaceChildren(...this.systems.map(({ node }) => node));
     if (this.words[0].length) this.words[0][0].tabIndex = 0;
-    this.lines();
+    this.drawLines();
   }
 
   word(text, side, index) {
-    const node = named(element("span", { className: "word", tabIndex: -1 }), text);
+    const node = setWord(element("span", { className: "word", tabIndex: -1 }), text);
     node.setAttribute("role", "button");
-    node.setAttribute("aria-label", this.sentence(side, index));
-    node.addEventListener("pointerenter", () => this.light(side, index));
-    node.addEventListener("pointerleave", (event) => hovers(event) && this.light());
+    node.setAttribute("aria-label", this.describe(side, index));
+    node.addEventListener("pointerenter", () => this.highlight(side, index));
+    node.addEventListener("pointerleave", (event) => hovers(event) && this.highlight());
     node.addEventListener("pointerdown", () => node.focus({ preventScroll: true }));
-    node.addEventListener("focus", () => this.focused(node, side, index));
-    node.addEventListener("blur", () => this.light());
-    node.addEventListener("keydown", (event) => this.walk(event, side, index));
+    node.addEventListener("focus", () => this.onFocus(node, side, index));
+    node.addEventListener("blur", () => this.highlight());
+    node.addEventListener("keydown", (event) => this.onKey(event, side, index));
     return node;
   }
 
@@ -60,15 +60,15 @@ export class Interlinear {
     const others = side ? this.explanation.source : this.explanation.target;
     return others
       .map((_, i) => ({ index: i, weight: side ? this.weight(i, index) : this.weight(index, i) }))
-      .filter(({ weight }) => weight >= LEAST)
+      .filter(({ weight }) => weight >= MIN_WEIGHT)
       .sort((a, b) => b.weight - a.weight);
   }
 
-  // A sentence that states a word's partners and their weights.
-  sentence(side, index) {
+  // A word's partners and their weights, as text.
+  describe(side, index) {
     const [own, others] = [this.explanation[side ? "target" : "source"], this.explanation[side ? "source" : "target"]];
-    const names = this.partners(side, index).map(({ index: i, weight }) => `${short(others[i].text)} ${weight.toFixed(2)}`);
-    return `${short(own[index].text)}: ${names.join(", ") || "no weight on one word"}`;
+    const names = this.partners(side, index).map(({ index: i, weight }) => `${shorten(others[i].text)} ${weight.toFixed(2)}`);
+    return `${shorten(own[index].text)}: ${names.join(", ") || `no weight of ${MIN_WEIGHT} or more`}`;
   }
 
   measure() {
@@ -86,14 +86,14 @@ export class Interlinear {
     const [up, down] = [before(above), before(below)];
     const [S, T] = [above.length, below.length];
     if (up[S] - gap <= room && down[T] - gap <= room) return [{ from: [0, 0], to: [S, T] }];
-    const drawn = (s, t) => (this.weight(s, t) < LEAST ? 0 : this.weight(s, t));
+    const drawnWeight = (s, t) => (this.weight(s, t) < MIN_WEIGHT ? 0 : this.weight(s, t));
     // sum[s][t]: total weight of the lines from the first s source words to the first t target words
     const sum = Array.from({ length: S + 1 }, () => new Float64Array(T + 1));
     for (let s = 1; s <= S; s++)
-      for (let t = 1; t <= T; t++) sum[s][t] = drawn(s - 1, t - 1) + sum[s - 1][t] + sum[s][t - 1] - sum[s - 1][t - 1];
-    const cut = (s, t) => sum[s][T] - sum[s][t] + (sum[S][t] - sum[s][t]);
+      for (let t = 1; t <= T; t++) sum[s][t] = drawnWeight(s - 1, t - 1) + sum[s - 1][t] + sum[s][t - 1] - sum[s - 1][t - 1];
+    const cutWeight = (s, t) => sum[s][T] - sum[s][t] + (sum[S][t] - sum[s][t]);
     const cost = Array.from({ length: S + 1 }, () => new Float64Array(T + 1).fill(Infinity));
-    const came = Array.from({ length: S + 1 }, () => new Array(T + 1));
+    const previous = Array.from({ length: S + 1 }, () => new Array(T + 1));
     cost[0][0] = 0;
     for (let s = 0; s <= S; s++)
       for (let t = 0; t <= T; t++) {
@@ -102,13 +102,13 @@ export class Interlinear {
           for (let b = t; b <= T && (b <= t + 1 || down[b] - down[t] - gap <= room); b++) {
             if (a === s && b === t) continue;
             const uneven = (a === s || b === t ? 1 : 0) + 0.5 * Math.abs(a / S - b / T);
-            const left = a === S && b === T ? 0 : 0.5 * (1 - Math.max(up[a] - up[s], down[b] - down[t]) / room);
-            const total = cost[s][t] + 1 + cut(a, b) + uneven + left;
-            if (total < cost[a][b]) [cost[a][b], came[a][b]] = [total, [s, t]];
+            const free = a === S && b === T ? 0 : 0.5 * (1 - Math.max(up[a] - up[s], down[b] - down[t]) / room);
+            const total = cost[s][t] + 1 + cutWeight(a, b) + uneven + free;
+            if (total < cost[a][b]) [cost[a][b], previous[a][b]] = [total, [s, t]];
           }
       }
     const systems = [];
-    for (let to = [S, T]; to[0] || to[1]; to = came[to[0]][to[1]]) systems.unshift({ from: came[to[0]][to[1]], to });
+    for (let to = [S, T]; to[0] || to[1]; to = previous[to[0]][to[1]]) systems.unshift({ from: previous[to[0]][to[1]], to });
     return systems;
   }
 
@@ -117,13 +117,13 @@ export class Interlinear {
     const spans = [0, 1].map((side) => ({ from: from[side], to: to[side] }));
     const sums = spans.map((span, side) => widths[side].slice(span.from, span.to).reduce((a, b) => a + b, 0));
     const gaps = spans.map((span) => Math.max(span.to - span.from - 1, 0));
-    const wide = Math.min(room, Math.max(...sums.map((sum, side) => sum + gaps[side] * (gap < 10 ? 16 : 44))));
+    const width = Math.min(room, Math.max(...sums.map((sum, side) => sum + gaps[side] * (gap < 10 ? 16 : 44))));
     const rows = spans.map((span, side) => {
       const row = element("div", { className: `row ${side ? "target" : "source"}` }, ...this.words[side].slice(span.from, span.to));
-      const natural = gaps[side] ? (wide - sums[side]) / gaps[side] : 0;
+      const natural = gaps[side] ? (width - sums[side]) / gaps[side] : 0;
       row.style.justifyContent = natural <= 90 && gaps[side] ? "space-between" : "center";
       row.style.gap = `${Math.min(natural, gap)}px`;
-      row.style.width = `${wide}px`;
+      row.style.width = `${width}px`;
       row.dir = RIGHT_TO_LEFT.has(this.languages[side]) ? "rtl" : "ltr";
       row.lang = this.languages[side];
       return row;
@@ -135,19 +135,19 @@ export class Interlinear {
     return { node: element("div", { className: "system" }, ...rows, drawing), drawing, spans };
   }
 
-  lines() {
+  drawLines() {
     this.paths = [];
     for (const { node, drawing, spans } of this.systems) {
       const origin = node.getBoundingClientRect();
-      const place = (word) => {
+      const position = (word) => {
         const box = word.getBoundingClientRect();
         return { x: box.left + box.width / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
       };
       for (let t = spans[1].from; t < spans[1].to; t++)
         for (let s = spans[0].from; s < spans[0].to; s++) {
           const weight = this.weight(s, t);
-          if (weight < LEAST) continue;
-          const [a, b] = [place(this.words[0][s]), place(this.words[1][t])];
+          if (weight < MIN_WEIGHT) continue;
+          const [a, b] = [position(this.words[0][s]), position(this.words[1][t])];
           const [y, v] = [a.bottom + 3, b.top - 3];
           const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
           path.setAttribute("d", `M${a.x} ${y} C${a.x} ${(y + v) / 2} ${b.x} ${(y + v) / 2} ${b.x} ${v}`);
@@ -161,34 +161,34 @@ export class Interlinear {
 
   fade(side, index) {
     for (const { path, source, target, weight } of this.paths) {
-      const apart = side !== undefined && (side ? target : source) !== index;
-      path.style.opacity = apart ? 0.06 : 0.25 + 0.6 * weight;
+      const unrelated = side !== undefined && (side ? target : source) !== index;
+      path.style.opacity = unrelated ? 0.06 : 0.25 + 0.6 * weight;
     }
   }
 
   // Highlight a word and its partners, with the largest weights; without arguments, remove the highlight.
-  light(side, index) {
+  highlight(side, index) {
     this.container.classList.toggle("dim", side !== undefined);
-    for (const node of this.container.querySelectorAll(".word.lit")) node.classList.remove("lit");
+    for (const node of this.container.querySelectorAll(".word.highlighted")) node.classList.remove("highlighted");
     for (const node of this.container.querySelectorAll(".word small")) node.remove();
     if (side !== undefined) {
-      this.words[side][index].classList.add("lit");
+      this.words[side][index].classList.add("highlighted");
       this.partners(side, index).forEach(({ index: i, weight }, rank) => {
-        this.words[1 - side][i].classList.add("lit");
+        this.words[1 - side][i].classList.add("highlighted");
         if (rank < 4) this.words[1 - side][i].append(element("small", { textContent: weight.toFixed(2) }));
       });
     }
     this.fade(side, index);
-    this.told(side, index);
+    this.onHighlight(side, index);
   }
 
-  focused(node, side, index) {
+  onFocus(node, side, index) {
     for (const other of this.words.flat()) other.tabIndex = other === node ? 0 : -1;
-    this.light(side, index);
+    this.highlight(side, index);
   }
 
   // Arrow keys move the focus along the row, or to the partner with the largest weight.
-  walk(event, side, index) {
+  onKey(event, side, index) {
     const forward = RIGHT_TO_LEFT.has(this.languages[side]) ? "ArrowLeft" : "ArrowRight";
     const backward = forward === "ArrowRight" ? "ArrowLeft" : "ArrowRight";
     const partner = this.partners(side, index)[0]?.index;

@@ -1,70 +1,70 @@
-// The playground page: sends typed text to a model and shows its output with the attention weights of every word.
+// The playground page: sends the input to a model and shows its output with the attention weights of every word.
 
 import { drawAlternatives } from "./alternatives.js";
 import * as api from "./api.js";
-import { Beside } from "./beside.js";
+import { Comparison } from "./comparison.js";
 import { judge } from "./detection.js";
 import { copy } from "./copy.js";
 import { byId, element, segments } from "./elements.js";
 import { drawEdits } from "./edits.js";
 import { drawHeatmap } from "./heatmap.js";
 import { Interlinear } from "./interlinear.js";
-import { Picture } from "./picture.js";
+import { ImageInput } from "./image-input.js";
 import { Sentences } from "./sentences.js";
 import { ServiceStatus } from "./service-status.js";
-import { SOURCES, Sources } from "./sources.js";
-import { drawStart } from "./start.js";
-import { Words } from "./words.js";
+import { SOURCES, SourceWeights } from "./source-weights.js";
+import { drawStart } from "./examples.js";
+import { AnswerWords } from "./answer-words.js";
 
 const ALTERNATIVES = 3;
 const LONGEST_WAIT = 1000; // milliseconds of typing after which the text is sent even without a pause
-const QUIET = 200; // milliseconds before the page shows that it is waiting
-const PATIENCE = 120; // a longer Retry-After, in seconds, is not retried automatically
-const TITLES = { attention: "Attention", word_attention: "Words", gated: "Gated", uam: "UAM" };
+const FADE_AFTER = 200; // milliseconds of waiting before the old answer is faded
+const MAX_RETRY_AFTER = 120; // seconds; with a longer Retry-After the request is not repeated automatically
+const TITLES = { attention: "Attention", word_attention: "Word attention", gated: "Gated", uam: "UAM" };
 const TASKS = {
   translation: {
     title: "Translate",
-    ask: api.translate,
+    send: api.translate,
     text: (answer) => answer.translatedText,
-    given: () => text.value.trim() && { q: text.value, ...chosen() },
+    request: () => text.value.trim() && { q: text.value, ...selectedLanguages() },
   },
   multimodal: {
-    title: "Picture",
-    ask: api.multimodal,
+    title: "Image",
+    send: api.multimodal,
     text: (answer) => answer.translatedText,
-    given: () => (text.value.trim() || picture.file) && {
+    request: () => (text.value.trim() || image.file) && {
       ...(text.value.trim() && { q: text.value }),
-      ...(picture.file && { image: picture.file }),
-      ...chosen(),
+      ...(image.file && { image: image.file }),
+      ...selectedLanguages(),
     },
   },
   "post-edit": {
     title: "Post-edit",
-    ask: api.postEdit,
+    send: api.postEdit,
     text: (answer) => answer.editedText,
-    given: () => mt.value.trim() && {
+    request: () => mt.value.trim() && {
       translation: mt.value,
       ...(text.value.trim() && { source_text: text.value }),
-      ...chosen(),
+      ...selectedLanguages(),
     },
   },
   summarization: {
     title: "Summarize",
-    ask: api.summarize,
+    send: api.summarize,
     text: (answer) => answer.summaries,
-    given: () => text.value.trim() && { text: text.value, long: "lead" },
+    request: () => text.value.trim() && { text: text.value, long: "lead" },
   },
 };
 
 const [text, mt, source, target, model, key] = ["text", "mt", "source", "target", "model", "key"].map(byId);
-const [translation, problem, looks, hint] = ["translation", "problem", "looks", "hint"].map(byId);
-const gloss = new Interlinear(byId("gloss"), (side, index) => lit(side, index));
-const answers = [translation, byId("other")].map((node, place) => new Words(node, (index) => point(place, index)));
+const [translation, problem, explanationPanel, hint] = ["translation", "problem", "explanation", "hint"].map(byId);
+const gloss = new Interlinear(byId("gloss"), (side, index) => onHighlight(side, index));
+const answers = [translation, byId("other")].map((node, place) => new AnswerWords(node, (index) => onPoint(place, index)));
 const sentences = new Sentences((part) => drawSentence(part));
-const service = new ServiceStatus(byId("status"), () => begin());
-const sources = new Sources(byId("sources"));
-const beside = new Beside(() => schedule(0), () => look());
-const picture = new Picture(() => task === "multimodal", () => schedule(0));
+const service = new ServiceStatus(byId("status"), () => load());
+const sources = new SourceWeights(byId("sources"));
+const comparison = new Comparison(() => schedule(0), () => showExplanation());
+const image = new ImageInput(() => task === "multimodal", () => schedule(0));
 const names = new Map();
 
 let served = [];
@@ -76,19 +76,19 @@ let matrix = "attention";
 let shown = null; // the displayed answer
 let second = null; // the answer of the second model
 let certainty = null; // result of language detection
-let asking = null; // AbortController of the request in flight
+let inFlight = null; // AbortController of the request in flight
 let timer = 0; // timer that sends the text after a pause
 let longest = 0; // timer that sends the text after LONGEST_WAIT
-let begun = false;
+let loaded = false;
 
 const translating = () => task === "translation";
 const pairing = () => task !== "summarization"; // the user selects two languages
 const detecting = () => pairing() && source.value === "auto";
-const chosen = () => ({ source: source.value, target: target.value });
-const fitting = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
+const selectedLanguages = () => ({ source: source.value, target: target.value });
+const selectedModels = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
 const identity = (m) => `${m.name}@${m.version}`;
 const named = (m) => (/^\d+$/.test(m.version) ? `${m.name}, version ${m.version}` : m.name); // other versions are checksums
-const looked = () => (beside.looked ? second : shown); // the answer that is explained
+const explained = () => (comparison.explained ? second : shown); // the answer that is explained
 const label = (m) => [named(m), ...m.aliases].join(", ");
 const keyless = () => required && !api.key();
 const unique = (codes) => [...new Set(codes)].sort();
@@ -101,13 +101,13 @@ function refill(select, entries) {
   select.value = entries.some((entry) => entry.value === before) ? before : (entries[0]?.value ?? "");
 }
 
-// Show the tasks served, and the models of the chosen task.
-function choose(chosen) {
+// Select a task: show the served tasks, and the models of this one.
+function selectTask(chosen) {
   task = chosen;
   const there = Object.entries(TASKS).filter(([name]) => served.some((m) => m.task === name));
   segments(byId("tasks"), Object.fromEntries(there.map(([name, { title }]) => [name, title])), task, (other) => {
     clear();
-    choose(other);
+    selectTask(other);
     byId("tasks").querySelector("[aria-pressed=true]").focus();
     schedule(0);
   });
@@ -115,73 +115,75 @@ function choose(chosen) {
   model.replaceChildren(...(pairing() && choices.length > 1 ? [new Option("Any model", "")] : []), ...choices);
   for (const id of ["source", "target"]) byId(id).hidden = !pairing();
   for (const id of ["given", "written"]) byId(id).hidden = pairing();
-  byId("attach").hidden = task !== "multimodal";
+  byId("image-input").hidden = task !== "multimodal";
   byId("draft").hidden = task !== "post-edit";
-  offer();
-  scores();
+  offerLanguages();
+  showScores();
 }
 
 // Show the start page, before anything is typed.
-function start() {
+function showStart() {
   const fits = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
-  drawStart(fitting().find(fits), language, (example) => {
+  drawStart(selectedModels().find(fits), language, (example) => {
     const { mt: draft = "", ...texts } = example;
     [text.value, mt.value] = [Object.values(texts)[0] ?? "", draft];
-    fit();
+    resizeInputs();
     schedule(0);
     text.focus();
   });
 }
 
 // Fill the language selections for the selected model; only pairs that are served are offered.
-function offer() {
+function offerLanguages() {
   if (!pairing()) {
-    offerBeside();
-    start();
-    return mark();
+    offerComparison();
+    showStart();
+    return showLanguages();
   }
-  const pairs = fitting().map((m) => m.languages);
+  const pairs = selectedModels().map((m) => m.languages);
   const detect = task === "post-edit" ? [] : [new Option("Detect language", "auto")];
   refill(source, [...detect, ...options(unique(pairs.map((p) => p.source)))]);
   const possible = pairs.filter((p) => source.value === "auto" || p.source === source.value);
   refill(target, options(unique(possible.map((p) => p.target))));
-  offerBeside();
-  start();
-  mark();
+  offerComparison();
+  showStart();
+  showLanguages();
 }
 
 // Offer the models that can be compared with the selected one: same task and languages.
-function offerBeside() {
+function offerComparison() {
   const reads = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
   const there = served.filter((m) => m.task === task && reads(m));
   const others = there.filter((m) => identity(m) !== model.value);
-  beside.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
+  comparison.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
 }
 
 // The source languages from which the selected models translate into the selected target language.
-const possible = () => unique(fitting().map((m) => m.languages).filter((p) => p.target === target.value).map((p) => p.source));
+const possible = () => unique(selectedModels().map((m) => m.languages).filter((p) => p.target === target.value).map((p) => p.source));
 
 // The languages of the input and of the output.
 function pair(detected) {
   if (pairing()) return [source.value === "auto" ? detected : source.value, target.value];
-  const { source: from, target: into } = fitting()[0].languages;
+  const { source: from, target: into } = selectedModels()[0].languages;
   return [from, into];
 }
 
-function mark(detected) {
+// Show the languages of the input and the output; `detected`: the language detected in the input.
+function showLanguages(detected) {
   const [from, into] = pair(detected ?? (possible().length === 1 ? possible()[0] : undefined));
   const [first, last] = [from, into].map((code) => code && language(code));
   byId("pair-mark").textContent = first && first !== last ? `${first} to ${last}` : (last ?? "\u00a0");
   const certain = certainty?.certain ?? true;
   byId("detected").textContent = detecting() && detected ? `${language(detected)}${certain ? "" : ", not certain"}` : "";
   byId("detected").title = certain ? "" : "The text is short, or not much like this language.";
-  const back = translating() && fitting().some((m) => m.languages.source === target.value && m.languages.target === from);
+  const back = translating() && selectedModels().some((m) => m.languages.source === target.value && m.languages.target === from);
   byId("swap").hidden = !back;
   text.lang = from ?? "";
   mt.lang = translation.lang = into ?? "";
 }
 
-function fit() {
+// Fit the text areas to their text and show the number of characters.
+function resizeInputs() {
   for (const area of [text, mt]) {
     area.style.height = "auto";
     area.style.height = `${area.scrollHeight}px`;
@@ -191,109 +193,111 @@ function fit() {
   byId("count").classList.toggle("over", length > limit);
 }
 
-function say(sentence) {
-  problem.textContent = sentence;
-  problem.hidden = !sentence;
+function showProblem(message) {
+  problem.textContent = message;
+  problem.hidden = !message;
 }
 
-// The API key is missing or refused: show a message in place of the answer and mark the key field.
-function lock(sentence) {
+// The API key is missing or invalid: show a message in place of the answer and mark the key field.
+function requireKey(message) {
   key.ariaInvalid = "true";
-  say(sentence);
+  showProblem(message);
 }
 
 function clear() {
   shown = second = certainty = null;
-  say("");
-  wonder("");
-  answers[0].write([]);
-  beside.show("", null);
-  note();
-  for (const id of ["time", "answered-by", "detected", "from"]) byId(id).textContent = "";
+  showProblem("");
+  showDoubt("");
+  answers[0].show([]);
+  comparison.show("", null);
+  showTruncation();
+  for (const id of ["time", "answered-by", "detected", "word-weights"]) byId(id).textContent = "";
   for (const id of ["copy", "link"]) byId(id).disabled = true;
-  looks.hidden = hint.hidden = true;
+  explanationPanel.hidden = hint.hidden = true;
   byId("start").hidden = false;
-  old(false);
-  stale(false);
+  fade(false);
+  setStale(false);
 }
 
-function note(reduced) {
+// Show how much of a too long text the model has read.
+function showTruncation(reduced) {
   byId("note").hidden = !reduced;
   if (reduced) byId("note").textContent = `The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`;
 }
 
-function explain(sentence) {
-  hint.hidden = !sentence;
-  hint.textContent = sentence;
+function showHint(message) {
+  hint.hidden = !message;
+  hint.textContent = message;
 }
 
-function old(is) {
+// Fade the displayed answers and their explanation, or undo that.
+function fade(is) {
   for (const answer of [translation, byId("other")]) answer.classList.toggle("old", is);
-  looks.classList.toggle("old", is);
+  explanationPanel.classList.toggle("old", is);
 }
 
 // Mark the displayed answer as belonging to an earlier text and disable its interaction, or undo that.
-function stale(is) {
+function setStale(is) {
   byId("stale").hidden = !is;
-  for (const node of [translation, byId("second"), looks]) node.inert = is;
+  for (const node of [translation, byId("second"), explanationPanel]) node.inert = is;
 }
 
 // The request failed: fade the old answer and disable copying it.
-function outdated() {
-  old(Boolean(shown));
-  stale(Boolean(shown));
-  for (const id of ["time", "answered-by", "from"]) byId(id).textContent = "";
+function markOutdated() {
+  fade(Boolean(shown));
+  setStale(Boolean(shown));
+  for (const id of ["time", "answered-by", "word-weights"]) byId(id).textContent = "";
   for (const id of ["copy", "link"]) byId(id).disabled = true;
 }
 
 // Send the text after `delay` milliseconds and abort a request in flight.
 function schedule(delay) {
-  stop();
-  if (TASKS[task].given()) timer = setTimeout(ask, delay);
+  cancel();
+  if (TASKS[task].request()) timer = setTimeout(submit, delay);
   else clear();
 }
 
 // On typing: send the text after a pause, or after LONGEST_WAIT. A request in flight is not aborted.
-function typed() {
-  fit();
-  if (!TASKS[task].given()) return schedule(0);
+function onInput() {
+  resizeInputs();
+  if (!TASKS[task].request()) return schedule(0);
   clearTimeout(timer);
-  timer = setTimeout(ask, typing);
+  timer = setTimeout(submit, typing);
   longest ||= setTimeout(() => {
     longest = 0;
-    if (asking) asking.again = true;
-    else ask();
+    if (inFlight) inFlight.again = true;
+    else submit();
   }, LONGEST_WAIT);
 }
 
-function stop() {
+function cancel() {
   clearTimeout(timer);
   clearTimeout(longest);
   timer = longest = 0;
-  asking?.abort();
-  asking = null;
+  inFlight?.abort();
+  inFlight = null;
 }
 
-async function ask() {
-  stop();
-  if (keyless()) return lock("This service asks for an API key.");
-  const own = (asking = new AbortController());
+async function submit() {
+  cancel();
+  if (keyless()) return requireKey("This service requires an API key.");
+  const own = (inFlight = new AbortController());
   const { signal } = own;
   const begins = performance.now();
-  const waiting = setTimeout(() => old(true), QUIET);
+  const waiting = setTimeout(() => fade(true), FADE_AFTER);
   try {
     const judged = await detected(signal);
-    if (judged?.doubt) return wonder(judged.doubt);
+    if (judged?.doubt) return showDoubt(judged.doubt);
     certainty = judged;
-    const request = { ...TASKS[task].given(), explain: true };
-    const widest = Math.max(...fitting().map((m) => m.accepts.beam_size));
+    const request = { ...TASKS[task].request(), explain: true };
+    const widest = Math.max(...selectedModels().map((m) => m.accepts.beam_size));
     if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
     if (model.value) request.model = model.value;
-    const requests = [request, ...(beside.model ? [{ ...request, model: beside.model }] : [])];
-    const follow = (beginning) => {
-      if (requests.length === 1 && performance.now() - begins > QUIET && !signal.aborted) partly(beginning);
+    const requests = [request, ...(comparison.model ? [{ ...request, model: comparison.model }] : [])];
+    const onPrefix = (beginning) => {
+      if (requests.length === 1 && performance.now() - begins > FADE_AFTER && !signal.aborted) showPrefix(beginning);
     };
-    const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal, follow)));
+    const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal, onPrefix)));
     // A text too long for an explanation is translated without one.
     const found = await both({}).catch((error) => {
       if (error.fields?.includes("explain")) return both({ explain: false });
@@ -303,34 +307,34 @@ async function ask() {
     show(...found);
   } catch (error) {
     if (signal.aborted) return;
-    outdated();
+    markOutdated();
     if (!(error instanceof api.Failure)) throw error;
-    if (error.away) service.away();
-    else service.ready(served.length);
-    if (error.locked) lock(error.message);
-    else if (error.retryAfter && error.retryAfter <= PATIENCE) again(error, signal);
-    else say(error.message);
+    if (error.unavailable) service.showUnavailable();
+    else service.showReady(served.length);
+    if (error.unauthorized) requireKey(error.message);
+    else if (error.retryAfter && error.retryAfter <= MAX_RETRY_AFTER) retryLater(error, signal);
+    else showProblem(error.message);
   } finally {
     clearTimeout(waiting);
     translation.style.minHeight = "";
-    if (asking === own) {
-      asking = null;
-      if (own.again) ask();
+    if (inFlight === own) {
+      inFlight = null;
+      if (own.again) submit();
     }
   }
 }
 
-async function answered(request, signal, follow) {
+async function answered(request, signal, onPrefix) {
   const started = performance.now();
-  const answer = await TASKS[task].ask(request, signal, follow);
+  const answer = await TASKS[task].send(request, signal, onPrefix);
   const languages = pair(answer.detectedLanguage?.language);
   const given = request.q ?? request.text ?? request.source_text ?? "";
-  return { ...answer, given, taken: 0, text: TASKS[task].text(answer), languages, picture: request.image && picture.address, milliseconds: performance.now() - started };
+  return { ...answer, given, selected: 0, text: TASKS[task].text(answer), languages, imageUrl: request.image && image.url, milliseconds: performance.now() - started };
 }
 
 // Show the output so far while the search runs, without moving the page below.
-function partly(beginning) {
-  wonder("");
+function showPrefix(beginning) {
+  showDoubt("");
   translation.style.minHeight = `${Math.max(translation.clientHeight, parseFloat(translation.style.minHeight) || 0)}px`;
   translation.classList.remove("old");
   translation.textContent = beginning;
@@ -342,20 +346,20 @@ async function detected(signal) {
   if (!detecting() || !text.value.trim()) return null;
   const guesses = await api.detect(text.value, signal);
   const [{ language: likeliest }] = guesses;
-  const back = fitting().find(({ languages }) => languages.source === likeliest);
+  const back = selectedModels().find(({ languages }) => languages.source === likeliest);
   if (translating() && likeliest === target.value && back) {
     target.value = back.languages.target;
-    offerBeside();
+    offerComparison();
   }
   return judge(text.value, guesses, possible(), language);
 }
 
 // Explain why a text is not translated automatically, and offer to translate it.
-function wonder(doubt) {
+function showDoubt(doubt) {
   byId("doubt").hidden = true;
   if (!doubt) return;
   clear();
-  service.ready(served.length);
+  service.showReady(served.length);
   byId("start").hidden = true;
   byId("doubt").hidden = false;
   byId("doubt").firstChild.textContent = doubt;
@@ -363,12 +367,12 @@ function wonder(doubt) {
 }
 
 // Retry after the time that the service stated, with a countdown, unless the text changes meanwhile.
-function again(failure, signal) {
+function retryLater(failure, signal) {
   let seconds = failure.retryAfter;
   const tick = () => {
     if (signal.aborted) return;
-    if (seconds <= 0) return void ask();
-    say(`${failure.message} Trying again in ${seconds} s.`);
+    if (seconds <= 0) return void submit();
+    showProblem(`${failure.message} Trying again in ${seconds} s.`);
     seconds -= 1;
     timer = setTimeout(tick, 1000);
   };
@@ -378,53 +382,53 @@ function again(failure, signal) {
 function show(answer, other = null) {
   [shown, second] = [answer, other];
   key.ariaInvalid = "false";
-  say("");
-  wonder("");
-  service.ready(served.length);
-  old(false);
-  stale(false);
+  showProblem("");
+  showDoubt("");
+  service.showReady(served.length);
+  fade(false);
+  setStale(false);
   const took = ({ milliseconds }) => `${Math.round(milliseconds)} ms`;
   byId("time").textContent = took(answer);
-  note(answer.reduced);
+  showTruncation(answer.reduced);
   byId("answered-by").textContent = named(answer.model);
   byId("answered-by").title = identity(answer.model);
   byId("other-by").textContent = other ? `${took(other)} · ${named(other.model)}` : "";
   for (const id of ["copy", "link"]) byId(id).disabled = false;
   byId("start").hidden = true;
-  mark(answer.detectedLanguage?.language);
-  write();
-  look();
+  showLanguages(answer.detectedLanguage?.language);
+  showAnswers();
+  showExplanation();
 }
 
 // The outputs of an answer, best first; and the one that is selected.
 const choices = (answer) => [answer.text, ...(answer.alternatives ?? [])];
-const written = (answer) => choices(answer)[answer.taken];
+const answerText = (answer) => choices(answer)[answer.selected];
 
 // Show the answers. Words are interactive only in the explained answer, and only if its best output is selected.
-function write() {
-  const pieces = beside.show(written(shown), second && written(second), shown.languages[1] ?? "");
+function showAnswers() {
+  const pieces = comparison.show(answerText(shown), second && answerText(second), shown.languages[1] ?? "");
   [shown, second].forEach((answer, place) => {
-    const reacts = answer && answer === looked() && !answer.taken;
-    answers[place].write(pieces[place], reacts ? (answer.explanations?.[0].target ?? []) : []);
+    const reacts = answer && answer === explained() && !answer.selected;
+    answers[place].show(pieces[place], reacts ? (answer.explanations?.[0].target ?? []) : []);
   });
-  byId("from").textContent = "";
+  byId("word-weights").textContent = "";
 }
 
 // Show alternatives, scores and attention of the answer that is explained.
-function look() {
-  scores();
-  write();
-  const { explanations, taken } = looked();
-  looks.hidden = !explanations?.[0].target.length;
-  explain(explanations ? "" : "This text is too long to show what the model looked at. Translate a part of it to see that.");
+function showExplanation() {
+  showScores();
+  showAnswers();
+  const { explanations, selected } = explained();
+  explanationPanel.hidden = !explanations?.[0].target.length;
+  showHint(explanations ? "" : "This text is too long to show attention weights. Translate a part of it to see them.");
   if (!explanations) return;
-  drawAlternatives(odds(), (place) => {
-    looked().taken = place;
-    look();
+  drawAlternatives(answerScores(), (place) => {
+    explained().selected = place;
+    showExplanation();
     byId("alternatives").querySelector("button")?.focus({ preventScroll: true });
   });
-  if (taken) {
-    explain("What is shown above is an alternative. What the model looked at is known for its first choice.");
+  if (selected) {
+    showHint("This answer is an alternative. Attention weights are available for the first choice only.");
     for (const id of ["lines", "table", "edited", "sources"]) byId(id).hidden = true;
     return;
   }
@@ -438,10 +442,10 @@ function look() {
 }
 
 // The outputs of the explained answer with their scores.
-function odds() {
-  const { scores, taken, languages, model: by } = looked();
+function answerScores() {
+  const { scores, selected, languages, model: by } = explained();
   const penalty = served.find((m) => identity(m) === identity(by))?.accepts.length_penalty;
-  return { texts: choices(looked()), scores, taken, penalty, language: languages[1] ?? "" };
+  return { texts: choices(explained()), scores, selected, penalty, language: languages[1] ?? "" };
 }
 
 // The attention matrices that can be displayed: those of the only source, or of each source.
@@ -458,11 +462,11 @@ function views(explanation) {
 }
 
 function draw() {
-  const { explanations, languages, operations, picture, given } = looked();
+  const { explanations, languages, operations, imageUrl, given } = explained();
   const view = views(explanations[0])[matrix];
   for (const id of ["lines", "table"]) byId(id).hidden = !view;
   drawEdits(operations, languages[1]);
-  sources.show(explanations[0], picture, languages[1] ?? "");
+  sources.show(explanations[0], imageUrl, languages[1] ?? "");
   if (!view) return;
   const from = view.name === "mt" ? languages[1] : languages[0];
   sentences.show(view.explanation, view.name === "mt" ? mt.value : given, from ?? "");
@@ -470,29 +474,30 @@ function draw() {
 
 // Draw the open sentence as interlinear view and as matrix.
 function drawSentence(part) {
-  const { languages, explanations } = looked();
+  const { languages, explanations } = explained();
   const { name } = views(explanations[0])[matrix];
   gloss.show(part, name === "mt" ? [languages[1], languages[1]] : languages);
   drawHeatmap(byId("heat"), part, byId("readout"));
 }
 
 // The pointer is on a word of an answer: open its sentence and highlight it in the interlinear view.
-function point(place, index) {
-  if (answers[place] !== answers[beside.looked ? 1 : 0] || byId("lines").hidden) return;
-  if (index === undefined) return gloss.light();
-  gloss.light(1, sentences.chooseByWord(index));
+function onPoint(place, index) {
+  if (answers[place] !== answers[comparison.explained ? 1 : 0] || byId("lines").hidden) return;
+  if (index === undefined) return gloss.highlight();
+  gloss.highlight(1, sentences.selectByWord(index));
 }
 
 // A word is highlighted in the interlinear view: highlight it, or its target words, in the answer, and describe it.
-function lit(side, index) {
+function onHighlight(side, index) {
   const { from } = sentences.part;
   const words = side === undefined ? [] : side ? [index] : gloss.partners(0, index).map((partner) => partner.index);
-  answers[beside.looked ? 1 : 0].light(words.map((word) => word + from[1]));
-  byId("from").textContent = side === undefined ? "" : gloss.sentence(side, index);
+  answers[comparison.explained ? 1 : 0].highlight(words.map((word) => word + from[1]));
+  byId("word-weights").textContent = side === undefined ? "" : gloss.describe(side, index);
 }
 
-function scores() {
-  const one = served.find((m) => shown && identity(m) === identity(looked().model)) ?? fitting()[0];
+// Show the evaluation scores of the model that is explained, or else of the first one selected, in the footer.
+function showScores() {
+  const one = served.find((m) => shown && identity(m) === identity(explained().model)) ?? selectedModels()[0];
   const made = [one?.recipe, one?.dataset].filter(Boolean).join(" on ");
   const entries = Object.entries(one?.scores ?? {}).map(([name, { score, signature }]) =>
     element("span", { textContent: `${name.replaceAll("_", " ").replace("bleu", "BLEU").replace("rouge", "ROUGE")} ${score.toFixed(1)}`, title: signature ?? "" }),
@@ -502,98 +507,98 @@ function scores() {
 }
 
 // The state of the page as a URL. The fragment after # is not sent to the server.
-function address() {
-  const choice = { ...(!translating() && { task }), ...(pairing() && chosen()), ...(task === "post-edit" && { mt: mt.value }) };
+function stateUrl() {
+  const choice = { ...(!translating() && { task }), ...(pairing() && selectedLanguages()), ...(task === "post-edit" && { mt: mt.value }) };
   const parts = new URLSearchParams({ q: text.value, ...choice });
   if (model.value) parts.set("model", model.value);
-  if (beside.model) parts.set("beside", beside.model);
+  if (comparison.model) parts.set("beside", comparison.model);
   return `${location.origin}${location.pathname}#${parts}`;
 }
 
 function restore() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const wanted = parts.get("task") ?? (parts.has("target") ? "translation" : task);
-  if (wanted !== task && served.some((m) => m.task === wanted) && wanted in TASKS) choose(wanted);
-  for (const [select, name] of [[model, "model"], [source, "source"], [target, "target"], [beside.select, "beside"]]) {
+  if (wanted !== task && served.some((m) => m.task === wanted) && wanted in TASKS) selectTask(wanted);
+  for (const [select, name] of [[model, "model"], [source, "source"], [target, "target"], [comparison.select, "beside"]]) {
     const wanted = parts.get(name);
     if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
-    if (select !== beside.select) offer();
+    if (select !== comparison.select) offerLanguages();
   }
   if (parts.has("q")) text.value = parts.get("q");
   if (parts.has("mt")) mt.value = parts.get("mt");
 }
 
 
-function theme() {
+function toggleTheme() {
   const dark = getComputedStyle(document.documentElement).colorScheme === "dark";
   document.documentElement.dataset.theme = dark ? "light" : "dark";
   localStorage.setItem("theme", document.documentElement.dataset.theme);
 }
 
 // Load models, languages and settings, at first and whenever the service has returned; the page's state is kept.
-async function begin() {
+async function load() {
   const [models, languages, settings] = await Promise.all([api.models(), api.languages(), api.settings()]);
   served = models;
   for (const { code, name } of languages) names.set(code, name);
   [limit, typing, required] = [settings.charLimit, settings.frontendTimeout, settings.keyRequired];
   byId("access").hidden = !settings.apiKeys;
   const before = [model.value, source.value, target.value];
-  choose(Object.keys(TASKS).find((name) => name === task && serves(name)) ?? Object.keys(TASKS).find(serves) ?? task);
-  if (!begun) {
+  selectTask(Object.keys(TASKS).find((name) => name === task && serves(name)) ?? Object.keys(TASKS).find(serves) ?? task);
+  if (!loaded) {
     key.value = api.key();
     if (settings.language) target.value = settings.language.target.code;
-    start();
+    showStart();
     restore();
   } else {
     for (const [i, select] of [model, source, target].entries()) {
       if ([...select.options].some(({ value }) => value === before[i])) select.value = before[i];
     }
-    offer();
+    offerLanguages();
   }
-  mark(shown?.detectedLanguage?.language);
-  fit();
-  service.ready(served.length);
-  const first = !begun;
-  begun = true;
-  if (first ? TASKS[task].given() || keyless() : !byId("problem").hidden) ask();
+  showLanguages(shown?.detectedLanguage?.language);
+  resizeInputs();
+  service.showReady(served.length);
+  const first = !loaded;
+  loaded = true;
+  if (first ? TASKS[task].request() || keyless() : !byId("problem").hidden) submit();
 }
 
 const serves = (name) => served.some((m) => m.task === name);
 
 for (const area of [text, mt]) {
-  area.addEventListener("input", typed);
+  area.addEventListener("input", onInput);
   area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) schedule(0); });
 }
-for (const select of [model, source, target]) select.addEventListener("change", () => { offer(); schedule(0); });
+for (const select of [model, source, target]) select.addEventListener("change", () => { offerLanguages(); schedule(0); });
 key.addEventListener("change", () => {
-  api.keep(key.value.trim());
+  api.storeKey(key.value.trim());
   key.ariaInvalid = "false";
-  say("");
+  showProblem("");
   schedule(0);
 });
-byId("clear").onclick = () => { text.value = mt.value = ""; picture.take(null); fit(); schedule(0); text.focus(); };
+byId("clear").onclick = () => { text.value = mt.value = ""; image.set(null); resizeInputs(); schedule(0); text.focus(); };
 byId("anyway").onclick = () => {
   [source.value] = possible();
-  offer();
+  offerLanguages();
   schedule(0);
 };
-byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, written(shown));
-byId("link").onclick = ({ currentTarget }) => copy(currentTarget, address());
-byId("theme").onclick = theme;
+byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, answerText(shown));
+byId("link").onclick = ({ currentTarget }) => copy(currentTarget, stateUrl());
+byId("theme").onclick = toggleTheme;
 byId("swap").onclick = () => {
   const from = source.value === "auto" ? shown?.detectedLanguage?.language : source.value;
-  if (shown) text.value = written(shown);
+  if (shown) text.value = answerText(shown);
   model.value = "";
   if (model.selectedIndex < 0) model.selectedIndex = 0;
   source.value = target.value;
-  offer();
+  offerLanguages();
   target.value = from;
-  fit();
+  resizeInputs();
   schedule(0);
 };
-addEventListener("hashchange", () => { restore(); fit(); schedule(0); });
-addEventListener("resize", fit);
-begin().catch((error) => {
-  if (error.away) service.away();
-  say(error instanceof api.Failure ? error.message : "The page could not be set up.");
+addEventListener("hashchange", () => { restore(); resizeInputs(); schedule(0); });
+addEventListener("resize", resizeInputs);
+load().catch((error) => {
+  if (error.unavailable) service.showUnavailable();
+  showProblem(error instanceof api.Failure ? error.message : "The page could not be set up.");
 });

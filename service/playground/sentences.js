@@ -5,23 +5,23 @@ import { byId, element } from "./elements.js";
 // Split an explanation into sentences; `from`: the number of source and target words before the sentence.
 export function sentencesOf({ source, target, gate, weights, sentences }) {
   let [s, t] = [0, 0];
-  return (sentences ?? [[source.length, target.length]]).map(([words, written]) => {
+  return (sentences ?? [[source.length, target.length]]).map(([sources, targets]) => {
     const part = {
-      source: source.slice(s, s + words),
-      target: target.slice(t, t + written),
-      gate: gate?.slice(t, t + written),
-      weights: weights.slice(t, t + written).map((row) => row.slice(s, s + words)),
+      source: source.slice(s, s + sources),
+      target: target.slice(t, t + targets),
+      gate: gate?.slice(t, t + targets),
+      weights: weights.slice(t, t + targets).map((row) => row.slice(s, s + sources)),
       from: [s, t],
     };
-    [s, t] = [s + words, t + written];
+    [s, t] = [s + sources, t + targets];
     return part;
   });
 }
 
 export class Sentences {
-  // `draw` is called with the open sentence.
-  constructor(draw) {
-    this.draw = draw;
+  // `onOpen` is called with the open sentence.
+  constructor(onOpen) {
+    this.onOpen = onOpen;
     this.list = byId("sentences");
     this.gloss = byId("gloss");
     this.open = 0;
@@ -33,40 +33,40 @@ export class Sentences {
     this.parts = sentencesOf(explanation);
     this.open = Math.min(this.open, this.parts.length - 1);
     this.rows = this.parts.map(({ source }, i) => {
-      const said = source.length ? characters.slice(source[0].start, source.at(-1).end).join("") : "…";
-      const row = element("button", { type: "button", className: "sentence", lang: language, dir: "auto", textContent: said });
+      const content = source.length ? characters.slice(source[0].start, source.at(-1).end).join("") : "…";
+      const row = element("button", { type: "button", className: "sentence", lang: language, dir: "auto", textContent: content });
       row.onclick = () => {
-        this.choose(i);
+        this.select(i);
         this.gloss.querySelector("[tabindex='0']")?.focus();
       };
       return row;
     });
     this.list.replaceChildren(...this.rows, this.gloss);
     byId("of-sentences").hidden = this.parts.length < 2;
-    this.unfold();
+    this.showOpen();
   }
 
   get part() {
     return this.parts[this.open];
   }
 
-  choose(i) {
+  select(i) {
     if (i === this.open) return;
     this.open = i;
-    this.unfold();
+    this.showOpen();
   }
 
   // Open the sentence with the word of this index in the answer; returns the word's index in the sentence.
-  chooseByWord(index) {
+  selectByWord(index) {
     const last = this.parts.findLastIndex(({ from }) => from[1] <= index);
-    this.choose(last);
+    this.select(last);
     return index - this.parts[last].from[1];
   }
 
-  unfold() {
+  showOpen() {
     this.rows.forEach((row, i) => (row.hidden = i === this.open));
     this.rows[this.open].after(this.gloss);
     byId("of-sentences").textContent = `sentence ${this.open + 1} of ${this.parts.length}`;
-    this.draw(this.part);
+    this.onOpen(this.part);
   }
 }

@@ -2,35 +2,35 @@
 
 import * as api from "./api.js";
 
-const EVERY = 5000; // milliseconds
+const POLL_INTERVAL = 5000; // milliseconds
 
 export class ServiceStatus {
-  // `returned` is called when the service answers again after an outage.
-  constructor(node, returned) {
+  // `onReturn` is called when the service answers again after an outage.
+  constructor(node, onReturn) {
     this.node = node;
-    this.returned = returned;
-    this.there = true;
-    setInterval(() => this.look(), EVERY);
-    for (const event of ["online", "offline", "visibilitychange"]) addEventListener(event, () => this.look());
+    this.onReturn = onReturn;
+    this.available = true;
+    setInterval(() => this.check(), POLL_INTERVAL);
+    for (const event of ["online", "offline", "visibilitychange"]) addEventListener(event, () => this.check());
   }
 
-  async look() {
+  async check() {
     if (document.visibilityState === "hidden") return;
     try {
       await api.ready();
-      if (!this.there) await this.returned();
+      if (!this.available) await this.onReturn();
     } catch (error) {
-      if (error.away) this.away();
+      if (error.unavailable) this.showUnavailable();
     }
   }
 
-  ready(models) {
-    this.there = true;
+  showReady(models) {
+    this.available = true;
     this.node.textContent = `ready · ${models} ${models === 1 ? "model" : "models"}`;
   }
 
-  away() {
-    this.there = false;
+  showUnavailable() {
+    this.available = false;
     this.node.textContent = "the service is not answering";
   }
 }

@@ -1,5 +1,5 @@
 // Runs before the first paint: applies the theme chosen earlier, or else the system's.
 {
-  const chosen = localStorage.getItem("theme");
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  const theme = localStorage.getItem("theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 }

@@ -60,12 +60,12 @@ def test_hovering_over_a_word_highlights_linked_words_and_arrow_keys_move(page):
     type_in(page, "Ein Hund läuft.")
     word = page.locator(".row.target .word:not([aria-label*='no weight'])").first
     word.hover()
-    expect(word).to_have_class(re.compile("lit"))
-    lit = page.locator(".row.source .word.lit")
+    expect(word).to_have_class(re.compile("highlighted"))
+    lit = page.locator(".row.source .word.highlighted")
     assert lit.count() >= 1
     assert 0 < float(lit.first.locator("small").text_content() or 0) <= 1, "the weight stands at the partner"
     page.mouse.move(1, 1)
-    expect(page.locator(".word.lit")).to_have_count(0)
+    expect(page.locator(".word.highlighted")).to_have_count(0)
     page.locator(".row.source .word").first.focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".row.source .word").nth(1)).to_be_focused()
@@ -85,7 +85,7 @@ def test_a_newer_text_replaces_an_older_one_and_clear_clears(page):
     expect(page.locator("#translation")).to_have_text("A child is playing.")
     page.locator("#clear").click()
     expect(page.locator("#translation")).to_be_empty()
-    expect(page.locator("#looks")).to_be_hidden()
+    expect(page.locator("#explanation")).to_be_hidden()
 
 
 def test_an_error_is_a_message_and_the_last_answer_stays(page):
@@ -95,7 +95,7 @@ def test_an_error_is_a_message_and_the_last_answer_stays(page):
     expect(page.locator("#problem")).to_contain_text("200 tokens")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
     expect(page.locator("#translation")).to_have_class("old")
-    expect(page.locator("#stale")).to_have_text("This answered an earlier text:")
+    expect(page.locator("#stale")).to_have_text("This is the answer to an earlier text:")
     assert page.locator("#translation").evaluate("node => node.inert")
     page.locator("#text").fill("Eine Frau sitzt.")
     expect(page.locator("#problem")).to_be_hidden()
@@ -103,7 +103,7 @@ def test_an_error_is_a_message_and_the_last_answer_stays(page):
 
 def test_script_in_a_text_is_not_executed(page):
     page.locator("#text").fill("<img src=x onerror=alert(1)> <b>Hund</b>")
-    expect(page.locator("#looks")).to_be_visible()
+    expect(page.locator("#explanation")).to_be_visible()
     expect(page.locator(".row.source")).to_contain_text("onerror")
     assert page.locator("#gloss img, #gloss b, #translation b").count() == 0
 
@@ -122,7 +122,7 @@ def test_swap_and_link_and_theme(page, address, browser):
 
 
 def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page, address):
-    expect(page.locator("#tasks button")).to_have_text(["Translate", "Picture", "Post-edit", "Summarize"])
+    expect(page.locator("#tasks button")).to_have_text(["Translate", "Image", "Post-edit", "Summarize"])
     page.locator("#tasks button", has_text="Summarize").click()
     expect(page.locator("#source, #target, #swap").filter(visible=True)).to_have_count(0)
     expect(page.locator("#model option")).to_have_text([re.compile("^headlines")])
@@ -131,14 +131,14 @@ def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page
     expect(page.locator("#pair-mark")).to_have_text("English")
     expect(page.locator("#answered-by")).to_contain_text("headlines")
     expect(page.locator(".row.target .word")).to_have_text(["Cat", "sleeps"])
-    expect(page.locator("#matrices button")).to_have_text(["Attention", "Words", "UAM", "Gated"])
-    page.locator("#matrices button", has_text="Words").click()
-    expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Words"])
+    expect(page.locator("#matrices button")).to_have_text(["Attention", "Word attention", "UAM", "Gated"])
+    page.locator("#matrices button", has_text="Word attention").click()
+    expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Word attention"])
     page.locator("#heat tbody tr").nth(1).locator("td").nth(3).hover()
     expect(page.locator("#readout")).to_contain_text("sleeps ← sleeping")
     expect(page.locator("#heat td.gate")).to_have_count(2)
     page.locator("#heat td.gate").first.hover()
-    expect(page.locator("#readout")).to_contain_text(re.compile(r"Cat ← words  0\.\d\d"))
+    expect(page.locator("#readout")).to_contain_text(re.compile(r"Cat ← word attention  0\.\d\d"))
     page.locator("#tasks button", has_text="Translate").click()
     page.locator("#text").fill("Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
@@ -172,7 +172,7 @@ def png(colour: str, corner: tuple[int, int] = (0, 0)) -> bytes:
 
 
 def test_an_image_is_chosen_dropped_or_pasted_and_its_regions_are_shown_for_each_word(page):
-    page.locator("#tasks button", has_text="Picture").click()
+    page.locator("#tasks button", has_text="Image").click()
     page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
     expect(page.locator("#translation")).to_have_text("Der rote Ball.")
     expect(page.locator("#name")).to_have_text("ball.png")
@@ -183,34 +183,34 @@ def test_an_image_is_chosen_dropped_or_pasted_and_its_regions_are_shown_for_each
     expect(page.locator("#translation")).to_have_text("Der blaue Stuhl.")
     drop(page, "paste", png("gelbe"))
     expect(page.locator("#translation")).to_have_text("Der gelbe Stuhl.")
-    assert page.locator("#looked").evaluate("image => image.complete && image.naturalWidth") == 32
-    expect(page.locator("#legend li")).to_have_text(["Source text", "Picture", "Sentinel"])
-    words = page.locator("#came button")
+    assert page.locator("#attention-image").evaluate("image => image.complete && image.naturalWidth") == 32
+    expect(page.locator("#legend li")).to_have_text(["Source text", "Image", "Sentinel"])
+    words = page.locator("#answer-words button")
     expect(words).to_have_text(["Der", "gelbe", "Stuhl", "."])
-    expect(page.locator("#came .lit")).to_have_text(["gelbe"], use_inner_text=True)
+    expect(page.locator("#answer-words .highlighted")).to_have_text(["gelbe"], use_inner_text=True)
     weights = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
     assert sum(weights) == pytest.approx(1, abs=0.03)
     words.nth(2).hover()
-    expect(page.locator("#share")).to_contain_text(re.compile(r"Stuhl: source text 0\.\d\d, picture 0\.\d\d, sentinel"))
+    expect(page.locator("#source-shares")).to_contain_text(re.compile(r"Stuhl: source text 0\.\d\d, image 0\.\d\d, sentinel"))
     others = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
     assert others != weights, "each word has its own"
     expect(page.locator("#regions .most")).to_have_count(1)
-    page.locator("#came .lit").focus()
+    page.locator("#answer-words .highlighted").focus()
     page.keyboard.press("Home")
     expect(words.first).to_be_focused()
-    expect(page.locator("#share")).to_contain_text("Der: ")
+    expect(page.locator("#source-shares")).to_contain_text("Der: ")
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing sticks out"
     page.locator("#remove").click()
     expect(page.locator("#translation")).to_have_text("Der Stuhl.")
     expect(page.locator("#frame")).to_be_hidden()
-    expect(page.locator("#came button")).to_have_count(3)
+    expect(page.locator("#answer-words button")).to_have_count(3)
 
 
 def test_an_invalid_image_is_reported(page):
-    page.locator("#tasks button", has_text="Picture").click()
+    page.locator("#tasks button", has_text="Image").click()
     page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")[:-40]})
-    expect(page.locator("#problem")).to_contain_text("The picture is a damaged PNG")
+    expect(page.locator("#problem")).to_contain_text("The image is a damaged PNG")
     page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png("rote")})
     expect(page.locator("#translation")).to_have_text("Der rote Ball.")
     expect(page.locator("#problem")).to_be_hidden()
@@ -249,11 +249,11 @@ def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bu
     with serving(settings.model_copy(update={"models": several})) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
-        expect(page.locator("#beside option")).to_have_count(3)
+        expect(page.locator("#compare option")).to_have_count(3)
         type_in(page, "Im Garten schläft eine Katze.")
         expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
         expect(page.locator("#second")).to_be_hidden()
-        other = page.locator("#beside option", has_text="other").get_attribute("value")
+        other = page.locator("#compare option", has_text="other").get_attribute("value")
         page.get_by_label("Model to compare with").select_option(other)
         expect(page.locator("#other-by")).to_contain_text("other")
         expect(page.locator("#other")).to_have_text(re.compile(r"^A \w+$"))
@@ -261,7 +261,7 @@ def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bu
         apart = [word for word in "A cat is sleeping in the garden.".split() if word not in words]
         expect(page.locator("#translation mark")).to_have_text(apart)
         expect(page.locator("#other mark")).to_have_count(0)
-        inside = page.get_by_role("button", name="Look inside this one")
+        inside = page.get_by_role("button", name="Show its attention weights")
         inside.click()
         expect(inside).to_have_attribute("aria-pressed", "true")
         expect(page.locator(".row.target .word")).to_have_text(words)
@@ -280,18 +280,18 @@ def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
     given = {
         "Translate": "Im Garten schläft eine Katze.",
         "Summarize": "A dog is running in the park.",
-        "Picture": "The chair.",
+        "Image": "The chair.",
         "Post-edit": "A dog is running.",
     }
     for task, text in given.items():
         page.get_by_role("button", name=task, exact=True).click()
         page.locator("#text").fill(text)
-        if task == "Picture":
+        if task == "Image":
             page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
         if task == "Post-edit":
             page.locator("#mt").fill("Eine Hund läuft.")
         expect(page.locator("#translation")).not_to_be_empty()
-        expect(page.locator("#looks")).to_be_visible()
+        expect(page.locator("#explanation")).to_be_visible()
         found = Axe().run(page).response["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
 
@@ -314,10 +314,10 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings,
         page.on("response", lambda answer: refused.append(answer.status) if answer.status >= 400 else None)
         page.goto(address)
         key, problem = page.get_by_label("API key"), page.locator("#problem")
-        expect(problem).to_have_text("This service asks for an API key.")
+        expect(problem).to_have_text("This service requires an API key.")
         expect(key).to_have_attribute("aria-invalid", "true")
         type_in(page, "Ein Hund läuft.")
-        expect(problem).to_have_text("This service asks for an API key.")
+        expect(problem).to_have_text("This service requires an API key.")
         assert refused == [], "what cannot be answered is not asked"
         key.fill("il_nobody")
         key.press("Enter")
@@ -335,7 +335,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings,
         expect(page.locator("#translation")).to_have_text("A woman is sitting.")
         other = context.new_page()
         other.goto(address)
-        expect(other.locator("#problem")).to_have_text("This service asks for an API key.")
+        expect(other.locator("#problem")).to_have_text("This service requires an API key.")
         keys.revoke("reader")
         page.wait_for_timeout(1500)
         page.locator("#text").fill("Ein Mann spielt.")
@@ -391,10 +391,10 @@ def test_a_tap_highlights_a_word_and_a_cell_until_the_next(phone):
     expect(phone.locator("#translation")).to_have_text("A dog is running.")
     word = phone.locator(".row.target .word:not([aria-label*='no weight'])").first
     word.tap()
-    expect(word).to_have_class(re.compile("lit"))
-    assert phone.locator(".row.source .word.lit").count() >= 1
+    expect(word).to_have_class(re.compile("highlighted"))
+    assert phone.locator(".row.source .word.highlighted").count() >= 1
     phone.locator("#lines h2").tap()
-    expect(phone.locator(".word.lit")).to_have_count(0)
+    expect(phone.locator(".word.highlighted")).to_have_count(0)
     phone.locator("#heat tbody tr").nth(1).locator("td").nth(1).tap()
     expect(phone.locator("#readout")).to_have_text(re.compile(r"dog ← Hund  \d\.\d\d"))
 
@@ -405,10 +405,10 @@ def test_a_text_too_long_to_explain_is_translated(page, width):
     page.locator("#text").fill("Ein Hund läuft. " * 40)
     expect(page.locator("#translation")).to_have_text(("A dog is running. " * 40).strip())
     expect(page.locator("#problem")).to_be_hidden()
-    expect(page.locator("#hint")).to_contain_text("too long to show what the model looked at")
-    expect(page.locator("#looks")).to_be_hidden()
+    expect(page.locator("#hint")).to_contain_text("too long to show attention weights")
+    expect(page.locator("#explanation")).to_be_hidden()
     page.locator("#text").fill("Ein Hund läuft.")
-    expect(page.locator("#looks")).to_be_visible()
+    expect(page.locator("#explanation")).to_be_visible()
 
 
 def test_after_an_error_old_output_cannot_be_copied_and_the_footer_is_right(page):

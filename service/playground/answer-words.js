@@ -1,23 +1,23 @@
-// An answer as interactive words: hovering or focusing a word reports its index.
+// An answer as interactive words: hovering over or focusing a word reports its index.
 
 import { element, hovers } from "./elements.js";
 
-export class Words {
-  // `point` is called with the index of the hovered or focused word, without arguments if there is none.
-  constructor(container, point) {
+export class AnswerWords {
+  // `onPoint` is called with the index of the hovered or focused word, without arguments if there is none.
+  constructor(container, onPoint) {
     this.container = container;
-    this.point = point;
+    this.onPoint = onPoint;
     this.nodes = [];
   }
 
   // Show pieces of text, [{ text, differs }]; `spans` are the character ranges of the words in the whole text.
-  write(pieces, spans = []) {
+  show(pieces, spans = []) {
     this.nodes = [];
-    let place = 0; // in code points, as in `spans`: a character outside the basic plane counts as one
+    let position = 0; // in code points, as in `spans`: a character outside the basic plane counts as one
     const children = pieces.map(({ text, differs }) => {
       const characters = [...text];
-      const inside = this.split(characters, place, spans);
-      place += characters.length;
+      const inside = this.split(characters, position, spans);
+      position += characters.length;
       return differs ? element("mark", {}, ...inside) : inside;
     });
     this.container.replaceChildren(...children.flat());
@@ -41,13 +41,13 @@ export class Words {
   word(text) {
     const index = this.nodes.length;
     const node = element("span", { className: "answer-word", textContent: text, tabIndex: -1 });
-    node.addEventListener("pointerenter", () => this.point(index));
-    node.addEventListener("pointerleave", (event) => hovers(event) && this.point());
+    node.addEventListener("pointerenter", () => this.onPoint(index));
+    node.addEventListener("pointerleave", (event) => hovers(event) && this.onPoint());
     node.addEventListener("focus", () => {
       for (const other of this.nodes) other.tabIndex = other === node ? 0 : -1;
-      this.point(index);
+      this.onPoint(index);
     });
-    node.addEventListener("blur", () => this.point());
+    node.addEventListener("blur", () => this.onPoint());
     node.addEventListener("keydown", (event) => {
       const next = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: this.nodes.length - 1 }[event.key];
       if (event.key === "Escape") node.blur();
@@ -60,7 +60,7 @@ export class Words {
   }
 
   // Highlight exactly these words, by index.
-  light(indices) {
-    this.nodes.forEach((node, index) => node.classList.toggle("lit", indices.includes(index)));
+  highlight(indices) {
+    this.nodes.forEach((node, index) => node.classList.toggle("highlighted", indices.includes(index)));
   }
 }

@@ -1,18 +1,18 @@
-// Shows a second model's answer under the first's and marks the differing words in both.
+// Shows the answer of a second model below that of the first and marks the words in which they differ.
 
-import { compare, cut } from "./differences.js";
+import { compare, splitPieces } from "./differences.js";
 import { byId } from "./elements.js";
 
-export class Beside {
-  // `choose` is called when another model, or none, is selected; `look` when the answer to explain changes.
-  constructor(choose, look) {
-    this.select = byId("beside");
-    this.inside = byId("inside");
-    this.select.addEventListener("change", choose);
-    this.inside.onclick = () => {
-      this.inside.ariaPressed = String(!this.looked);
-      byId("second").classList.toggle("looked", this.looked);
-      look();
+export class Comparison {
+  // `onSelect` is called when another model, or none, is selected; `onExplain` when the explained answer changes.
+  constructor(onSelect, onExplain) {
+    this.select = byId("compare");
+    this.button = byId("explain-second");
+    this.select.addEventListener("change", onSelect);
+    this.button.onclick = () => {
+      this.button.ariaPressed = String(!this.explained);
+      byId("second").classList.toggle("explained", this.explained);
+      onExplain();
     };
   }
 
@@ -21,8 +21,8 @@ export class Beside {
   }
 
   // Whether the second answer, and not the first, is explained.
-  get looked() {
-    return this.inside.ariaPressed === "true";
+  get explained() {
+    return this.button.ariaPressed === "true";
   }
 
   // Fill the selection: [identity, label] of each model that accepts the same input as the first.
@@ -37,9 +37,9 @@ export class Beside {
   show(first, second, language) {
     byId("second").hidden = second === null;
     if (second === null) {
-      this.inside.ariaPressed = "false";
-      byId("second").classList.remove("looked");
-      return [cut(first), []];
+      this.button.ariaPressed = "false";
+      byId("second").classList.remove("explained");
+      return [splitPieces(first), []];
     }
     byId("other").lang = language;
     return compare(first, second);
