@@ -6,7 +6,7 @@ const CERTAIN = 40; // percent from which a language counts as certain
 
 // Evaluate the detector's guesses for a text that should be in one of the `possible` languages:
 // the language, whether it is certain, and `doubt`: a sentence if the text is probably in another language.
-export function judge(text, guesses, possible, name) {
+export function assessDetection(text, guesses, possible, name) {
   const { language, confidence, likeliest } = guesses.find((guess) => possible.includes(guess.language));
   const result = { language, certain: confidence >= CERTAIN && !likeliest, doubt: "" };
   if (!/\p{L}/u.test(text)) result.doubt = "There is no word in this text.";

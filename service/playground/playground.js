@@ -3,7 +3,7 @@
 import { drawAlternatives } from "./alternatives.js";
 import * as api from "./api.js";
 import { Comparison } from "./comparison.js";
-import { judge } from "./detection.js";
+import { assessDetection } from "./detection.js";
 import { copy } from "./copy.js";
 import { byId, element, segments } from "./elements.js";
 import { drawEdits } from "./edits.js";
@@ -68,29 +68,29 @@ const image = new ImageInput(() => task === "multimodal", () => schedule(0));
 const names = new Map();
 
 let served = [];
-let limit = 5000;
-let typing = 500;
-let required = false; // whether the service requires an API key
+let limit = 5000; // characters
+let typingPause = 500; // milliseconds
+let keyRequired = false; // whether the service requires an API key
 let task = "translation";
 let matrix = "attention";
 let shown = null; // the displayed answer
 let second = null; // the answer of the second model
-let certainty = null; // result of language detection
+let languageDetection = null; // result of language detection
 let inFlight = null; // AbortController of the request in flight
 let timer = 0; // timer that sends the text after a pause
-let longest = 0; // timer that sends the text after LONGEST_WAIT
+let longestTimer = 0; // timer that sends the text after LONGEST_WAIT
 let loaded = false;
 
-const translating = () => task === "translation";
-const pairing = () => task !== "summarization"; // the user selects two languages
-const detecting = () => pairing() && source.value === "auto";
+const isTranslation = () => task === "translation";
+const hasLanguageChoice = () => task !== "summarization"; // the user selects two languages
+const detectsLanguage = () => hasLanguageChoice() && source.value === "auto";
 const selectedLanguages = () => ({ source: source.value, target: target.value });
 const selectedModels = () => served.filter((m) => m.task === task && (!model.value || identity(m) === model.value));
 const identity = (m) => `${m.name}@${m.version}`;
 const named = (m) => (/^\d+$/.test(m.version) ? `${m.name}, version ${m.version}` : m.name); // other versions are checksums
 const explained = () => (comparison.explained ? second : shown); // the answer that is explained
 const label = (m) => [named(m), ...m.aliases].join(", ");
-const keyless = () => required && !api.key();
+const keyMissing = () => keyRequired && !api.key();
 const unique = (codes) => [...new Set(codes)].sort();
 const language = (code) => names.get(code) ?? code;
 const options = (codes) => codes.map((code) => new Option(language(code), code));
@@ -112,9 +112,9 @@ function selectTask(chosen) {
     schedule(0);
   });
   const choices = served.filter((m) => m.task === task).map((m) => new Option(label(m), identity(m)));
-  model.replaceChildren(...(pairing() && choices.length > 1 ? [new Option("Any model", "")] : []), ...choices);
-  for (const id of ["source", "target"]) byId(id).hidden = !pairing();
-  for (const id of ["given", "written"]) byId(id).hidden = pairing();
+  model.replaceChildren(...(hasLanguageChoice() && choices.length > 1 ? [new Option("Any model", "")] : []), ...choices);
+  for (const id of ["source", "target"]) byId(id).hidden = !hasLanguageChoice();
+  for (const id of ["given", "written"]) byId(id).hidden = hasLanguageChoice();
   byId("image-input").hidden = task !== "multimodal";
   byId("draft").hidden = task !== "post-edit";
   offerLanguages();
@@ -123,7 +123,7 @@ function selectTask(chosen) {
 
 // Show the start page, before anything is typed.
 function showStart() {
-  const fits = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
+  const fits = (m) => !hasLanguageChoice() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
   drawStart(selectedModels().find(fits), language, (example) => {
     const { mt: draft = "", ...texts } = example;
     [text.value, mt.value] = [Object.values(texts)[0] ?? "", draft];
@@ -135,7 +135,7 @@ function showStart() {
 
 // Fill the language selections for the selected model; only pairs that are served are offered.
 function offerLanguages() {
-  if (!pairing()) {
+  if (!hasLanguageChoice()) {
     offerComparison();
     showStart();
     return showLanguages();
@@ -152,7 +152,7 @@ function offerLanguages() {
 
 // Offer the models that can be compared with the selected one: same task and languages.
 function offerComparison() {
-  const reads = (m) => !pairing() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
+  const reads = (m) => !hasLanguageChoice() || (m.languages.target === target.value && [m.languages.source, "auto"].includes(source.value));
   const there = served.filter((m) => m.task === task && reads(m));
   const others = there.filter((m) => identity(m) !== model.value);
   comparison.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
@@ -163,7 +163,7 @@ const possible = () => unique(selectedModels().map((m) => m.languages).filter((p
 
 // The languages of the input and of the output.
 function pair(detected) {
-  if (pairing()) return [source.value === "auto" ? detected : source.value, target.value];
+  if (hasLanguageChoice()) return [source.value === "auto" ? detected : source.value, target.value];
   const { source: from, target: into } = selectedModels()[0].languages;
   return [from, into];
 }
@@ -173,10 +173,10 @@ function showLanguages(detected) {
   const [from, into] = pair(detected ?? (possible().length === 1 ? possible()[0] : undefined));
   const [first, last] = [from, into].map((code) => code && language(code));
   byId("pair-mark").textContent = first && first !== last ? `${first} to ${last}` : (last ?? "\u00a0");
-  const certain = certainty?.certain ?? true;
-  byId("detected").textContent = detecting() && detected ? `${language(detected)}${certain ? "" : ", not certain"}` : "";
-  byId("detected").title = certain ? "" : "The text is short, or not much like this language.";
-  const back = translating() && selectedModels().some((m) => m.languages.source === target.value && m.languages.target === from);
+  const certain = languageDetection?.certain ?? true;
+  byId("detected").textContent = detectsLanguage() && detected ? `${language(detected)}${certain ? "" : ", not certain"}` : "";
+  byId("detected").title = certain ? "" : "The text is short, or resembles another language as well.";
+  const back = isTranslation() && selectedModels().some((m) => m.languages.source === target.value && m.languages.target === from);
   byId("swap").hidden = !back;
   text.lang = from ?? "";
   mt.lang = translation.lang = into ?? "";
@@ -205,7 +205,7 @@ function requireKey(message) {
 }
 
 function clear() {
-  shown = second = certainty = null;
+  shown = second = languageDetection = null;
   showProblem("");
   showDoubt("");
   answers[0].show([]);
@@ -231,15 +231,15 @@ function showHint(message) {
 }
 
 // Fade the displayed answers and their explanation, or undo that.
-function fade(is) {
-  for (const answer of [translation, byId("other")]) answer.classList.toggle("old", is);
-  explanationPanel.classList.toggle("old", is);
+function fade(active) {
+  for (const answer of [translation, byId("other")]) answer.classList.toggle("old", active);
+  explanationPanel.classList.toggle("old", active);
 }
 
 // Mark the displayed answer as belonging to an earlier text and disable its interaction, or undo that.
-function setStale(is) {
-  byId("stale").hidden = !is;
-  for (const node of [translation, byId("second"), explanationPanel]) node.inert = is;
+function setStale(active) {
+  byId("stale").hidden = !active;
+  for (const node of [translation, byId("second"), explanationPanel]) node.inert = active;
 }
 
 // The request failed: fade the old answer and disable copying it.
@@ -262,9 +262,9 @@ function onInput() {
   resizeInputs();
   if (!TASKS[task].request()) return schedule(0);
   clearTimeout(timer);
-  timer = setTimeout(submit, typing);
-  longest ||= setTimeout(() => {
-    longest = 0;
+  timer = setTimeout(submit, typingPause);
+  longestTimer ||= setTimeout(() => {
+    longestTimer = 0;
     if (inFlight) inFlight.again = true;
     else submit();
   }, LONGEST_WAIT);
@@ -272,35 +272,35 @@ function onInput() {
 
 function cancel() {
   clearTimeout(timer);
-  clearTimeout(longest);
-  timer = longest = 0;
+  clearTimeout(longestTimer);
+  timer = longestTimer = 0;
   inFlight?.abort();
   inFlight = null;
 }
 
 async function submit() {
   cancel();
-  if (keyless()) return requireKey("This service requires an API key.");
+  if (keyMissing()) return requireKey("This service requires an API key.");
   const own = (inFlight = new AbortController());
   const { signal } = own;
   const begins = performance.now();
   const waiting = setTimeout(() => fade(true), FADE_AFTER);
   try {
-    const judged = await detected(signal);
-    if (judged?.doubt) return showDoubt(judged.doubt);
-    certainty = judged;
+    const detection = await detectLanguage(signal);
+    if (detection?.doubt) return showDoubt(detection.doubt);
+    languageDetection = detection;
     const request = { ...TASKS[task].request(), explain: true };
-    const widest = Math.max(...selectedModels().map((m) => m.accepts.beam_size));
-    if (widest > 1) request.alternatives = Math.min(ALTERNATIVES, widest - 1);
+    const maxBeam = Math.max(...selectedModels().map((m) => m.accepts.beam_size));
+    if (maxBeam > 1) request.alternatives = Math.min(ALTERNATIVES, maxBeam - 1);
     if (model.value) request.model = model.value;
     const requests = [request, ...(comparison.model ? [{ ...request, model: comparison.model }] : [])];
     const onPrefix = (beginning) => {
       if (requests.length === 1 && performance.now() - begins > FADE_AFTER && !signal.aborted) showPrefix(beginning);
     };
-    const both = (change) => Promise.all(requests.map((one) => answered({ ...one, ...change }, signal, onPrefix)));
+    const sendAll = (change) => Promise.all(requests.map((one) => requestAnswer({ ...one, ...change }, signal, onPrefix)));
     // A text too long for an explanation is translated without one.
-    const found = await both({}).catch((error) => {
-      if (error.fields?.includes("explain")) return both({ explain: false });
+    const found = await sendAll({}).catch((error) => {
+      if (error.fields?.includes("explain")) return sendAll({ explain: false });
       throw error;
     });
     if (signal.aborted) return; // a newer request has replaced this one
@@ -324,7 +324,7 @@ async function submit() {
   }
 }
 
-async function answered(request, signal, onPrefix) {
+async function requestAnswer(request, signal, onPrefix) {
   const started = performance.now();
   const answer = await TASKS[task].send(request, signal, onPrefix);
   const languages = pair(answer.detectedLanguage?.language);
@@ -342,16 +342,16 @@ function showPrefix(beginning) {
 
 // Detect the language of the text, if requested. If the text is already in the target language, swap the languages
 // if a model supports that.
-async function detected(signal) {
-  if (!detecting() || !text.value.trim()) return null;
+async function detectLanguage(signal) {
+  if (!detectsLanguage() || !text.value.trim()) return null;
   const guesses = await api.detect(text.value, signal);
   const [{ language: likeliest }] = guesses;
   const back = selectedModels().find(({ languages }) => languages.source === likeliest);
-  if (translating() && likeliest === target.value && back) {
+  if (isTranslation() && likeliest === target.value && back) {
     target.value = back.languages.target;
     offerComparison();
   }
-  return judge(text.value, guesses, possible(), language);
+  return assessDetection(text.value, guesses, possible(), language);
 }
 
 // Explain why a text is not translated automatically, and offer to translate it.
@@ -508,7 +508,7 @@ function showScores() {
 
 // The state of the page as a URL. The fragment after # is not sent to the server.
 function stateUrl() {
-  const choice = { ...(!translating() && { task }), ...(pairing() && selectedLanguages()), ...(task === "post-edit" && { mt: mt.value }) };
+  const choice = { ...(!isTranslation() && { task }), ...(hasLanguageChoice() && selectedLanguages()), ...(task === "post-edit" && { mt: mt.value }) };
   const parts = new URLSearchParams({ q: text.value, ...choice });
   if (model.value) parts.set("model", model.value);
   if (comparison.model) parts.set("beside", comparison.model);
@@ -540,7 +540,7 @@ async function load() {
   const [models, languages, settings] = await Promise.all([api.models(), api.languages(), api.settings()]);
   served = models;
   for (const { code, name } of languages) names.set(code, name);
-  [limit, typing, required] = [settings.charLimit, settings.frontendTimeout, settings.keyRequired];
+  [limit, typingPause, keyRequired] = [settings.charLimit, settings.frontendTimeout, settings.keyRequired];
   byId("access").hidden = !settings.apiKeys;
   const before = [model.value, source.value, target.value];
   selectTask(Object.keys(TASKS).find((name) => name === task && serves(name)) ?? Object.keys(TASKS).find(serves) ?? task);
@@ -560,7 +560,7 @@ async function load() {
   service.showReady(served.length);
   const first = !loaded;
   loaded = true;
-  if (first ? TASKS[task].request() || keyless() : !byId("problem").hidden) submit();
+  if (first ? TASKS[task].request() || keyMissing() : !byId("problem").hidden) submit();
 }
 
 const serves = (name) => served.some((m) => m.task === name);

@@ -191,7 +191,8 @@ def test_an_image_is_chosen_dropped_or_pasted_and_its_regions_are_shown_for_each
     weights = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
     assert sum(weights) == pytest.approx(1, abs=0.03)
     words.nth(2).hover()
-    expect(page.locator("#source-shares")).to_contain_text(re.compile(r"Stuhl: source text 0\.\d\d, image 0\.\d\d, sentinel"))
+    shares = page.locator("#source-shares")
+    expect(shares).to_contain_text(re.compile(r"Stuhl: source text 0\.\d\d, image 0\.\d\d, sentinel"))
     others = [float(cell.text_content()) for cell in page.locator("#regions span").all()]
     assert others != weights, "each word has its own"
     expect(page.locator("#regions .most")).to_have_count(1)
