@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -14,10 +15,20 @@ import pytest
 
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
-from training.demo.corpus import CorpusPlan, Split, demo_corpus, generate_once, lowercase_words, make_demo, write
+from training.demo.corpus import (
+    DEMO,
+    CorpusPlan,
+    Split,
+    content_hash,
+    demo_corpus,
+    generate_once,
+    lowercase_words,
+    make_demo,
+    write,
+)
 from training.demo.grammar.english import English
 from training.demo.grammar.german import German
-from training.demo.grammar.lexicon import Determiner, Number, grammar, lexicon
+from training.demo.grammar.lexicon import FOLDER, Determiner, Number, grammar, lexicon
 from training.demo.grammar.sentences import SentenceGenerator
 from training.demo.pairs import Pair
 from training.demo.text import PUNCTUATION, count_words, join_words
@@ -305,6 +316,18 @@ def test_the_corpus_is_generated_once_by_concurrent_processes(tmp_path: Path):
     before = (folder / "train.de").stat().st_mtime_ns
     assert generate_once("demo", tmp_path, SMALL, make_demo) == folder
     assert (folder / "train.de").stat().st_mtime_ns == before
+
+
+def test_the_hash_of_a_corpus_depends_on_every_module_and_yaml_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "demo"
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr("training.demo.corpus.FOLDER", folder)
+    hashes = {content_hash(SMALL), content_hash(DEMO)}
+    changed = [folder / "corpus.py", folder / "scenes.yaml", folder / "grammar" / "grammar.yaml"]
+    for path in changed:
+        path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        hashes.add(content_hash(SMALL))
+    assert len(hashes) == 2 + len(changed)
 
 
 def test_an_unwritable_folder_is_reported(tmp_path: Path):
