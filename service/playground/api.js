@@ -29,7 +29,7 @@ const KEY = "key";
 export const key = () => sessionStorage.getItem(KEY) ?? "";
 export const storeKey = (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY));
 
-async function request(path, options) {
+async function requestJson(path, options) {
   const response = await fetchOrFail(path, options);
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
@@ -78,10 +78,10 @@ async function* events(response) {
   }
 }
 
-export const models = () => request("/models");
-export const languages = () => request("/languages");
-export const settings = () => request("/frontend/settings");
-export const ready = () => request("/health/ready");
+export const models = () => requestJson("/models");
+export const languages = () => requestJson("/languages");
+export const settings = () => requestJson("/frontend/settings");
+export const ready = () => requestJson("/health/ready");
 
 const postOptions = (body, headers, signal) => ({
   method: "POST",
@@ -89,12 +89,12 @@ const postOptions = (body, headers, signal) => ({
   body,
   signal,
 });
-const send = (path, body, headers, signal) => request(path, postOptions(body, headers, signal));
+const send = (path, body, headers, signal) => requestJson(path, postOptions(body, headers, signal));
 const post = (path, request, signal) => send(path, JSON.stringify(request), { "Content-Type": "application/json" }, signal);
 
 export const detect = (q, signal) => post("/detect", { q }, signal);
-export const translate = (request, signal, onPrefix) => stream("/translate", request, signal, written);
-export const summarize = (request, signal, onPrefix) => stream("/summarize", request, signal, written);
+export const translate = (request, signal, onPrefix) => stream("/translate", request, signal, onPrefix);
+export const summarize = (request, signal, onPrefix) => stream("/summarize", request, signal, onPrefix);
 export const postEdit = (request, signal) => post("/post-edit", request, signal);
 
 // Send a request; `onPrefix` is called with the output so far while the search runs.
