@@ -78,7 +78,7 @@ def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Re
         if keep:
             bundle = folder / "interlinear" / "bundle"
             write_bundle(bundle, training.model, training.prepared.tokenizers, training.evaluator.card)
-    return Record(workers.stopwatch.windows(), training.parameter_count(), torch.get_num_threads())
+    return Record(workers.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
 
 
 def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:

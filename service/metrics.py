@@ -39,7 +39,7 @@ class Metrics:
         self.search_seconds = histogram(
             "interlinear_search_seconds", "Time from a text's slot to its answer", ["model"]
         )
-        self.image_seconds = histogram("interlinear_image_seconds", "Time to decode a picture")
+        self.image_seconds = histogram("interlinear_image_seconds", "Time to decode an image")
         self.held_bytes = gauge("interlinear_held_bytes", "Bytes of request bodies held in memory")
         self.steps = counter("interlinear_steps", "Decoding steps", ["engine", "model"])
         self.stepped_texts = counter(

@@ -246,7 +246,7 @@ def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bu
     brief = first.card.model_copy(update={"search": SearchOptions(max_length=2)})
     write_bundle(tmp_path / "brief", first.model, first.tokenizers, brief)
     places = {"one": bundles.de_en, "other": tmp_path / "brief", "headlines": bundles.headlines}
-    several = tuple(ServedModelConfig(name=name, place=str(place)) for name, place in places.items())
+    several = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
     with serving(settings.model_copy(update={"models": several})) as address, browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
@@ -347,7 +347,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings,
 
 
 def test_without_translation_models_the_page_summarizes(settings, bundles, serving, browser):
-    places = (ServedModelConfig(name="headlines", place=str(bundles.headlines)),)
+    places = (ServedModelConfig(name="headlines", uri=str(bundles.headlines)),)
     with serving(settings.model_copy(update={"models": places})) as address:
         page = browser.new_page()
         page.goto(address)

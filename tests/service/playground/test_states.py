@@ -264,7 +264,7 @@ def test_a_score_that_is_not_a_mean_probability_is_labelled_correctly(settings, 
     for name, penalty in (("whole", "none"), ("scored", 0.6)):
         card = loaded.card.model_copy(update={"search": SearchOptions(length_penalty=penalty)})
         write_bundle(tmp_path / name, loaded.model, loaded.tokenizers, card)
-    places = tuple(ServedModelConfig(name=name, place=str(tmp_path / name)) for name in ("whole", "scored"))
+    places = tuple(ServedModelConfig(name=name, uri=str(tmp_path / name)) for name in ("whole", "scored"))
     with serving(settings.model_copy(update={"models": places})) as address:
         page = opened(address)
         translated(page, DOG, DOG_EN)
