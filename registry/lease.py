@@ -19,11 +19,11 @@ class Lease:
         self.folder = folder
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with suppress(OSError):  # a file system without locks, where nothing can be removed either
+            with suppress(OSError):  # a file system without locks: remove_unused removes nothing there
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
             if not os.path.samestat(os.fstat(self._descriptor), folder.stat()):
                 raise FileNotFoundError(folder)
-            self._mark()
+            self._touch()
         except OSError:
             self.release()
             raise
@@ -35,7 +35,7 @@ class Lease:
 
     def release(self) -> None:
         if self._descriptor >= 0:
-            self._mark()
+            self._touch()
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -43,13 +43,16 @@ class Lease:
         if hasattr(self, "_descriptor"):
             self.release()
 
-    def _mark(self) -> None:
+    def _touch(self) -> None:
         with suppress(OSError):
             os.utime(self._descriptor)
 
 
 def remove_unused(folder: Path) -> bool:
-    """Remove a folder, unless a lease of it exists; it disappears at once. Returns whether it is gone."""
+    """Remove a folder, unless a lease of it exists; returns whether it is gone.
+
+    It is renamed first, so that it disappears at once.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -326,7 +326,7 @@ class ModelConfig(Architecture):
         if not self.texts:
             raise ValueError("sources: one of them at least must be text")
         if len(self.sources) > 1 and self.combination == "none":
-            raise ValueError("combination: says how several sources are read together, and must be set for them")
+            raise ValueError("combination: must be set when there are several sources")
         if self.image_words and not self.images:
             raise ValueError("image_words: has no effect without an image")
         if self.combination == "none" and self.images:

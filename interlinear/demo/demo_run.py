@@ -24,7 +24,7 @@ from seq2seq.errors import ServiceError
 
 RECIPE, MODEL = "rnnsearch_small", "demo-de-en"
 OUTPUT = "test.en"  # the model's translations of the test set
-READY_WITHIN, ENDS_WITHIN = 180, 30  # seconds to wait for the service to load, and for a child process to end
+STARTUP_TIMEOUT, STOP_TIMEOUT = 180, 30  # seconds to wait for the service to load, and for a child process to end
 
 
 class DemoRun:
@@ -41,10 +41,10 @@ class DemoRun:
     def run_workflow(self, fresh: bool) -> None:
         """Run every step; `fresh` trains even if the demo's model is up to date."""
         started = time.monotonic()
-        self.step("A small world of German and English, written by its grammar and made ready for training")
+        self.step("A generated corpus of German and English, prepared for training")
         self.run("prepare", RECIPE, "--data", DATA)
         self.train(fresh)
-        self.step("What is it worth, on sentences that it has not seen?")
+        self.step("Its scores on sentences that it has not seen")
         self.say(self.run("evaluate", f"models:/{MODEL}@champion", "--data", DATA, "--output", OUTPUT))
         self.step("The registry's champion, behind a REST service")
         outputs = (self.folder / OUTPUT).read_text(encoding="utf-8").splitlines()
@@ -71,7 +71,7 @@ class DemoRun:
         with self.child(arguments, stdout=subprocess.PIPE, text=True) as child:
             printed, _ = child.communicate()
         if child.returncode:
-            say(f"demo: `interlinear {arguments[0]}` ended with exit code {child.returncode}; the reason stands above.")
+            say(f"demo: `interlinear {arguments[0]}` ended with exit code {child.returncode}; see the error above.")
             raise typer.Exit(child.returncode if child.returncode > 0 else 128 - child.returncode)
         return str(printed)
 
@@ -83,13 +83,13 @@ class DemoRun:
         try:
             yield child
         except KeyboardInterrupt:
-            child.wait(ENDS_WITHIN)  # the child got Ctrl-C too and saves its state
+            child.wait(STOP_TIMEOUT)  # the child got Ctrl-C too and saves its state
             raise
         finally:
             if child.poll() is None:
                 child.terminate()
                 try:
-                    child.wait(ENDS_WITHIN)
+                    child.wait(STOP_TIMEOUT)
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait()
@@ -173,7 +173,7 @@ class DemoRun:
 
 def wait_until_ready(address: str, child: subprocess.Popen[Any], log: Path) -> None:
     """Wait until the service is ready. Raises ServiceError if its process ends or it takes too long."""
-    deadline = time.monotonic() + READY_WITHIN
+    deadline = time.monotonic() + STARTUP_TIMEOUT
     while time.monotonic() < deadline and child.poll() is None:
         try:
             with urllib.request.urlopen(f"{address}/health/ready", timeout=5):

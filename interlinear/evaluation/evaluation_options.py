@@ -39,7 +39,7 @@ class EvaluationOptions:
     @property
     def shuffle_seed(self) -> int:
         """The seed by which images are shuffled."""
-        return self.seed or 1
+        return 1 if self.seed is None else self.seed
 
     def check(self) -> None:
         """Raises UsageError for options that contradict each other or have no effect."""

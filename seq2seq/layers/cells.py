@@ -51,6 +51,8 @@ class LSTMCell(nn.Module):
 class GRUCell(nn.Module):
     """Gated recurrent unit in one of two published forms, which differ in where r applies and in the meaning of z.
 
+    y is the word, c the context, s the state, r and z sigmoid gates.
+
     cudnn:  n = tanh(W y + C c + r * (U s + b))     s' = (1 - z) * n + z * s
     paper:  n = tanh(W y + C c + U [r * s])         s' = (1 - z) * s + z * n      (Wu et al. 2018, equation 10)
     """

@@ -1,7 +1,8 @@
 """How a decoder reads its sources in one step: one or several, with coverage, with annotations that it updates.
 
-Each class does one part of this. The decoder composes them from its modules when it is built, so that its loop asks
-nothing about the recipe. They are plain objects and not modules, so that every parameter keeps its name in the decoder.
+Each class does one part of this. The decoder composes them from its modules when it is built, so that its loop has no
+branches on the configuration. They are plain objects and not modules, so that every parameter keeps its name in the
+decoder.
 
 Axes: B sentences, K hypotheses of each, T source positions, E embedding, H hidden, D annotation, A attention size,
 C all contexts side by side.
@@ -49,7 +50,7 @@ class AttentionResult:
 
 
 class Attend(Protocol):
-    """Attends to all sources with a query (B, K, H); `before` is the top layer's state before this step."""
+    """Attends to all sources with a query (B, K, H); `before_BKH` is the top layer's state before this step."""
 
     def __call__(
         self, step: StepInputs, memory: Memory, state: State, query_BKH: Tensor, before_BKH: Tensor

@@ -48,7 +48,7 @@ from seq2seq.model.attention_weights import AttentionWeights
 
 @dataclass(frozen=True)
 class StepOutput:
-    """What one step hands to the output layer, which is computed for all steps at once, and where it attended."""
+    """One step's inputs of the output layer, which is computed for all steps at once, and its attention weights."""
 
     hidden: Tensor
     contexts: Tensor
@@ -57,7 +57,7 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class CellInput:
-    """What enters a layer's cell: its inputs (B, K, I), and what gated contexts add to the cell's gates."""
+    """The inputs (B, K, I) of a layer's cell, and what gated contexts add to the cell's gates."""
 
     inputs: Tensor
     added: tuple[Tensor, ...] = ()
@@ -66,7 +66,7 @@ class CellInput:
 
 @dataclass(frozen=True)
 class CellOutput:
-    """What the cells made of a step: the top layer's state, all leaves, and each layer's contextual gate."""
+    """The cells' output at one step: the top layer's state, all state tensors, and each layer's contextual gate."""
 
     hidden: Tensor
     leaves: dict[str, Tensor]

@@ -24,11 +24,11 @@ class SearchOptions(BaseModel):
     n_best: int = Field(1, ge=1, le=64, description="outputs wanted, at most the beam")
     min_length: int = Field(0, ge=0, description="words at least, in the vocabulary's units")
     max_length: int | None = Field(None, ge=1, description="words at most; by default 2 x source + 10")
-    shrinking: bool = Field(
-        False, description="every output that ends takes its place in the beam with it, until none is left"
+    shrinking: bool = Field(False, description="each finished hypothesis shrinks the beam by one, until none is left")
+    coverage_penalty: float = Field(
+        0.0, ge=0, description="GNMT's beta: a penalty on source words with little attention"
     )
-    coverage_penalty: float = Field(0.0, ge=0, description="GNMT's beta: a penalty on source words not looked at")
-    replace_unknown: bool = Field(False, description="an unknown word becomes the source word most looked at")
+    replace_unknown: bool = Field(False, description="an unknown word becomes the source word with most attention")
 
     @model_validator(mode="after")
     def _n_best(self) -> Self:

@@ -188,13 +188,13 @@ def test_a_data_sets_defaults_for_other_sources_are_ignored(pictures: str) -> No
             ["sources.image={kind: image, encoder: grid, weights: w}", "sources.image.size=null"],
             "sources.image.weights: has no effect with encoder: grid",
         ),
-        (["sources.image.frozen=true"], "sources.image.frozen: would keep a network as it was drawn"),
+        (["sources.image.frozen=true"], "sources.image.frozen: would freeze randomly initialised weights"),
         (["sources.source={kind: image}"], "sources: one of them must be text"),
-        (["sources.target={kind: text}"], "sources.target: is the name of what is written"),
+        (["sources.target={kind: text}"], "sources.target: is reserved for the output"),
         (["sources.image.kind=sound"], "sources.image.kind: 'sound' is none of text"),
         (["sources.image=3"], "sources.image: input should be"),
         (["sources={}"], "sources: dictionary should have at least 1 item"),
-        (["model.combination=none"], "model.combination: says how several sources are read together"),
+        (["model.combination=none"], "model.combination: must be set when there are several sources"),
         (
             ["model.share_projections=true", "model.attention_size=100"],
             "model.share_projections: one matrix makes keys and values (U_b = U_c), and the keys have 100 numbers "

@@ -42,8 +42,8 @@ from training.ray.worker import run_worker
 
 # Seconds between two checks whether more workers fit, or only fewer.
 RESIZE_SECONDS = float(os.environ.get("INTERLINEAR_RESIZE_SECONDS") or 30)
-SHUTDOWN_SECONDS = 20.0  # seconds that `fit` has to end after a stop
-NCCL = {"env_vars": {"TORCH_NCCL_BLOCKING_WAIT": "1"}}
+SHUTDOWN_SECONDS = 20.0  # seconds that `trainer.fit()` may take after a stop
+NCCL_RUNTIME_ENV = {"env_vars": {"TORCH_NCCL_BLOCKING_WAIT": "1"}}
 
 
 def train_on_ray(job: TrainingJob, group: WorkerGroupConfig, observers: Sequence[Observer] = ()) -> Outcome:
@@ -242,7 +242,7 @@ class _TrainerThread(threading.Thread):
                 failure_config=FailureConfig(max_failures=-1),  # the driver's failure monitor decides when to give up
                 callbacks=[ControllerMonitor(self.control)],  # type: ignore[list-item]
                 # Raise NCCL errors in the waiting worker: NCCL's watchdog would end the process.
-                worker_runtime_env=NCCL if group.gpu else None,  # type: ignore[call-arg]
+                worker_runtime_env=NCCL_RUNTIME_ENV if group.gpu else None,  # type: ignore[call-arg]
             ),
         )
 

@@ -18,7 +18,7 @@ from training.events import EpochReport, Observer, Outcome, StartReport, StepRep
 from training.loop import trainer
 from training.loop.process_group import WorkerLostError
 from training.ray.control import POLL_SECONDS, ControlRequests
-from training.ray.process_group import RayProcessGroup
+from training.ray.ray_process_group import RayProcessGroup
 from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
 from training.storage.staging import check_shared_disk, fetch_inputs
 

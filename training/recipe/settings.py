@@ -196,11 +196,11 @@ class Recipe(RecipeSection):
         if not self.texts:
             raise ValueError("sources: one of them must be text")
         if "target" in self.sources:
-            raise ValueError("sources.target: is the name of what is written, and of no source")
+            raise ValueError("sources.target: is reserved for the output")
         for name, image in self.images.items():
             if image.frozen and not image.weights and not self.training.init_from:
                 raise ValueError(
-                    f"sources.{name}.frozen: would keep a network as it was drawn; it needs weights, or "
+                    f"sources.{name}.frozen: would freeze randomly initialised weights; it needs weights, or "
                     "training.init_from"
                 )
         return self
@@ -213,7 +213,7 @@ class Recipe(RecipeSection):
         if self.model.tie_embeddings == "all" and not self.joint_vocabulary:
             raise ValueError("model.tie_embeddings: all needs joint_vocabulary: true")
         if len(self.sources) > 1 and self.model.combination == "none":
-            raise ValueError("model.combination: says how several sources are read together, and must be set for them")
+            raise ValueError("model.combination: must be set when there are several sources")
         return self
 
     @model_validator(mode="after")

@@ -4,34 +4,34 @@ from collections.abc import Collection
 
 from training.recipe import Recipe, TrainingSettings
 
-SMALL_EPOCH = 30  # updates per epoch; data with fewer, at the recipe's batch size, is small
-ENOUGH_UPDATES = 1000  # in a training on small data, unless patience ends it earlier
-SMALLEST_BATCH = {"batch_tokens": 200, "batch_sentences": 16}
+MIN_EPOCH_UPDATES = 30  # updates per epoch; data with fewer, at the recipe's batch size, is small
+TARGET_UPDATES = 1000  # in a training on small data, unless patience ends it earlier
+MIN_BATCH = {"batch_tokens": 200, "batch_sentences": 16}
 WARMUP_EPOCHS = 3
 
 
-def fit_to_data(recipe: Recipe, stated: Collection[str], pairs: int, target_tokens: int) -> tuple[Recipe, str]:
+def fit_to_data(recipe: Recipe, explicit_keys: Collection[str], pairs: int, target_tokens: int) -> tuple[Recipe, str]:
     """Fit settings to small data; returns the recipe and a sentence with the changes. Other data returns the recipe
     unchanged and an empty sentence.
 
-    `stated`: dotted keys that were set explicitly for this training; they are kept. `target_tokens`: of all pairs, end
-    symbols included. Settings that a resumed run must share (batch size, warm-up) do not depend on the number of
-    epochs, unless it is below four times WARMUP_EPOCHS.
+    `explicit_keys`: dotted keys that were set explicitly for this training; they are kept. `target_tokens`: of all
+    pairs, end symbols included. Settings that a resumed run must share (batch size, warm-up) do not depend on the
+    number of epochs, unless it is below four times WARMUP_EPOCHS.
     """
     before = recipe.training
     key, amount = ("batch_tokens", target_tokens) if before.batch_tokens else ("batch_sentences", pairs)
     batch: int = getattr(before, key)
-    if before.epoch_updates is not None or (updates := -(-amount // batch)) >= SMALL_EPOCH:
+    if before.epoch_updates is not None or (updates := -(-amount // batch)) >= MIN_EPOCH_UPDATES:
         return recipe, ""
     changed: dict[str, int] = {}
 
     def change(name: str, value: int) -> None:
-        if f"training.{name}" not in stated and value != getattr(before, name):
+        if f"training.{name}" not in explicit_keys and value != getattr(before, name):
             changed[name] = value
 
-    change(key, min(batch, max(SMALLEST_BATCH[key], amount // SMALL_EPOCH)))
+    change(key, min(batch, max(MIN_BATCH[key], amount // MIN_EPOCH_UPDATES)))
     fitted_updates = max(1, -(-amount // changed.get(key, batch)))
-    change("epochs", max(before.epochs, -(-ENOUGH_UPDATES // fitted_updates)))
+    change("epochs", max(before.epochs, -(-TARGET_UPDATES // fitted_updates)))
     epochs = changed.get("epochs", before.epochs)
     if before.patience is not None:  # patience counts epochs, which have become shorter
         change("patience", -(-before.patience * epochs // before.epochs))

@@ -168,6 +168,7 @@ def test_a_model_is_scored_with_right_images_shuffled_ones_and_none(seeing_toy, 
         assert one["awareness"] == pytest.approx(sign * (found[name]["score"] - one["score"]))
         assert set(one["p_values"]) == {"bootstrap", "randomisation", "sign"}
     other = run_json(capsys, *arguments, "--shuffle-images", "--seed", "5")["shuffled_images"]
+    assert "seed 0, " in "".join(run(capsys, *arguments, "--shuffle-images", "--seed", "0"))
     assert other["scores"] != wrong["scores"]
     assert "awareness " in "".join(run(capsys, *arguments, "--shuffle-images"))
     assert "Give --shuffle-images" in fails(capsys, *arguments, "--seed", "2")

@@ -15,7 +15,7 @@ from training.data.prepare.prepared import PreparedData
 from training.loop.trainer import train
 from training.recipe import leaves, load_recipe, stated_keys
 from training.runs.job import create_job
-from training.runs.small_data import ENOUGH_UPDATES, SMALL_EPOCH, fit_to_data
+from training.runs.small_data import MIN_EPOCH_UPDATES, TARGET_UPDATES, fit_to_data
 
 QUICK = [word for setting in [*SETTINGS, "training.epochs=1", "training.average=1"] for word in ("--set", setting)]
 
@@ -25,7 +25,7 @@ def test_batch_epochs_patience_and_warmup_fit_small_data():
     fitted, note = fit_to_data(recipe, frozenset(), pairs=220, target_tokens=2600)
     training = fitted.training
     updates = -(-2600 // training.batch_tokens)
-    assert training.batch_tokens == 200 and updates * training.epochs >= ENOUGH_UPDATES
+    assert training.batch_tokens == 200 and updates * training.epochs >= TARGET_UPDATES
     assert training.patience > 5 * 3
     assert 0 < training.warmup <= 3 * updates
     assert "220 pairs make 2 updates an epoch" in note and f"training.epochs={training.epochs}" in note
@@ -49,7 +49,7 @@ def test_data_with_enough_updates_per_epoch_changes_nothing():
         recipe = load_recipe(name)
         size = recipe.training.batch_tokens or recipe.training.batch_sentences
         assert size is not None
-        assert fit_to_data(recipe, frozenset(), size * SMALL_EPOCH, size * SMALL_EPOCH) == (recipe, "")
+        assert fit_to_data(recipe, frozenset(), size * MIN_EPOCH_UPDATES, size * MIN_EPOCH_UPDATES) == (recipe, "")
 
 
 def test_a_finished_run_resumes_for_more_epochs_because_other_settings_do_not_depend_on_them():
