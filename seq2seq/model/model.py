@@ -80,9 +80,17 @@ class Model(nn.Module):
         return {name: cast(ImageEncoder, self.encoders[name]) for name in self.config.images}
 
     def encode(self, batch: Batch) -> Memory:
-        """Encodes all sources of a batch into the memory that the decoder attends to."""
+        """Encodes the sources of a batch into the memory that the decoder attends to; source dropout in training."""
+        return self.encode_present(self.with_source_dropout(batch))
+
+    def with_source_dropout(self, batch: Batch) -> Batch:
+        """The batch as training reads it, without the sources that source dropout drops."""
         if self.training and self.config.source_dropout:
-            batch = drop_sources(batch, self.config.source_dropout)
+            return drop_sources(batch, self.config.source_dropout)
+        return batch
+
+    def encode_present(self, batch: Batch) -> Memory:
+        """Encodes the sources that are present in each row."""
         views: dict[str, View] = {}
         summaries = []
         for name in self.config.sources:
@@ -195,7 +203,8 @@ class Model(nn.Module):
         target_BL = batch.target_BL
         if self.alignment is not None:
             target_BL = pad_or_trim(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
-        memory = self.encode(batch)
+        batch = self.with_source_dropout(batch)
+        memory = self.encode_present(batch)
         readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
         starts = [0] * batch.rows

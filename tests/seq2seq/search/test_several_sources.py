@@ -3,16 +3,19 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.batch import Batch, ImageInput, TextInput, collate
+from seq2seq.batch import Batch, ImageInput, TextInput, collate, stack_images
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
+from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model, build, drop_sources
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
 from tests.seq2seq.search.test_search import watched
+from training.recipe import load_recipe
 
 TEXTS: dict[str, list[list[int] | None]] = {
     "source": [[5, 6, 7], None, [8, 4, 4, 5, 7, 6, 8], [7], [6, 5]],
@@ -153,3 +156,22 @@ def test_source_dropout_drops_the_configured_share() -> None:
     batch = drop_sources(Batch({name: TextInput(ids, full) for name in ("a", "b", "c")}), 0.3)
     hidden = [float((source.lengths_B == 0).double().mean()) for source in batch.sources.values()]
     assert all(share == pytest.approx(0.3 - 0.3**3, abs=0.03) for share in hidden)
+
+
+def test_an_image_dropped_in_training_is_absent_from_every_term_of_the_loss() -> None:
+    recipe = load_recipe("multimodal_hierarchical")
+    changed = {"embedding": 8, "hidden": 8, "attention_size": None, "combination_size": None, "dropout": 0.0}
+    changed |= {"image_words": 0.5, "source_dropout": 0.5}
+    recipe = recipe.model_copy(update={"model": recipe.model.model_copy(update=changed)})
+    config = recipe.model_for(dict.fromkeys([*recipe.sources, "target"], 9), {})
+    model = build(config).train()
+    without_dropout = build(config.model_copy(update={"source_dropout": None})).train()
+    without_dropout.load_state_dict(model.state_dict())
+    grid = config.images["image"]
+    images = {"image": stack_images([np.full_like(blank_image(grid), 7)] * 6, blank_image(grid), grid.regions)}
+    batch = collate({name: [[5, 6]] * 6 for name in config.texts}, [[6, 7]] * 6, images=images)
+    torch.manual_seed(1)
+    dropped = drop_sources(batch, 0.5)
+    assert 0 in dropped.image("image").lengths
+    torch.manual_seed(1)
+    torch.testing.assert_close(model.loss(batch).objective, without_dropout.loss(dropped).objective)
