@@ -24,6 +24,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 os.environ.pop("INTERLINEAR_DATA", None)
 CORPORA = os.environ["INTERLINEAR_TESTS_CORPORA"]
 
+# Shared modules whose assertions should say what was compared, as those of the tests do.
+pytest.register_assert_rewrite("tests.papers.agreement", "tests.service.engine.engine_machine")
+
 # In background jobs the shell ignores Ctrl-C (SIGINT), for the tests and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

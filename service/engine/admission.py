@@ -1,6 +1,6 @@
 """Admission control: how much may wait in the queue, in total and for one caller."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,10 +59,17 @@ class Admission:
         return "queue_texts" if over_texts else "queue_tokens" if over_tokens else None
 
 
-@dataclass
+@dataclass(eq=False)
 class Reservation:
     """Queue load reserved for a request whose texts are still being split and encoded."""
 
     caller: str
+    texts: Sequence[str]  # all of the request's texts
     waiting_load: QueueLoad
+    reserved_texts: int  # number of texts that `waiting_load` is for, each once
     charge: Callable[[int], Awaitable[None]] | None = None  # called with the tokens x beam, once known
+
+    def share(self, texts: int) -> QueueLoad:
+        """The load of some of the reserved texts, as if all were equally long; of the last ones, all that is left."""
+        part = texts / self.reserved_texts
+        return QueueLoad(int(self.waiting_load.texts * part), int(self.waiting_load.tokens * part))

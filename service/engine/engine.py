@@ -57,6 +57,7 @@ class Engine:
         self.preparation = PreparationPool(settings.prepare_threads)
         metrics.preparing.set_function(lambda: self.preparation.waiting)
         self._texts_in_flight: Counter[str] = Counter()  # of admitted requests that are not answered yet
+        self._reserved: dict[str, Reservation] = {}  # by text, while it is being split and encoded
         self._open_requests = 0  # admitted requests that are not answered yet
         self._stopped_accepting = False
         self._started = False
@@ -135,11 +136,11 @@ class Engine:
         with self._lock:
             self._check_accepting()
             new = list(dict.fromkeys(text for text in texts if text not in self._texts_in_flight))
-            reservation = Reservation(
-                caller, QueueLoad(min_texts(new), sum(map(len, new)) // CHARACTERS_PER_TOKEN * beam)
-            )
-            self._dispatcher.check_queue(caller, reservation.waiting_load)
-            self.admission.add(caller, reservation.waiting_load.texts, reservation.waiting_load.tokens)
+            load = QueueLoad(min_texts(new), sum(map(len, new)) // CHARACTERS_PER_TOKEN * beam)
+            reservation = Reservation(caller, texts, load, len(new))
+            self._dispatcher.check_queue(caller, load)
+            self.admission.add(caller, load.texts, load.tokens)
+            self._reserved.update(dict.fromkeys(new, reservation))
             self._texts_in_flight.update(texts)
             self._open_requests += 1
         try:
@@ -155,9 +156,27 @@ class Engine:
                 self._lock.notify_all()
 
     def _release(self, reservation: Reservation) -> None:
-        """Release a request's reservation: from now on its texts themselves count as waiting, or it has ended."""
-        self.admission.add(reservation.caller, -reservation.waiting_load.texts, -reservation.waiting_load.tokens)
-        reservation.waiting_load = QueueLoad()
+        """Release all that a request has reserved: from now on its texts themselves count as waiting, or it has
+        ended."""
+        for text in reservation.texts:
+            if self._reserved.get(text) is reservation:
+                del self._reserved[text]
+        self._reduce(reservation, reservation.waiting_load)
+
+    def _release_others(self, texts: Sequence[str]) -> None:
+        """Release what other requests have reserved for these texts, which now count as waiting themselves.
+
+        Of equal requests that arrive together only the first has reserved the load, and another may be encoded first.
+        """
+        reservations = Counter(self._reserved.pop(text) for text in texts if text in self._reserved)
+        for reservation, count in reservations.items():
+            self._reduce(reservation, reservation.share(count))
+            reservation.reserved_texts -= count
+
+    def _reduce(self, reservation: Reservation, load: QueueLoad) -> None:
+        self.admission.add(reservation.caller, -load.texts, -load.tokens)
+        rest = reservation.waiting_load
+        reservation.waiting_load = QueueLoad(rest.texts - load.texts, rest.tokens - load.tokens)
 
     async def search(
         self,
@@ -219,6 +238,7 @@ class Engine:
         now, streamed = time.perf_counter(), pending.listener is not None
         with self._lock:
             self._release(reservation)
+            self._release_others(reservation.texts)
             if self._stopped_accepting:
                 self._dispatcher.reject("stopping", Problem.unavailable(STOPPED))
             new: dict[tuple[ServedModel, Hashable], QueuedSequence] = {}

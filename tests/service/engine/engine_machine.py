@@ -198,6 +198,7 @@ class Machine(RuleBasedStateMachine):
             for found, answer in zip(answers, expected, strict=True):
                 self.equal(found, answer)
         assert end in one.may
+        until(lambda: one.ends["end"], SECONDS)  # a future wakes its waiters before it calls its callbacks
         assert one.ends["end"] == 1
         if one.listener and end == "answered":
             self.run(asyncio.sleep(0)).result(SECONDS)

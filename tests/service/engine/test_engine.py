@@ -113,7 +113,7 @@ def test_identical_texts_in_flight_are_searched_once(narrow):
     with ThreadPoolExecutor(4) as callers:
         crowd = [callers.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60) for _ in range(4)]
         answers = [caller.result().json() for caller in crowd]
-    assert all(answer == answers[0] for answer in answers)
+    assert answers == [answers[0]] * 4
     searched = value(narrow, "interlinear_texts_total") - before
     assert searched + value(narrow, "interlinear_shared_texts_total") - shared == 400
     assert 100 <= searched < 250
@@ -137,6 +137,29 @@ def test_a_text_in_flight_is_accepted_again_though_the_queue_is_full(settings):
         with pytest.raises(Problem, match="come again"):
             await engine.search(wanted(*MANY[-3:], "Ein Kind."))
         assert await again == (await first)[-3:]
+
+    engine.start()
+    asyncio.run(ask())
+    engine.stop(10)
+
+
+def test_of_identical_requests_another_than_the_first_may_be_encoded_first(settings):
+    """Only the first has reserved a place in the queue for the texts; the other takes it over."""
+    app = create_app(settings.model_copy(update={"slots": 1, "queue_texts": 150}))
+    engine, (model, *_) = app.state.service.engine, app.state.service.models.served
+    wanted = [(model, Request({"source": text}, SearchOptions(beam=1))) for text in MANY]
+
+    async def ask() -> None:
+        with engine.admit("", [*MANY, "Ein Kind."]) as first, engine.admit("", MANY) as second:
+            assert engine.admission.waiting.texts == 101 and second.waiting_load == QueueLoad()
+            searched_second = asyncio.create_task(engine.search(wanted, reservation=second))
+            while not any(handle.sequences for handle in engine.pool) and not searched_second.done():
+                await asyncio.sleep(0)
+            assert engine.admission.waiting.texts <= 101, "the hundred texts count once"
+            assert await engine.search(wanted, reservation=first) == await searched_second
+        with engine.admit("", MANY) as again:  # nothing stays reserved
+            assert again.waiting_load.texts == 100
+        assert engine.admission.waiting == QueueLoad() and not engine._reserved
 
     engine.start()
     asyncio.run(ask())

@@ -64,6 +64,10 @@ class InThread(Machine):
             return scheduler.generation is not broken
 
         until(met, SECONDS)
+        # The search has left the broken generation, and may not have said so yet: until then a text can be shared with
+        # one that has failed.
+        seen = self.search.heartbeats
+        until(lambda: self.search.heartbeats > seen, SECONDS)
 
     def teardown(self) -> None:
         if not hasattr(self, "engine"):
