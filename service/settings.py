@@ -48,7 +48,8 @@ class Settings(BaseSettings):
         "cpu", description="devices to search on: `cpu`, or several separated by commas, with a process for each"
     )
     precision: Precision = Field(
-        "fp32", description="number format of computations; `bf16` is faster if the processor supports it"
+        "fp32",
+        description="number format of computations; `bf16` is faster if the processor supports it, `int8` on most CPUs",
     )
     threads: int | None = Field(None, ge=1, description="threads of torch; default: torch's own choice")
 

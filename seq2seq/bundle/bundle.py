@@ -25,7 +25,8 @@ from seq2seq.bundle.checksums import CHECKSUM_KEY, ChecksumError, checksum, cont
 from seq2seq.bundle.model_card import FORMAT, Limits, ModelCard
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
-from seq2seq.errors import BundleError
+from seq2seq.errors import BundleError, UsageError
+from seq2seq.layers.int8 import quantise
 from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
@@ -106,12 +107,17 @@ def unique_weights(model: Model) -> dict[str, torch.Tensor]:
 
 
 def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32") -> Bundle[Model]:
-    """Load a bundle and verify every file against the card. Raises BundleError naming the invalid file.
+    """Load a bundle and verify every file against the card.
+
+    Raises BundleError naming the invalid file, and UsageError for a precision that the device does not have.
 
     `bf16` stores the weights in bf16 and computes in it, which is faster on processors with bf16 matrix products; an
-    LSTM's cell state and log-probabilities stay in fp32.
+    LSTM's cell state and log-probabilities stay in fp32. `int8` quantises the weights and computes products in int8,
+    on any processor with AVX2 (`seq2seq.layers.int8`); the model can then search but not train.
     """
     folder = Path(folder)
+    if precision == "int8" and torch.device(device).type not in ("cpu", "meta"):
+        raise UsageError("--precision int8", f"it is for CPUs, and the device is {device}", "use bf16 on a GPU")
     card = check_files(folder)
     check_shapes(folder / WEIGHTS, card.model)
     try:
@@ -127,7 +133,10 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
     names = [*card.model.texts, "target"]
     tokenizers = {name: Tokenizer.load(folder / f"tokenizer.{name}.json") for name in names}
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    return Bundle(model.to(device, dtype).eval(), tokenizers, card, folder)
+    model = model.to(device, dtype).eval()
+    if precision == "int8" and model.output.weight.device.type == "cpu":
+        quantise(model)
+    return Bundle(model, tokenizers, card, folder)
 
 
 def check_files(folder: Path) -> ModelCard:

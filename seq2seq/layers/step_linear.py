@@ -33,6 +33,10 @@ class StepLinear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
 
+    def forward(self, x: Tensor) -> Tensor:
+        """W x, in the dtype of products with the weight."""
+        return F.linear(x.to(product_dtype(self.weight)), self.weight)
+
 
 class StepInputs:
     """Applies the recurrent maps at one step: `step(part, x)` is precomputed + W x, for any leading axes of x."""
@@ -41,7 +45,7 @@ class StepInputs:
         self.precomputed = precomputed
 
     def __call__(self, part: StepLinear, x: Tensor) -> Tensor:
-        product = F.linear(x.to(product_dtype(part.weight)), part.weight)
+        product: Tensor = part(x)
         return product + self.precomputed[part].to(product.dtype) if part in self.precomputed else product
 
 

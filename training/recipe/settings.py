@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, Precision, TextVocabulary
+from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
@@ -115,7 +115,7 @@ class TrainingSettings(RecipeSection):
     )
     init_from: str | None = Field(None, description="a trained model to start from: a bundle's folder, models:/...")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    precision: Precision = "bf16"
+    precision: Literal["fp32", "bf16"] = "bf16"
     epochs: int = Field(20, ge=1)
     epoch_updates: int | None = Field(
         None,

@@ -126,7 +126,7 @@ def test_half_precision_gives_nearly_the_same_scores(toy, written, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--precision", "int8"], "--precision"),
+        (["--precision", "int4"], "--precision"),
         (["--length-penalty", "much"], "--length-penalty"),
         (["--n-best", "3"], "beam of 2"),
         (["--min-length", "9", "--max-length", "3"], "min_length"),

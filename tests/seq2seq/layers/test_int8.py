@@ -1,0 +1,122 @@
+"""Products in int8: their values, their exact sums, and searches of every recipe with them."""
+
+import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import seq2seq
+from seq2seq.batch import Batch
+from seq2seq.errors import UsageError
+from seq2seq.layers import int8
+from seq2seq.layers.int8 import Int8Linear, Int8Product, Int8StepLinear, available_kernels, quantise
+from seq2seq.layers.step_linear import StepLinear
+from seq2seq.model.model import Model
+from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
+from tests.seq2seq.model.test_precision import RECIPES, small
+
+
+@pytest.mark.parametrize("kernel", available_kernels())
+def test_a_product_is_that_of_the_quantised_values(kernel: str) -> None:
+    """By the definition, in float64: both sides to 8 bits (activations to 7 without VNNI), each with its own scales."""
+    x, weight, bias = torch.randn(3, 7, 96), torch.randn(50, 96) * torch.rand(50, 1), torch.randn(50)
+    x[0, 0] = 0
+    product = Int8Product(weight, kernel)
+    x_scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-30) / product.largest
+    w_scale = weight.abs().amax(1, keepdim=True) / 127
+    x_8, w_8 = (x / x_scale).round().double(), (weight / w_scale).round().double()
+    expected = (x_8 @ w_8.T) * x_scale.double() * w_scale.T.double() + bias
+    torch.testing.assert_close(product(x, bias).double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(product(x), product(x, torch.zeros(50)), rtol=0, atol=0)
+    exact = x @ weight.T + bias
+    assert (product(x, bias) - exact).norm() / exact.norm() < (0.01 if product.largest == 127 else 0.02)
+    assert torch.equal(product(x, bias)[0, 0], bias)
+
+
+@pytest.mark.parametrize("kernel", available_kernels())
+def test_the_largest_sums_do_not_saturate(kernel: str) -> None:
+    weight = torch.tensor([1.0, -1.0]).repeat_interleave(64).reshape(2, 64)
+    product = Int8Product(weight, kernel)
+    found = product(torch.stack([torch.full((64,), 3.0), torch.full((64,), -3.0)]))
+    torch.testing.assert_close(found, torch.tensor([[192.0, -192.0], [-192.0, 192.0]]))
+
+
+@pytest.mark.parametrize("kernel", available_kernels())
+def test_a_row_is_the_same_beside_any_others(kernel: str) -> None:
+    product, x = Int8Product(torch.randn(200, 64), kernel), torch.randn(33, 64)
+    x[7] *= 1000
+    together = product(x)
+    for row in range(len(x)):
+        assert torch.equal(product(x[row : row + 1])[0], together[row])
+
+
+def test_kernels_give_the_same_values() -> None:
+    weight, x = torch.randn(100, 64), torch.randn(9, 64)
+    first, *others = [Int8Product(weight, kernel)(x) for kernel in available_kernels()]
+    for other in others:
+        torch.testing.assert_close(first, other, rtol=1e-6, atol=1e-6)
+
+
+def search(model: Model, inputs: Batch, rows: int) -> list[SearchResult]:
+    table = SlotTable(model, 3)
+    options = SearchOptions(beam=3, n_best=3, max_length=6)
+    table.admit(inputs, [SearchRequest(row, options, 6, with_attention=True) for row in range(rows)])
+    found: dict[int, SearchResult] = {}
+    while table.active:
+        table.step()
+        found.update({int(str(result.key)): result for result in table.pop_finished()})
+    return [found[row] for row in range(rows)]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_searches_in_int8(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8, "MIN_FEATURES", 1)
+    model, batch = small(recipe)
+    model.eval()
+    scores = [result.hypotheses[0].score for result in search(model, Batch(batch.sources), batch.rows)]
+    weights = copy.deepcopy(model.state_dict())
+    quantise(model)
+    assert isinstance(model.output, Int8Linear)
+    left = [layer for layer in model.modules() if type(layer) in (nn.Linear, StepLinear)]
+    assert not any(layer.weight.numel() for layer in left)  # a map may have no input of its own
+    assert any(isinstance(layer, Int8StepLinear) for layer in model.modules())
+    results = search(model, Batch(batch.sources), batch.rows)
+    found = [result.hypotheses[0].score for result in results]
+    assert found == pytest.approx(scores, rel=0.05)
+    assert all(result.attention_weights is not None for result in results)
+    assert model.state_dict().keys() == weights.keys()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+
+
+def test_small_layers_stay_in_fp32() -> None:
+    model, _ = small("rnnsearch")
+    quantise(model)
+    assert not [layer for layer in model.modules() if isinstance(layer, Int8Linear | Int8StepLinear)]
+
+
+def test_int8_is_refused_where_it_cannot_be_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="it is for CPUs, and the device is cuda:0"):
+        seq2seq.load(tmp_path, "cuda:0", "int8")
+    monkeypatch.setattr(int8, "largest_activation", lambda kernel: None)
+    with pytest.raises(UsageError, match="no int8 products for this processor"):
+        available_kernels()
+
+
+SATURATES = """
+from seq2seq.layers.int8 import KERNELS, largest_activation
+print({largest_activation(kernel) for kernel in KERNELS})
+"""
+
+
+def test_activations_have_seven_bits_on_a_processor_without_vnni() -> None:
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "FBGEMM_ENABLE_INSTRUCTIONS": "AVX2"}
+    environment["PYTHONPATH"] = str(Path.cwd())
+    ran = subprocess.run(
+        [sys.executable, "-c", SATURATES], env=environment, check=True, timeout=120, capture_output=True, text=True
+    )
+    assert ran.stdout.strip() == "{63}"
