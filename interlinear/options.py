@@ -59,9 +59,11 @@ StorageUri = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
-PRECISION_HELP = "Precision of computation; bf16 is faster on processors that support it, int8 on most CPUs."
+PRECISION_HELP = (
+    "Precision of computation; bf16 is faster on processors that support it, int8 on most CPUs; auto chooses."
+)
 # As in seq2seq.config, whose import of pydantic would slow down every start.
-PrecisionChoice = Literal["fp32", "bf16", "int8"]
+PrecisionChoice = Literal["fp32", "bf16", "int8", "auto"]
 PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
 
 

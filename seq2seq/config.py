@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 
-Precision = Literal["fp32", "bf16", "int8"]  # of a search
+Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see seq2seq.bundle.precision
 
 
 class Architecture(BaseModel):

@@ -1,18 +1,23 @@
 """The served models, and the selection of the model for a request."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from registry.bundle_folder import LocalBundle
 from registry.lease import Lease
 from registry.names import AliasName, parse_model_name
 from seq2seq.bundle import Bundle, Task, load
-from seq2seq.config import ImageNetwork
+from seq2seq.bundle.precision import resolve_precision
+from seq2seq.config import ImageNetwork, Precision
 from seq2seq.errors import ServiceError, UsageError
 from seq2seq.model.model import Model
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
+
+log = logging.getLogger("interlinear.service")
 
 EXAMPLES = 3  # number of example texts of a model
 EXAMPLE_LETTERS = 4  # shortest word used as an example text
@@ -144,12 +149,23 @@ class ServedModels:
         )
 
 
+def load_in_precision(folder: Path, device: str, precision: Precision) -> Bundle[Model]:
+    """Load a bundle for searching, and log a precision that is not the usual one. Raises InterlinearError."""
+    resolved = resolve_precision(precision, device)
+    if resolved != "fp32":
+        log.info("%s is computed in %s on %s", folder, resolved, device)
+    return load(folder, device, resolved)
+
+
 def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
     """Load a bundle for its entry in the settings. Raises InterlinearError: damaged, without languages, or an invalid
     name."""
     reference = parse_model_name(config.uri)
     # Worker processes load the weights themselves: then this only checks that all files exist and fit.
-    bundle = load(local_bundle.folder, "meta" if settings.uses_processes else "cpu", settings.precision)
+    if settings.uses_processes:
+        bundle = load(local_bundle.folder, "meta")
+    else:
+        bundle = load_in_precision(local_bundle.folder, "cpu", settings.precision)
     name = config.name or local_bundle.name or local_bundle.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
         raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")

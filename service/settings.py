@@ -49,7 +49,8 @@ class Settings(BaseSettings):
     )
     precision: Precision = Field(
         "fp32",
-        description="number format of computations; `bf16` is faster if the processor supports it, `int8` on most CPUs",
+        description="number format of computations; `bf16` is faster if the processor supports it, `int8` on most "
+        "CPUs; `auto` chooses",
     )
     threads: int | None = Field(None, ge=1, description="threads of torch; default: torch's own choice")
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from interlinear.console import status
+from interlinear.console import say, status
 from seq2seq.bundle import Bundle, ensemble_bundle, load
+from seq2seq.bundle.precision import resolve_precision
 from seq2seq.config import Precision
 from seq2seq.devices import check_device
 from seq2seq.generate import SequenceGenerator
@@ -21,6 +22,9 @@ def load_bundle(
     from registry.resolve import fetch_bundle
 
     check_device(device)
+    if precision == "auto":
+        precision = resolve_precision(precision, device)
+        say(f"the precision is {precision}")
     names = [name] if Path(name).exists() else name.split(",")
     with status(f"loading {name}"):
         bundles = [load(fetch_bundle(model_name.strip(), tracking).folder, device, precision) for model_name in names]

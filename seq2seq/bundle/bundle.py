@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from seq2seq.bundle.checksums import CHECKSUM_KEY, ChecksumError, checksum, content_checksum, read_checked_json
 from seq2seq.bundle.model_card import FORMAT, Limits, ModelCard
+from seq2seq.bundle.precision import resolve_precision
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.errors import BundleError, UsageError
@@ -113,9 +114,11 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
 
     `bf16` stores the weights in bf16 and computes in it, which is faster on processors with bf16 matrix products; an
     LSTM's cell state and log-probabilities stay in fp32. `int8` quantises the weights and computes products in int8,
-    on any processor with AVX2 (`seq2seq.layers.int8`); the model can then search but not train.
+    on any processor with AVX2 (`seq2seq.layers.int8`); the model can then search but not train. `auto`: see
+    `resolve_precision`.
     """
     folder = Path(folder)
+    precision = resolve_precision(precision, device)
     if precision == "int8" and torch.device(device).type not in ("cpu", "meta"):
         raise UsageError("--precision int8", f"it is for CPUs, and the device is {device}", "use bf16 on a GPU")
     card = check_files(folder)

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from seq2seq.bundle import Bundle, load
+from seq2seq.bundle import Bundle
 from seq2seq.devices import check_device
 from seq2seq.errors import InterlinearError, ServiceError
 from seq2seq.explain import Explanation
@@ -43,6 +43,7 @@ from service.engine.protocol import (
 )
 from service.engine.search_thread import SWITCH_SECONDS, SearchThread
 from service.logging import LogFormat, exception_location
+from service.models import load_in_precision
 
 log = logging.getLogger("interlinear.service")
 
@@ -265,7 +266,7 @@ def load_model(command: LoadModel, config: WorkerConfig, search: SearchThread) -
     device = config.device
     try:
         check_device(device)
-        bundle = load(command.folder, device, config.precision)
+        bundle = load_in_precision(command.folder, device, config.precision)
         outcome = search.load(command.model, bundle, command.slots, command.width)
     except InterlinearError as error:
         return ModelLoaded(command.model, error)

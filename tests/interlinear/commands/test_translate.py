@@ -121,6 +121,18 @@ def test_half_precision_gives_nearly_the_same_scores(toy, written, capsys):
 
     full, half = score(), score("--precision", "bf16")
     assert full == score("--precision", "fp32") != half == pytest.approx(full, rel=0.05)
+    assert full != score("--precision", "int8") == pytest.approx(full, rel=0.05)
+
+
+def test_the_precision_that_is_chosen_is_said(toy, written, capsys, monkeypatch):
+    def run() -> tuple[str, str]:
+        assert cli.run(["translate", str(toy), written(b"ein hund im garten\n"), "--precision", "auto"]) == 0
+        return capsys.readouterr()
+
+    chosen = run()
+    assert "the precision is int8" in chosen.err
+    monkeypatch.setattr("seq2seq.bundle.precision.largest_activation", lambda kernel: None)  # no int8 products
+    assert "the precision is fp32" in run().err
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from seq2seq.bundle import load
+from seq2seq.bundle.precision import resolve_precision
 from service.engine.pool import STABLE_SECONDS, WorkerHandle
 from service.engine.process import SearchProcess, load_model
 from service.engine.protocol import Event, LoadModel, Timeouts, WorkerConfig, WorkerLost, WorkerLostError
@@ -229,15 +230,27 @@ def test_a_start_may_take_longer_than_a_step(bundles):
     assert not events
 
 
-def test_the_configured_precision_is_used(bundles):
+def test_the_configured_precision_is_used(bundles, caplog):
     search = SearchThread([].append, 1)
-    said = [
-        load_model(LoadModel(0, bundles.de_en, 2, 5), WorkerConfig("cpu", precision, 1), search)
-        for precision in ("fp32", "bf16")
-    ]
-    full, half = (np.array(one.outcome.matrices["attention"]) for one in said)
-    assert (full != half).any()
+    with caplog.at_level("INFO"):
+        said = [
+            load_model(LoadModel(0, bundles.de_en, 2, 5), WorkerConfig("cpu", precision, 1), search)
+            for precision in ("fp32", "bf16", "int8", "auto")
+        ]
+    full, half, quantised, chosen = (np.array(one.outcome.matrices["attention"]) for one in said)
+    assert (full != half).any() and (full != quantised).any()
     np.testing.assert_allclose(full, half, atol=0.1)
+    np.testing.assert_allclose(full, quantised, atol=0.1)
+    resolved = resolve_precision("auto", "cpu")
+    np.testing.assert_array_equal(chosen, quantised if resolved == "int8" else full)
+    assert f"is computed in {resolved} on cpu" in caplog.text
+
+
+def test_int8_on_a_gpu_is_refused(bundles, monkeypatch):
+    monkeypatch.setattr("service.engine.process.check_device", lambda device: None)  # as if one were there
+    config = WorkerConfig("cuda:0", "int8", 1)
+    refused = load_model(LoadModel(0, bundles.de_en, 2, 5), config, SearchThread([].append, 1))
+    assert "int8: it is for CPUs" in str(refused.outcome)
 
 
 def test_a_process_that_hangs_at_its_start_is_replaced(bundles):
