@@ -146,7 +146,7 @@ class OpenNMT:
 @dataclass(frozen=True)
 class Interlinear:
     arena: Arena
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["fp32", "bf16", "int8"]  # int8 is for search
     settings: tuple[str, ...] = ()
     called: str = ""  # after the settings are applied
 
@@ -155,7 +155,8 @@ class Interlinear:
         return f"Interlinear {self.precision}{self.called and ', '}{self.called}"
 
     def train(self, updates: int, verb: str = "train") -> Result:
-        settings = [f"training.precision={self.precision}", *self.settings]
+        precision = "fp32" if self.precision == "int8" else self.precision
+        settings = [f"training.precision={precision}", *self.settings]
         words = [word for setting in settings for word in ("--set", setting)]
         return self.run([verb, "--updates", str(updates), *words])
 

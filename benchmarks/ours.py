@@ -81,7 +81,7 @@ def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Re
     return Record(workers.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
 
 
-def search(folder: Path, precision: Literal["fp32", "bf16"]) -> Record:
+def search(folder: Path, precision: Literal["fp32", "bf16", "int8"]) -> Record:
     """Seconds for 32 sentences, for each of several passes over the test set, from text to text. The first pass is a
     warm-up."""
     bundle = seq2seq.load(folder / "interlinear" / "bundle", precision=precision)
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("verb", choices=["train", "learn", "search"])
     parser.add_argument("--updates", type=int, default=120)
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], default="fp32")
     keep_freed_memory()  # as the command does
     asked = parser.parse_args()
     if asked.verb == "search":

@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 CALM = 0.05  # maximum share of the processor that others may use during a measurement
 PATIENCE = 120.0  # seconds to wait for an idle machine
 # Processor features that determine the speed of matrix products.
-UNITS = ("avx512f", "avx512_bf16", "amx_bf16", "neon", "bf16")
+UNITS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "neon", "bf16")
 
 
 def read(path: str) -> str:

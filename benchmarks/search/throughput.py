@@ -35,7 +35,8 @@ def main() -> None:
     asked = parser.parse_args()
     arena = Arena(asked.peers.resolve(), asked.threads)
     joeynmt, opennmt = JoeyNMT(arena), OpenNMT(arena)
-    contestants: list[Contestant] = [joeynmt, opennmt, Interlinear(arena, "fp32"), Interlinear(arena, "bf16")]
+    ours = (Interlinear(arena, precision) for precision in ("fp32", "bf16", "int8"))
+    contestants: list[Contestant] = [joeynmt, opennmt, *ours]
     for contestant in contestants:
         contestant.learn()
     results: dict[str, list[Result]] = defaultdict(list)

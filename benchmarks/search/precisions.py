@@ -1,0 +1,103 @@
+"""Speed and BLEU of search in each precision, interleaved in one process on one thread.
+
+    python -m benchmarks.search.precisions --model BUNDLE --texts FILE --references FILE [--rounds 3] [--alone 100]
+        [--save NAME]
+
+BUNDLE is a folder; the files have one text a line, in the model's source language and its target language.
+"""
+
+import argparse
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import sacrebleu
+import torch
+
+import seq2seq
+from benchmarks.reporting import Report, median, say
+from seq2seq.bundle import Bundle
+from seq2seq.config import Precision
+from seq2seq.devices import computes_bf16
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.model.model import Model
+
+SLOTS = 32  # sentences that are searched together
+
+NOTES = (
+    "The beam size and length penalty of the model's card, from text to text. *Together*: the whole file, in 32 slots; "
+    "*alone*: its first lines one after the other, as a service with one caller. In turns; medians over the rounds.",
+    "BLEU of the whole file, natural case, by sacreBLEU.",
+)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Sentences a second together, milliseconds for a sentence alone, and the outputs of the whole file."""
+
+    rate: float
+    alone_ms: float
+    outputs: list[str]
+
+
+def measure(bundle: Bundle[Model], lines: list[str], alone: int) -> Measurement:
+    source, options = next(iter(bundle.card.model.texts)), bundle.card.search
+    requests = [Request({source: line}, options) for line in lines]
+    begun = time.perf_counter()
+    outputs = []
+    for answer in SequenceGenerator(bundle, slots=SLOTS, width=options.beam).generate(requests):
+        assert isinstance(answer, GenerationResult)
+        outputs.append(answer.candidates[0].text)
+    rate = len(lines) / (time.perf_counter() - begun)
+    seconds = []
+    generator = SequenceGenerator(bundle, slots=1, width=options.beam)
+    for request in requests[:alone]:
+        begun = time.perf_counter()
+        list(generator.generate([request]))
+        seconds.append(time.perf_counter() - begun)
+    return Measurement(rate, 1000 * median(seconds), outputs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True, metavar="BUNDLE")
+    parser.add_argument("--texts", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--references", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", type=int, default=100)
+    parser.add_argument("--save", metavar="NAME", help="keep the result as benchmarks/results/precisions_NAME")
+    asked = parser.parse_args()
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    lines, references = (path.read_text("utf-8").splitlines() for path in (asked.texts, asked.references))
+    precisions: list[Precision] = ["fp32", *(["bf16"] if computes_bf16(torch.device("cpu")) else []), "int8"]
+    bundles = {precision: seq2seq.load(asked.model, precision=precision) for precision in precisions}
+    for bundle in bundles.values():
+        measure(bundle, lines[:SLOTS], 3)  # warm-up
+    seen: dict[Precision, list[Measurement]] = defaultdict(list)
+    for _ in range(asked.rounds):
+        for precision, bundle in bundles.items():
+            result = measure(bundle, lines, asked.alone)
+            seen[precision].append(result)
+            say(f"{precision}: {result.rate:.1f} sentences/s together, {result.alone_ms:.1f} ms alone")
+
+    rows = []
+    for precision, several in seen.items():
+        rate, alone = median([one.rate for one in several]), median([one.alone_ms for one in several])
+        faster = rate / median([one.rate for one in seen["fp32"]])
+        sooner = median([one.alone_ms for one in seen["fp32"]]) / alone
+        equal = sum(one == other for one, other in zip(several[0].outputs, seen["fp32"][0].outputs, strict=True))
+        bleu = sacrebleu.corpus_bleu(several[0].outputs, [references]).score
+        figures = [f"{rate:.1f}", f"{faster:.2f}", f"{alone:.1f}", f"{sooner:.2f}", f"{bleu:.2f}"]
+        rows.append([precision, *figures, f"{equal / len(lines):.0%}"])
+    columns = ["", "sentences/s together", "x fp32", "ms alone, p50", "x fp32", "BLEU", "outputs as in fp32"]
+    kept = {precision: [asdict(one) | {"outputs": None} for one in several] for precision, several in seen.items()}
+    model = bundles["fp32"].card.recipe.get("name")
+    title = f"Search in each precision, {model}, beam {bundles['fp32'].card.search.beam}, one thread"
+    Report(f"precisions_{asked.save}", title, columns, rows, NOTES, kept).publish(bool(asked.save))
+
+
+if __name__ == "__main__":
+    main()
