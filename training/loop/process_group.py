@@ -154,7 +154,10 @@ class TorchProcessGroup:
         start_time = time.monotonic()
         try:
             work = start()
-        except torch.distributed.DistError as error:
+        except (torch.distributed.DistError, ValueError) as error:
+            # Ray Train destroys the group of the remaining workers when one has ended: then there is none any more.
+            if isinstance(error, ValueError) and torch.distributed.is_initialized():
+                raise
             raise self.worker_lost_error(time.monotonic() - start_time) from error
         assert work is not None
         try:

@@ -69,6 +69,7 @@ def translated(page: Page, text: str, expected: str) -> None:
 def test_words_of_the_translation_are_highlighted(page):
     translated(page, DOG, DOG_EN)
     # The small model's weights are on single words for some of its output only: one of those.
+    expect(page.locator(".row.target .word").first).to_be_visible()  # weights come after the text
     labels = [word.get_attribute("aria-label") for word in page.locator(".row.target .word").all()]
     index = next(i for i, label in enumerate(labels) if "no weight" not in label)
     word = page.locator("#translation .answer-word").nth(index)

@@ -194,6 +194,16 @@ def test_an_unfinished_collective_at_its_deadline_is_never_taken_as_done(tmp_pat
         torch.distributed.destroy_process_group()
 
 
+def test_a_group_that_was_destroyed_meanwhile_is_a_lost_worker(tmp_path: Path) -> None:
+    """Ray Train destroys the group under a running worker when another one has ended: that is no fault of the job."""
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", world_size=1, rank=0)
+    group = TorchProcessGroup()
+    torch.distributed.destroy_process_group()
+    for collective in (group.barrier, lambda: group.all_gather(1), lambda: group.broadcast(torch.zeros(1))):
+        with pytest.raises(WorkerLostError, match="rank 0"):
+            collective()
+
+
 def test_workers_are_a_number_or_a_range() -> None:
     assert [number_range("--workers", text) for text in ("1", "12", "1:4", "3:3")] == [(1, 1), (12, 12), (1, 4), (3, 3)]
     for text in ("", "0", "-1", "two", "4:1", "0:2", "1:", ":2", "1:2:3", "1.5", "²"):
