@@ -310,9 +310,15 @@ def test_sigterm_under_load_answers_accepted_requests(running):
     engines = running.engines()
     long = [LONG | {"max_length": 40 + i} for i in range(3)]
     with loaded(running.url) as load, ThreadPoolExecutor(len(long)) as callers:
-        asking = [callers.submit(httpx.post, f"{running.url}/translate", json=one, timeout=60) for one in long]
-        until(lambda: value(running.url, "interlinear_waiting_texts") > 200)
-        running.child.send_signal(signal.SIGTERM)
+        for pid in engines:  # so that all texts of the three requests wait at once, however fast the search is
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            asking = [callers.submit(httpx.post, f"{running.url}/translate", json=one, timeout=60) for one in long]
+            until(lambda: value(running.url, "interlinear_waiting_texts") >= sum(len(one["q"]) for one in long))
+            running.child.send_signal(signal.SIGTERM)
+        finally:
+            for pid in engines:
+                os.kill(pid, signal.SIGCONT)
         assert running.child.wait(60) == 0
         for one in asking:
             assert one.result().status_code == 200
