@@ -150,9 +150,9 @@ class ServedModels:
 
 
 def load_in_precision(folder: Path, device: str, precision: Precision) -> Bundle[Model]:
-    """Load a bundle for searching, and log a precision that is not the usual one. Raises InterlinearError."""
+    """Load a bundle for searching, and log a precision other than the default. Raises InterlinearError."""
     resolved = resolve_precision(precision, device)
-    if resolved != "fp32":
+    if precision != "fp32":
         log.info("%s is computed in %s on %s", folder, resolved, device)
     return load(folder, device, resolved)
 

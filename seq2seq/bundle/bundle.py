@@ -26,7 +26,7 @@ from seq2seq.bundle.model_card import FORMAT, Limits, ModelCard
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
-from seq2seq.errors import BundleError, UsageError
+from seq2seq.errors import BundleError
 from seq2seq.layers.int8 import quantise
 from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
@@ -119,8 +119,6 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
     """
     folder = Path(folder)
     precision = resolve_precision(precision, device)
-    if precision == "int8" and torch.device(device).type not in ("cpu", "meta"):
-        raise UsageError("--precision int8", f"it is for CPUs, and the device is {device}", "use bf16 on a GPU")
     card = check_files(folder)
     check_shapes(folder / WEIGHTS, card.model)
     try:

@@ -10,6 +10,7 @@ import pytest
 
 from interlinear import cli
 from interlinear.decoding.input_lines import read_whole_lines
+from seq2seq.bundle.precision import resolve_precision
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_the_precision_that_is_chosen_is_said(toy, written, capsys, monkeypatch)
         return capsys.readouterr()
 
     chosen = run()
-    assert "the precision is int8" in chosen.err
+    assert f"the precision is {resolve_precision('auto', 'cpu')}" in chosen.err
     monkeypatch.setattr("seq2seq.bundle.precision.largest_activation", lambda kernel: None)  # no int8 products
     assert "the precision is fp32" in run().err
 
