@@ -6,8 +6,8 @@ already in flight with the same options is not searched twice.
 """
 
 import asyncio
+import gc
 import itertools
-import sys
 import threading
 import time
 import weakref
@@ -20,10 +20,10 @@ from seq2seq.explain import Explanation
 from seq2seq.generate import EncodedRequest, GenerationResult, Request, SequenceGenerator
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
+from service.engine.interpreter import shorten_pauses
 from service.engine.pool import ModelSpec
 from service.engine.preparation import PreparationPool
 from service.engine.queued import OutputListener, PendingRequest, QueuedSequence, Subscriber
-from service.engine.search_thread import SWITCH_SECONDS
 from service.metrics import Metrics
 from service.models import ServedModel
 from service.problems import Problem
@@ -95,7 +95,7 @@ class Engine:
             return [handle.name for handle in self.pool.with_model(self._models[model].number)]
 
     def start(self) -> None:
-        sys.setswitchinterval(SWITCH_SECONDS)
+        shorten_pauses()
         self.pool.start()
         self._started = True
 
@@ -112,6 +112,7 @@ class Engine:
                 self._dispatcher.fail_unavailable(handle, list(handle.sequences), STOPPED)
         self.preparation.stop(Problem.unavailable(STOPPED))
         self.pool.stop()
+        gc.unfreeze()  # from shorten_pauses: in a process that goes on, garbage is collected again
 
     @property
     def ready(self) -> bool:

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -27,6 +26,7 @@ from seq2seq.explain import Explanation
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
 from service import logging as service_logging
+from service.engine.interpreter import shorten_pauses
 from service.engine.protocol import (
     Command,
     Event,
@@ -41,7 +41,7 @@ from service.engine.protocol import (
     WorkerLost,
     WorkerLostError,
 )
-from service.engine.search_thread import SWITCH_SECONDS, SearchThread
+from service.engine.search_thread import SearchThread
 from service.logging import LogFormat, exception_location
 from service.models import load_in_precision
 
@@ -226,7 +226,7 @@ def run_worker(
         signal.signal(ending, signal.SIG_IGN)
     keep_freed_memory()
     service_logging.configure(style, access=False)
-    sys.setswitchinterval(SWITCH_SECONDS)
+    shorten_pauses()
     send_lock = threading.Lock()
 
     def emit(message: Event | ModelLoaded) -> None:

@@ -40,7 +40,8 @@ class BatchScheduler:
     exceptions:
 
     - A caller with a few texts does not wait behind another's many. Such texts have reserved slots, a quarter of the
-      model's, and on a CPU, where the time of a step grows with the batch, a batch of their own.
+      model's, and on a CPU, where the time of a step grows with the batch, a batch of their own: from their start, or
+      from the moment at which the other's many would join them.
     - When a step fails, its texts are searched again in halves, apart from the others, until a text fails alone.
     """
 
@@ -120,13 +121,36 @@ class BatchScheduler:
         total = Counter(waiting)
         total.update(caller for batch in self.batches for caller in batch.callers_by_number.values())
         largest = total.most_common(2)
-        for caller in self.waiting.callers() if len(largest) > 1 and largest[0][1] > CROWDING_FACTOR else ():
+        if len(largest) < 2 or largest[0][1] <= CROWDING_FACTOR:
+            return
+
+        def is_crowded_out(caller: str) -> bool:
             largest_other = next(count for name, count in largest if name != caller)
-            for _ in range(waiting[caller] if largest_other > CROWDING_FACTOR * total[caller] else 0):
-                if len(self.in_reserved_slots) >= max(1, self.slots // RESERVED_DIVISOR):
+            return largest_other > CROWDING_FACTOR * total[caller]
+
+        if any(map(is_crowded_out, self.main_batch.callers_by_number.values())):
+            self._keep_apart()
+        for caller in filter(is_crowded_out, self.waiting.callers()):
+            for _ in range(waiting[caller]):
+                if len(self.in_reserved_slots) >= self.reserved_slots:
                     return
                 if caller in self.waiting.queues:  # a shared text may have been taken at another caller's turn
                     self.in_reserved_slots.add(self._assign_slot(self.reserved_batch, caller))
+
+    @property
+    def reserved_slots(self) -> int:
+        return max(1, self.slots // RESERVED_DIVISOR)
+
+    def _keep_apart(self) -> None:
+        """If the few texts of the main batch fit the reserved slots, which are free, they go on there, and the waiting
+        texts start a batch of their own."""
+        if self.reserved_batch.callers_by_number or len(self.main_batch.callers_by_number) > self.reserved_slots:
+            return
+        self.main_batch, self.reserved_batch = self.reserved_batch, self.main_batch
+        # The waiting texts begin without the credit of a batch that was idle, and the few begin anew with it.
+        self.main_batch.seconds_used = max(self.main_batch.seconds_used, self.reserved_batch.seconds_used)
+        self.main_batch.idle, self.reserved_batch.idle, self.reserved_batch.seconds_used = False, True, 0.0
+        self.in_reserved_slots.update(self.reserved_batch.callers_by_number)
 
     def fill_slots(self, batch: Batch) -> None:
         """Assign the free slots to texts that wait for this batch.

@@ -38,11 +38,9 @@ from service.logging import exception_location, frame_location
 
 log = logging.getLogger("interlinear.service")
 
-MAX_CREDIT = 0.2  # seconds of virtual time per caller: the credit of a batch that was idle
+MAX_CREDIT = 0.5  # seconds of virtual time per caller: the credit of a batch that was idle
 REPORT_STEPS = 64  # after this many steps without other news the counts are reported
 HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats of an idle search
-# For sys.setswitchinterval: the search nearly always holds the GIL, and by default another thread waits 5 ms for it.
-SWITCH_SECONDS = 0.0005
 
 
 class SearchThread:

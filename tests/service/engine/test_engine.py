@@ -166,6 +166,13 @@ def test_of_identical_requests_another_than_the_first_may_be_encoded_first(setti
     engine.stop(10)
 
 
+def test_a_full_garbage_collection_passes_over_what_was_there_at_the_start(settings):
+    """It would stop the search for 0.2 s, whenever a large request causes it."""
+    with TestClient(create_app(settings)):
+        assert len(gc.get_objects()) < 0.2 * gc.get_freeze_count()
+    assert gc.get_freeze_count() == 0
+
+
 def test_one_of_two_identical_requests_may_be_cancelled(narrow):
     with ThreadPoolExecutor(1) as other:
         staying = other.submit(httpx.post, f"{narrow}/translate", json=LONG, timeout=60)

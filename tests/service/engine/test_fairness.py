@@ -14,6 +14,7 @@ from seq2seq.search import SearchOptions
 from service.engine.admission import Admission
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import Add, AddCaller, EngineOutputs, EngineRequest, Event, Scheduled
+from service.engine.scheduler import BatchScheduler
 from service.engine.search_thread import SearchThread
 from tests.service.engine.test_engine import MANY
 
@@ -115,6 +116,38 @@ def test_one_text_beside_a_thousand_does_not_wait_for_them(search, event_queue, 
     assert admitted.index(1000) <= SLOTS
     assert answered.index(1000) <= SLOTS
     assert sorted(admitted) == sorted(answered) == [*range(300), 1000]
+
+
+def test_a_text_in_its_slot_is_not_joined_by_a_crowd(bundles, texts):
+    """A step with more texts takes longer: another caller's thousand, which come later, are stepped apart from it."""
+    scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)
+    (one,) = texts("one", range(1000, 1001))
+    scheduler.add(one)
+    scheduler.fill_reserved_slots()
+    scheduler.fill_slots(scheduler.main_batch)
+    (own,) = (batch for batch in scheduler.batches if 1000 in batch.callers_by_number)
+    for text in texts("many", range(300)):
+        scheduler.add(text)
+    scheduler.fill_reserved_slots()
+    scheduler.fill_slots(scheduler.main_batch)
+    assert own.callers_by_number == {1000: "one"}
+    assert set(scheduler.main_batch.callers_by_number) == set(range(SLOTS)), "the crowd has all slots"
+    scheduler.remove_finished(own, [1000])
+    for text in texts("one", range(1001, 1003)):
+        scheduler.add(text)
+    scheduler.fill_reserved_slots()
+    assert own.callers_by_number == {1001: "one", 1002: "one"}, "and the next ones are stepped there at once"
+
+
+def test_few_texts_of_callers_of_the_same_size_are_stepped_together(bundles, texts):
+    """Batches are for crowds: callers with a few texts each share one."""
+    scheduler = BatchScheduler(0, load(bundles.de_en), SLOTS, 5)
+    for caller in range(4):
+        for text in texts(str(caller), range(4 * caller, 4 * caller + 3)):
+            scheduler.add(text)
+        scheduler.fill_reserved_slots()
+        scheduler.fill_slots(scheduler.main_batch)
+    assert [len(batch.callers_by_number) for batch in scheduler.batches if batch.callers_by_number] == [12]
 
 
 def test_two_callers_with_many_texts_share_the_slots_equally(search, event_queue, texts):
