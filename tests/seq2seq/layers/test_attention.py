@@ -1,23 +1,53 @@
-"""The tanh of the energies."""
+"""The energies of additive attention, which are computed in another way where no gradient is needed."""
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from seq2seq.layers.attention import tanh_of_sum
+from seq2seq.layers.attention import additive_energy
+
+ATTENTION, LENGTH, HYPOTHESES = 50, 9, 3
 
 
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 2e-7), (torch.float64, 4e-16), (torch.bfloat16, 0.0)])
-def test_tanh_of_a_sum(dtype: torch.dtype, bound: float) -> None:
-    extremes = torch.tensor([0.0, 1e-30, 1e-4, 20.0, 1e4, 1e30, torch.inf])
-    x = torch.cat([extremes, -extremes, torch.linspace(-9, 9, 1001)]).to(dtype)
-    rows, zero, again = x[:, None], torch.zeros(1, 3, dtype=dtype), x.clone()
-    found = tanh_of_sum(rows, zero, zero)
-    assert found.shape == (len(x), 3) and torch.equal(rows[:, 0], again) and not zero.any()
-    assert (found - torch.tanh(rows + zero + zero)).abs().max() <= bound
-    assert tanh_of_sum(torch.full((2,), torch.nan, dtype=dtype), zero[0, :2]).isnan().all()
+def layer(dtype: torch.dtype) -> nn.Linear:
+    torch.manual_seed(0)
+    return nn.Linear(ATTENTION, 1, bias=False).to(dtype)
+
+
+def terms(scale: float, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and coverage of one sentence."""
+    torch.manual_seed(1)
+    shapes = (HYPOTHESES, 1), (1, LENGTH), (HYPOTHESES, LENGTH)
+    query, key, coverage = (scale * torch.randn(*shape, ATTENTION, dtype=dtype) for shape in shapes)
+    return query, key, coverage
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.float64, 1e-13)])
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 10.0])
+def test_energies_without_gradient(scale: float, count: int, dtype: torch.dtype, bound: float) -> None:
+    energy, parts = layer(dtype), terms(scale, dtype)[:count]
+    with torch.no_grad():
+        found, expected = additive_energy(energy, *parts), torch.tanh(sum(parts)) @ energy.weight[0]
+    assert (found - expected).abs().max() <= bound * max(1.0, scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_extreme_values(dtype: torch.dtype) -> None:
+    """Terms whose exponentials are no numbers of the precision, of either sign; a NaN stays one."""
+    energy = layer(dtype)
+    values = torch.tensor([-1e30, -800.0, -90.0, -0.0, 90.0, 800.0, 1e30], dtype=dtype)
+    a, b = values[:, None, None].expand(-1, -1, ATTENTION), torch.tensor([0.3, -0.2], dtype=dtype)[:, None]
+    b = b.expand(-1, ATTENTION)
+    with torch.no_grad():
+        found, expected = additive_energy(energy, a, b), torch.tanh(a + b) @ energy.weight[0]
+        torch.testing.assert_close(found, expected)
+        assert additive_energy(energy, a, b * torch.nan).isnan().all()
 
 
 def test_gradients_are_those_of_tanh() -> None:
-    x = torch.randn(7, dtype=torch.float64, requires_grad=True)
-    tanh_of_sum(x, torch.zeros(1, dtype=torch.float64)).sum().backward()
-    torch.testing.assert_close(x.grad, 1 - torch.tanh(x.detach()) ** 2)
+    energy, (query, key, _) = layer(torch.float64), terms(1.0, torch.float64)
+    query.requires_grad_()
+    additive_energy(energy, query, key).sum().backward()
+    slopes = 1 - torch.tanh(query.detach() + key) ** 2
+    torch.testing.assert_close(query.grad, (slopes * energy.weight[0].detach()).sum(1, keepdim=True))
