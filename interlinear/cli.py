@@ -23,6 +23,7 @@ from interlinear.commands.models import models, promote
 from interlinear.commands.prepare import prepare
 from interlinear.commands.reproduce import reproduce
 from interlinear.commands.serve import serve
+from interlinear.commands.shortlist import shortlist
 from interlinear.commands.submit import submit
 from interlinear.commands.train import train
 from interlinear.commands.translate import translate
@@ -70,6 +71,7 @@ app.command(rich_help_panel=KEEP)(models)
 app.command(rich_help_panel=KEEP)(promote)
 app.command(rich_help_panel=USE)(translate)
 app.command(rich_help_panel=USE)(align)
+app.command(rich_help_panel=USE)(shortlist)
 app.command(rich_help_panel=USE)(serve)
 app.command(rich_help_panel=USE)(bench)
 app.add_typer(keys.app, name="keys", rich_help_panel=USE)

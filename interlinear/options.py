@@ -65,6 +65,8 @@ PRECISION_HELP = (
 # As in seq2seq.config, whose import of pydantic would slow down every start.
 PrecisionChoice = Literal["fp32", "bf16", "int8", "auto"]
 PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
+SHORTLIST_HELP = "Search only among the words of the model's shortlist, which `interlinear shortlist` makes: faster."
+UseShortlist = Annotated[bool, typer.Option("--shortlist", help=SHORTLIST_HELP)]
 
 
 def check_figure_file(path: Path) -> Path:

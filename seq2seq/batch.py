@@ -1,6 +1,6 @@
 """Batches: padded tensors of every source and of the target.
 
-Axes: B sentences, T source positions, L target positions.
+Axes: B sentences, T source positions, L target positions, C candidate words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,17 +66,42 @@ class ImageInput(InputLengths):
 
 SourceInput = TextInput | ImageInput
 
+TARGET = "target"  # the name of the output among those of the sources
+
+
+@dataclass(frozen=True)
+class CandidateInput(InputLengths):
+    """The words that search may write for each row: ids (B, C), ascending, each once, followed by PAD.
+
+    Every row begins with all special symbols, so that a symbol's column is its id.
+    """
+
+    words_BC: Tensor
+    lengths_B: Tensor
+    lengths: tuple[int, ...] = ()
+
+    @property
+    def padding_BC(self) -> Tensor:
+        """True at padding positions."""
+        return torch.arange(self.words_BC.shape[1], device=self.words_BC.device) >= self.lengths_B[:, None]
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "CandidateInput":
+        """Apply `change` to every tensor."""
+        return CandidateInput(change(self.words_BC), change(self.lengths_B), self.lengths)
+
 
 @dataclass(frozen=True)
 class Batch:
     """Model inputs by source name, and the target ids. A target ends with END; the model shifts it right.
 
-    target_lengths: the targets' lengths on the host, END counted.
+    target_lengths: the targets' lengths on the host, END counted. candidates: the words that search may write; None:
+    the whole vocabulary. The probabilities of given targets never depend on them.
     """
 
     sources: dict[str, SourceInput]
     target_BL: Tensor | None = None
     target_lengths: tuple[int, ...] = ()
+    candidates: CandidateInput | None = None
 
     def __post_init__(self) -> None:
         if self.target_BL is not None and len(self.target_lengths) != len(self.target_BL):
@@ -85,6 +110,13 @@ class Batch:
     @property
     def rows(self) -> int:
         return len(next(iter(self.sources.values())).lengths_B)
+
+    def sizes(self, row: int) -> dict[str, int]:
+        """The lengths of a row's sources, by name, and as TARGET the number of its candidates, if they are limited."""
+        inputs: dict[str, InputLengths] = {**self.sources}
+        if self.candidates is not None:
+            inputs[TARGET] = self.candidates
+        return {name: each.lengths[row] for name, each in inputs.items()}
 
     def text(self, source: str) -> TextInput:
         """The input of a text source."""
@@ -101,7 +133,12 @@ class Batch:
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """Apply `change` to every tensor."""
         sources: dict[str, SourceInput] = {name: source.map(change) for name, source in self.sources.items()}
-        return Batch(sources, None if self.target_BL is None else change(self.target_BL), self.target_lengths)
+        return Batch(
+            sources,
+            None if self.target_BL is None else change(self.target_BL),
+            self.target_lengths,
+            None if self.candidates is None else self.candidates.map(change),
+        )
 
     def to(self, device: torch.device | str) -> "Batch":
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))

@@ -104,6 +104,9 @@ class NullExplanation:
     source_predictions: list[str]
 
 
+TextPair = tuple[dict[str, TextWithWords], TextWithWords]  # the texts by source, and an output
+
+
 class SequenceGenerator:
     """Generates outputs with one bundle, using one slot table. Only `encode` is thread-safe."""
 
@@ -138,7 +141,7 @@ class SequenceGenerator:
         """Convert a request's texts to ids.
 
         Raises RequestError for a request without sources, an unknown source, an empty or too long text, an image with
-        the wrong shape or dtype, or a beam larger than `width`.
+        the wrong shape or dtype, a beam larger than `width`, or an image alone if a shortlist limits the words.
         """
         card = self.bundle.card
         for requested, supported in ((request.texts, card.model.texts), (request.images, card.model.images)):
@@ -156,6 +159,12 @@ class SequenceGenerator:
             (first, *_) = card.model.sources
             problem = "the text is missing" if len(card.model.sources) == 1 else "every source is missing"
             raise RequestError(first, problem, f"give {' or '.join(card.model.sources)}")
+        if self.bundle.shortlist and not request.texts:
+            raise RequestError(
+                card.model.first_text,
+                "the text is missing, and a shortlist finds the words of the output by the text",
+                "give it, or search without the shortlist",
+            )
         sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
         words = [len(encoded.ids) + 1 for encoded in sources.values()]
         regions = [card.model.images[name].regions for name in request.images]
@@ -192,7 +201,8 @@ class SequenceGenerator:
         self.rows.update(rows)
 
     def _collate(self, rows: Sequence[EncodedRequest]) -> Batch:
-        """The batch of model inputs; a source that a request lacks is absent in its row."""
+        """The batch of model inputs; a source that a request lacks is absent in its row. With the words of the
+        shortlist, if there is one."""
         config = self.bundle.card.model
         texts = {
             name: [row.sources[name].ids if name in row.sources else None for row in rows] for name in config.texts
@@ -201,7 +211,11 @@ class SequenceGenerator:
             name: stack_images([row.request.images.get(name) for row in rows], blank_image(grid), grid.regions)
             for name, grid in config.images.items()
         }
-        return collate(texts, images=images)
+        batch = collate(texts, images=images)
+        if self.bundle.shortlist is None:
+            return batch
+        ids = [{name: encoded.ids for name, encoded in row.sources.items()} for row in rows]
+        return replace(batch, candidates=self.bundle.shortlist.candidates(ids))
 
     def step(self) -> list[tuple[Hashable, GenerationResult]]:
         """Extend every active hypothesis by one token; returns the results of finished requests."""
@@ -271,30 +285,27 @@ class SequenceGenerator:
         None selects the model's best kind. `vocabulary`: see `Model.forced_attention`.
         """
         for group in batched(pairs, self.slots):
-            targets = self.read_texts("target", [target for _, target in group], raw)
-            if source := self.bundle.tokenizers["target"].config.operations_on:
-                edit_pairs = [(texts.get(source, ""), text) for texts, text in group]
-                targets = [
-                    replace(t, encoded=self._encode_script(*b, raw)) for t, b in zip(targets, edit_pairs, strict=True)
-                ]
-            sources = [
-                {
-                    name: self.read_texts(name, [texts[name]], raw)[0]
-                    for name in self.bundle.card.model.texts
-                    if name in texts
-                }
-                for texts, _ in group
-            ]
-            batch = self._collate_pairs(sources, targets)
-            assert batch.target_BL is not None
-            with torch.inference_mode():
-                device = self.table.device
-                memory = self.bundle.model.encode(batch.to(device))
-                attention_weights = self.bundle.model.forced_attention(
-                    memory, batch.target_BL.to(device)[:, None], vocabulary
-                )
-            for i, (pair, target) in enumerate(zip(sources, targets, strict=True)):
-                yield self._explain(pair, target, attention_weights.of_sentence(i, 1), by)
+            read = [self.read_pair(texts, target, raw) for texts, target in group]
+            attention_weights = self.forced_attention(read, vocabulary)
+            for i, (sources, target) in enumerate(read):
+                yield self._explain(sources, target, attention_weights.of_sentence(i, 1), by)
+
+    def forced_attention(self, pairs: Sequence[TextPair], vocabulary: bool = False) -> AttentionWeights:
+        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding; images are absent."""
+        batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
+        assert batch.target_BL is not None
+        with torch.inference_mode():
+            device = self.table.device
+            memory = self.bundle.model.encode(batch.to(device))
+            return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], vocabulary)
+
+    def read_pair(self, texts: dict[str, str], target: str, raw: bool = True) -> TextPair:
+        """Encode the texts of the sources and an output, and find their words; `raw` as in `align`."""
+        (output,) = self.read_texts("target", [target], raw)
+        if edited := self.bundle.tokenizers["target"].config.operations_on:
+            output = replace(output, encoded=self._encode_script(texts.get(edited, ""), target, raw))
+        names = [name for name in self.bundle.card.model.texts if name in texts]
+        return {name: self.read_texts(name, [texts[name]], raw)[0] for name in names}, output
 
     def _encode_script(self, mt: str, target: str, raw: bool) -> Encoded:
         """The edit operations that turn `mt` into the output; `raw` as in `align`."""

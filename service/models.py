@@ -149,23 +149,25 @@ class ServedModels:
         )
 
 
-def load_in_precision(folder: Path, device: str, precision: Precision) -> Bundle[Model]:
-    """Load a bundle for searching, and log a precision other than the default. Raises InterlinearError."""
+def load_in_precision(folder: Path, device: str, precision: Precision, shortlist: bool) -> Bundle[Model]:
+    """Load a bundle for searching, and log a precision other than the default. `shortlist`: whether its shortlist is
+    used. Raises InterlinearError."""
     resolved = resolve_precision(precision, device)
     if precision != "fp32":
         log.info("%s is computed in %s on %s", folder, resolved, device)
-    return load(folder, device, resolved)
+    return load(folder, device, resolved, shortlist)
 
 
 def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
     """Load a bundle for its entry in the settings. Raises InterlinearError: damaged, without languages, or an invalid
     name."""
     reference = parse_model_name(config.uri)
+    shortlist = settings.shortlist if config.shortlist is None else config.shortlist
     # Worker processes load the weights themselves: then this only checks that all files exist and fit.
     if settings.uses_processes:
-        bundle = load(local_bundle.folder, "meta")
+        bundle = load(local_bundle.folder, "meta", shortlist=shortlist)
     else:
-        bundle = load_in_precision(local_bundle.folder, "cpu", settings.precision)
+        bundle = load_in_precision(local_bundle.folder, "cpu", settings.precision, shortlist)
     name = config.name or local_bundle.name or local_bundle.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
         raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")

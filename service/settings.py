@@ -26,6 +26,7 @@ class ServedModelConfig(BaseModel):
         None, ge=1, le=1024, description="texts that it searches at the same time; default: the service's"
     )
     beam: int | None = Field(None, ge=1, le=64, description="its widest beam; default: the service's")
+    shortlist: bool | None = Field(None, description="whether its shortlist is used; default: the service's")
 
 
 class Settings(BaseSettings):
@@ -51,6 +52,9 @@ class Settings(BaseSettings):
         "fp32",
         description="number format of computations; `bf16` is faster if the processor supports it, `int8` on most "
         "CPUs; `auto` chooses",
+    )
+    shortlist: bool = Field(
+        False, description="search only among the words of every model's shortlist, which must have one"
     )
     threads: int | None = Field(None, ge=1, description="threads of torch; default: torch's own choice")
 

@@ -31,6 +31,7 @@ from interlinear.options import (
     TokenisedFiles,
     Tokenize,
     Tracking,
+    UseShortlist,
 )
 
 SystemName = Annotated[
@@ -86,6 +87,7 @@ def evaluate(
     precision: Annotated[
         PrecisionChoice | None, typer.Option("--precision", show_default=False, help=f"{PRECISION_HELP} Else fp32.")
     ] = None,
+    use_shortlist: UseShortlist = False,
     tracking: Tracking = None,
 ) -> None:
     """Score a model, or a file with a model's outputs: BLEU, ROUGE, alignment error rate and others, with signatures.
@@ -116,6 +118,7 @@ def evaluate(
         log=log,
         device=device,
         precision=precision,
+        shortlist=use_shortlist,
         tracking=tracking,
     )
     options.check()

@@ -30,6 +30,7 @@ from interlinear.options import (
     PrecisionName,
     TokenisedInput,
     Tracking,
+    UseShortlist,
 )
 
 
@@ -51,6 +52,7 @@ def translate(
     as_json: Json = False,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
+    use_shortlist: UseShortlist = False,
     tracking: Tracking = None,
 ) -> int:
     """Translate files, or stdin, to stdout: one line for every line, in order, as soon as it is ready.
@@ -65,7 +67,7 @@ def translate(
     overrides = SearchOverrides(
         beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown
     )
-    bundle = load_bundle(model, tracking, device, precision)
+    bundle = load_bundle(model, tracking, device, precision, use_shortlist)
     options = overrides.apply_to(bundle.card.search)
     generation = SequenceGenerator(bundle, width=options.beam)
     failed = 0

@@ -12,10 +12,14 @@ from seq2seq.model.ensemble import Predictor
 
 
 def load_bundle(
-    name: str, tracking: str | None = None, device: str = "cpu", precision: Precision = "fp32"
+    name: str,
+    tracking: str | None = None,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    shortlist: bool = False,
 ) -> Bundle[Predictor]:
-    """The bundle of a model by its name, on the device, in the precision. Several names, separated by commas, form an
-    ensemble.
+    """The bundle of a model by its name, on the device, in the precision, with its shortlist if `shortlist`. Several
+    names, separated by commas, form an ensemble, whose shortlist has the words of all its members'.
 
     Raises UsageError, RegistryError, BundleError.
     """
@@ -27,7 +31,8 @@ def load_bundle(
         say(f"the precision is {precision}")
     names = [name] if Path(name).exists() else name.split(",")
     with status(f"loading {name}"):
-        bundles = [load(fetch_bundle(model_name.strip(), tracking).folder, device, precision) for model_name in names]
+        folders = [fetch_bundle(model_name.strip(), tracking).folder for model_name in names]
+        bundles = [load(folder, device, precision, shortlist) for folder in folders]
     return bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
 
 
@@ -37,7 +42,8 @@ def load_generation(
     device: str = "cpu",
     precision: Precision = "fp32",
     width: int | None = None,
+    shortlist: bool = False,
 ) -> SequenceGenerator:
     """A generator for the model of that name, with beams of up to `width` (None: the beam size of its recipe)."""
-    bundle = load_bundle(name, tracking, device, precision)
+    bundle = load_bundle(name, tracking, device, precision, shortlist)
     return SequenceGenerator(bundle, width=width or bundle.card.search.beam)

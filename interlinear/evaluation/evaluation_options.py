@@ -34,6 +34,7 @@ class EvaluationOptions:
     log: bool
     device: str | None
     precision: PrecisionChoice | None
+    shortlist: bool
     tracking: str | None
 
     @property
@@ -64,6 +65,7 @@ class EvaluationOptions:
             "--beam-size": self.search.beam_size,
             "--length-penalty": self.search.length_penalty,
             "--max-length": self.search.max_length,
+            "--shortlist": self.shortlist or None,
         }
         if is_output_file(self.model):
             options |= {

@@ -23,6 +23,7 @@ def as_evaluation(result: EvaluationResult) -> "Evaluation":
         "symmetrize": options.symmetrize,
         "no_images": options.test_set_source.no_images or None,
         "shuffled_by": options.shuffle_seed if options.shuffle_images else None,
+        "shortlist": options.shortlist or None,
     }
     settings = {key: str(value) for key, value in logged_options.items() if value is not None}
     settings |= {f"search.{key}": str(value) for key, value in result.search or () if value is not None}

@@ -76,7 +76,9 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
 def load_system_and_reverse(options: EvaluationOptions) -> System:
     """The system to score, with the model of the opposite direction for its alignments if --reverse names one."""
     device, precision = options.device or "cpu", options.precision or "fp32"
-    system = load_system(options.model, options.tracking, device, precision, options.search.beam_size)
+    system = load_system(
+        options.model, options.tracking, device, precision, options.search.beam_size, options.shortlist
+    )
     if not options.reverse or not system.generation:
         return system
     backward = load_reverse(options.reverse, system.generation.bundle.card, device, options.tracking)

@@ -103,7 +103,12 @@ def is_output_file(name: str) -> bool:
 
 
 def load_system(
-    name: str, tracking: str | None, device: str, precision: "Precision" = "fp32", width: int | None = None
+    name: str,
+    tracking: str | None,
+    device: str,
+    precision: "Precision" = "fp32",
+    width: int | None = None,
+    shortlist: bool = False,
 ) -> System:
     """The system that MODEL names. Raises the errors of `load_generation`."""
     from interlinear.decoding.model_loading import load_generation
@@ -116,7 +121,7 @@ def load_system(
         raise UsageError(
             name, "there is no such file or folder", suggest_registered_name(name, tracking) or f"name {SYSTEM_HELP}"
         )
-    return System(name, load_generation(name, tracking, device, precision, width))
+    return System(name, load_generation(name, tracking, device, precision, width, shortlist))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 model.safetensors     weights, with the names of docs/parameters.md
 model.json            the model card: architecture, recipe, scores, versions, and the checksums of the other files
 tokenizer.NAME.json   one for each text source, and one for the target
+shortlist.safetensors the words of every source token, if `interlinear shortlist` has made them
 README.md             the card as Markdown, for people
 """
 
@@ -11,10 +12,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from pydantic import ValidationError
@@ -26,27 +28,32 @@ from seq2seq.bundle.model_card import FORMAT, Limits, ModelCard
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
-from seq2seq.errors import BundleError
+from seq2seq.errors import BundleError, UsageError
 from seq2seq.layers.int8 import quantise
 from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
 from seq2seq.model.parameter_shapes import parameter_shapes
+from seq2seq.shortlist import Shortlist
 from seq2seq.text import Tokenizer
 
-WEIGHTS, CARD, README = "model.safetensors", "model.json", "README.md"
+WEIGHTS, CARD, README, SHORTLIST = "model.safetensors", "model.json", "README.md", "shortlist.safetensors"
 
 PredictorT = TypeVar("PredictorT", bound=Predictor, covariant=True)
 
 
 @dataclass(frozen=True)
 class Bundle(Generic[PredictorT]):
-    """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from."""
+    """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from.
+
+    shortlist: limits the words of its search; None: the whole vocabulary.
+    """
 
     model: PredictorT
     tokenizers: dict[str, Tokenizer]
     card: ModelCard
     folder: Path
+    shortlist: Shortlist | None = None
 
 
 def hash_weights(state: dict[str, torch.Tensor]) -> str:
@@ -69,15 +76,11 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
         for name, tokenizer in tokenizers.items():
             tokenizer.save(temporary / f"tokenizer.{name}.json")
         files = {path.name: checksum(path) for path in sorted(temporary.iterdir())}
-        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files, CHECKSUM_KEY: ""})
-        content = json.loads(card.model_dump_json())
-        card = card.model_copy(update={CHECKSUM_KEY: content_checksum(content)})
+        card = card.model_copy(update={"weights_sha256": hash_weights(weights), "files": files})
+        card = card.model_copy(update={CHECKSUM_KEY: write_card(temporary, json.loads(card.model_dump_json()))})
         parameters = sum(map(torch.Tensor.numel, weights.values()))
         readme = render_readme(card, parameters, tokenizers["target"].config.operations_on)
         (temporary / README).write_text(readme, encoding="utf-8")
-        (temporary / CARD).write_text(
-            json.dumps(content | {CHECKSUM_KEY: card.content_sha256}, indent=2) + "\n", encoding="utf-8"
-        )
         for path in temporary.iterdir():
             fsync(path)
         temporary.chmod(0o755)
@@ -91,6 +94,41 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return card
+
+
+def write_card(folder: Path, content: dict[str, Any]) -> str:
+    """Write or replace a bundle's card in one step, with its own checksum, which is returned."""
+    content = content | {CHECKSUM_KEY: content_checksum(content)}
+    with temporary_file(folder / CARD) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return str(content[CHECKSUM_KEY])
+
+
+def add_shortlist(folder: Path, shortlist: Shortlist) -> None:
+    """Add a shortlist to a bundle, or replace its own; its checksum is in the card.
+
+    The bundle stays loadable if this is interrupted: the card does not name the file while that is replaced.
+    """
+    check_files(folder, shortlist=False)
+    content = read_checked_json(folder / CARD)
+    files = {name: value for name, value in content["files"].items() if name != SHORTLIST}
+    if SHORTLIST in content["files"]:
+        write_card(folder, content | {"files": files})
+    with temporary_file(folder / SHORTLIST) as temporary:
+        shortlist.save(temporary)
+    write_card(folder, content | {"files": {**files, SHORTLIST: checksum(folder / SHORTLIST)}})
+
+
+@contextmanager
+def temporary_file(path: Path) -> Iterator[Path]:
+    """A file beside `path` that takes its place when it is complete and on disk, or is removed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+        fsync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
@@ -107,19 +145,26 @@ def unique_weights(model: Model) -> dict[str, torch.Tensor]:
     return dict(model.named_parameters())
 
 
-def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32") -> Bundle[Model]:
-    """Load a bundle and verify every file against the card.
+def load(
+    folder: Path | str, device: str = "cpu", precision: Precision = "fp32", shortlist: bool = False
+) -> Bundle[Model]:
+    """Load a bundle and verify every file against the card, the shortlist only if it is used.
 
-    Raises BundleError naming the invalid file, and UsageError for a precision that the device does not have.
+    Raises BundleError naming the invalid file, and UsageError for a precision that the device does not have, or a
+    shortlist that the bundle does not have.
 
     `bf16` stores the weights in bf16 and computes in it, which is faster on processors with bf16 matrix products; an
     LSTM's cell state and log-probabilities stay in fp32. `int8` quantises the weights and computes products in int8,
     on any processor with AVX2 (`seq2seq.layers.int8`); the model can then search but not train. `auto`: see
-    `resolve_precision`.
+    `resolve_precision`. `shortlist`: search only among the words that the bundle's shortlist has for a sentence.
     """
     folder = Path(folder)
     precision = resolve_precision(precision, device)
-    card = check_files(folder)
+    card = check_files(folder, shortlist)
+    if shortlist and SHORTLIST not in card.files:
+        raise UsageError(
+            "--shortlist", f"{folder} has none", "make it with `interlinear shortlist`, or search without it"
+        )
     check_shapes(folder / WEIGHTS, card.model)
     try:
         weights = load_file(folder / WEIGHTS)
@@ -137,19 +182,23 @@ def load(folder: Path | str, device: str = "cpu", precision: Precision = "fp32")
     model = model.to(device, dtype).eval()
     if precision == "int8" and model.output.weight.device.type == "cpu":
         quantise(model)
-    return Bundle(model, tokenizers, card, folder)
+    return Bundle(
+        model, tokenizers, card, folder, Shortlist.load(folder / SHORTLIST, tokenizers) if shortlist else None
+    )
 
 
-def check_files(folder: Path) -> ModelCard:
+def check_files(folder: Path, shortlist: bool = True) -> ModelCard:
     """Verify that all files of a bundle exist and have the checksums in its card; returns the card.
 
-    Raises BundleError naming the invalid file.
+    `shortlist`: the shortlist too, if there is one. Raises BundleError naming the invalid file.
     """
     card = read_card(folder)
     for name in [WEIGHTS, *(f"tokenizer.{field}.json" for field in [*card.model.texts, "target"])]:
         if name not in card.files:
             raise BundleError(str(folder / CARD), f"it has no checksum of {name} (files)", "copy the file again")
     for name, expected in card.files.items():
+        if name == SHORTLIST and not shortlist:
+            continue
         if Path(name).name != name:
             raise BundleError(str(folder / CARD), f"its files are not all in its folder ({name!r})", "do not use it")
         if not (folder / name).is_file():
@@ -200,7 +249,8 @@ def _unreadable(path: Path, error: Exception) -> BundleError:
 def ensemble_bundle(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
     """Combine bundles into one whose model is their ensemble; its card is the first one's without scores.
 
-    The limits are the smallest of all members. Raises BundleError unless all tokenizer files are identical.
+    The limits are the smallest of all members. If all members have a shortlist, theirs is the union; members without
+    one are searched in the whole vocabulary, all together. Raises BundleError unless all tokenizer files are identical.
     """
     first, *others = bundles
     files = [f"tokenizer.{name}.json" for name in [*first.card.model.texts, "target"]]
@@ -219,7 +269,9 @@ def ensemble_bundle(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
     )
     card = first.card.model_copy(update={"limits": limits, "metrics": {}, "weights_sha256": "", CHECKSUM_KEY: ""})
     model = Ensemble([bundle.model for bundle in bundles]).eval()
-    return Bundle(model, first.tokenizers, card, first.folder)
+    shortlists = [bundle.shortlist for bundle in bundles if bundle.shortlist]
+    shortlist = Shortlist.union(shortlists) if len(shortlists) == len(bundles) else None
+    return Bundle(model, first.tokenizers, card, first.folder, shortlist)
 
 
 def initialize_from(model: Model, folder: Path) -> str:

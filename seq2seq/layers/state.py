@@ -1,15 +1,18 @@
 """Data structures of decoding: `Memory`, the encoded sources, and `State`, the recurrent state of hypotheses.
 
-Axes: B sentences, K hypotheses of each, T source positions, A attention size, D value size.
+Axes: B sentences, K hypotheses of each, T source positions, A attention size, D value size, C candidate words (in
+`View` alone: coverage), R readout.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from seq2seq.batch import TARGET
 from seq2seq.text import PAD
 
 
@@ -61,25 +64,58 @@ class View:
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """The words that search may write for each sentence, with their rows of the output layer, gathered once.
+
+    words_BC: ids as in `CandidateInput`. weight_BCR, bias_BC: the rows of the output layer's weight and bias; padding
+    has the bias -inf, hence the probability 0.
+    """
+
+    words_BC: Tensor
+    weight_BCR: Tensor
+    bias_BC: Tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Candidates":
+        """Applies a function to every tensor."""
+        return Candidates(change(self.words_BC), change(self.weight_BCR), change(self.bias_BC))
+
+    def resize(self, width: int) -> "Candidates":
+        """Pads or trims to `width` words."""
+        return Candidates(
+            pad_or_trim(self.words_BC, 1, width, PAD),
+            pad_or_trim(self.weight_BCR, 1, width, 0.0),
+            pad_or_trim(self.bias_BC, 1, width, -torch.inf),
+        )
+
+
+@dataclass(frozen=True)
 class Memory:
     """All encoded sources of a batch.
 
     views: by name. summary_BS: summaries of the sentences, from which the decoder's first state is computed.
     tokens: token ids (B, T) by source, PAD at padding; only for a model with an alignment module.
+    candidates: the words that search may write, by output layer; empty: the whole vocabulary.
     """
 
     views: dict[str, View]
     summary_BS: Tensor
     tokens: dict[str, Tensor] = field(default_factory=dict)
+    candidates: dict[str, Candidates] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         return self.summary_BS.shape[0]
 
     @property
-    def capacity(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """Number of positions T of each source, padding included."""
         return {view.source: view.padding_BT.shape[1] for view in self.views.values()}
+
+    @property
+    def capacity(self) -> dict[str, int]:
+        """`positions`, and as TARGET the number of candidate words C, padding included, if they are limited."""
+        widths = [rows.words_BC.shape[1] for rows in self.candidates.values()]  # equal ones
+        return self.positions | ({TARGET: widths[0]} if widths else {})
 
     def lengths_B(self, source: str) -> Tensor:
         """Number of real positions of each sentence in a source, (B,)."""
@@ -92,14 +128,16 @@ class Memory:
             {name: view.map(change) for name, view in self.views.items()},
             change(self.summary_BS),
             {source: change(ids) for source, ids in self.tokens.items()},
+            {name: rows.map(change) for name, rows in self.candidates.items()},
         )
 
     def resize(self, capacity: dict[str, int]) -> "Memory":
-        """Pads or trims each source to `capacity` positions, at the end."""
+        """Pads or trims each source, and the candidates, to a `capacity`, at the end."""
         return replace(
             self,
             views={name: view.resize(capacity[view.source]) for name, view in self.views.items()},
             tokens={source: pad_or_trim(ids, 1, capacity[source], PAD) for source, ids in self.tokens.items()},
+            candidates={name: rows.resize(capacity[TARGET]) for name, rows in self.candidates.items()},
         )
 
 

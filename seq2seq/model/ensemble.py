@@ -1,6 +1,7 @@
 """Ensembles: several models decode one output, each word by the mean of their probabilities.
 
-Axes: B sentences, K hypotheses of each, L target positions, R readouts of all members concatenated, V vocabulary.
+Axes: B sentences, K hypotheses of each, L target positions, R readouts of all members concatenated, V vocabulary,
+C candidate words.
 """
 
 import math
@@ -22,8 +23,9 @@ Item = TypeVar("Item")
 class Ensemble(nn.Module):
     """Models over the same sources and vocabularies, with the interface that search and explanations use.
 
-    The members' memories and states are merged under prefixed names: `i.NAME` is view or leaf NAME of member i, so
-    that code that reorders or resizes them works unchanged. Attention weights are the mean over the members.
+    The members' memories and states are merged under prefixed names: `i.NAME` is view, leaf or output layer NAME of
+    member i, so that code that reorders or resizes them works unchanged. All members have the same candidate words,
+    those of the batch. Attention weights are the mean over the members.
     """
 
     def __init__(self, members: Sequence[Model]) -> None:
@@ -47,6 +49,7 @@ class Ensemble(nn.Module):
             {f"{i}.{name}": view for i, memory in enumerate(member_memories) for name, view in memory.views.items()},
             torch.cat([memory.summary_BS for memory in member_memories], -1),
             {source: ids for memory in member_memories for source, ids in memory.tokens.items()},
+            {f"{i}.{name}": own for i, memory in enumerate(member_memories) for name, own in memory.candidates.items()},
         )
 
     def start(self, memory: Memory) -> State:
@@ -65,8 +68,14 @@ class Ensemble(nn.Module):
     def log_probabilities(self, readout: Tensor) -> Tensor:
         """Log of the mean probability over the vocabulary, (..., R) -> (..., V), in at least fp32."""
         own = self.member_readouts(readout)
-        logs = [member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)]
-        return torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
+        return log_mean([member.log_probabilities(part) for member, part in zip(self.models, own, strict=True)])
+
+    def next_words(self, memory: Memory, readout: Tensor) -> tuple[Tensor, Tensor]:
+        """Log of the mean probability of the words that may come next, (B, K, C), and their ids (B, C), as
+        `Model.next_words`."""
+        each = zip(self.models, self.member_memories(memory), self.member_readouts(readout), strict=True)
+        logs, words = zip(*(member.next_words(own, part) for member, own, part in each), strict=True)
+        return log_mean(logs), words[0]
 
     def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
         """Mean attention weights of the members by forced decoding; `vocabulary` as in `Model.forced_attention`."""
@@ -97,12 +106,22 @@ class Ensemble(nn.Module):
         """Splits a merged memory by member."""
         summaries = memory.summary_BS.split([member.config.summaries_size for member in self.models], -1)
         return [
-            replace(memory, views=member_items(i, memory.views), summary_BS=summary)
+            replace(
+                memory,
+                views=member_items(i, memory.views),
+                summary_BS=summary,
+                candidates=member_items(i, memory.candidates),
+            )
             for i, summary in enumerate(summaries)
         ]
 
 
 Predictor = Model | Ensemble  # the interface that search and explanations use
+
+
+def log_mean(logs: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the mean of probabilities that are given by their logarithms."""
+    return torch.logsumexp(torch.stack(tuple(logs)), 0) - math.log(len(logs))
 
 
 def merge_states(states: Sequence[State]) -> State:

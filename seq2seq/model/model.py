@@ -1,7 +1,7 @@
 """The sequence-to-sequence model: encoders, decoder and output layer. Runs on one device.
 
 Axes: B sentences, K hypotheses of each, T source positions, L target positions, E embedding, R readout,
-V target vocabulary.
+V target vocabulary, C candidate words.
 """
 
 import math
@@ -13,18 +13,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.batch import Batch, SourceInput, positions
+from seq2seq.batch import Batch, CandidateInput, SourceInput, positions
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
 from seq2seq.layers.gates import SelectiveGate
-from seq2seq.layers.state import Memory, State, View, pad_or_trim
+from seq2seq.layers.state import Candidates, Memory, State, View, pad_or_trim
 from seq2seq.layers.step_linear import StepInputs
 from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
 from seq2seq.model.attend import STATES
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.step_orders import build_decoder
 from seq2seq.text import BEGIN, END, PAD
+
+OUTPUT = "output"  # the key of a model's own candidates in its memory
 
 
 class Model(nn.Module):
@@ -103,7 +105,16 @@ class Model(nn.Module):
         if self.alignment is not None:
             text = batch.text(self.source)
             tokens[self.source] = text.ids_BT.masked_fill(text.padding_BT, PAD)
-        return Memory(views, torch.cat(summaries, -1), tokens)
+        candidates = {} if batch.candidates is None else {OUTPUT: self.gather_candidates(batch.candidates)}
+        return Memory(views, torch.cat(summaries, -1), tokens, candidates)
+
+    def gather_candidates(self, candidates: CandidateInput) -> Candidates:
+        """The rows of the output layer for the words that search may write."""
+        return Candidates(
+            candidates.words_BC,
+            F.embedding(candidates.words_BC, self.output.weight),
+            self.output.bias[candidates.words_BC].masked_fill(candidates.padding_BC, -torch.inf),
+        )
 
     def start(self, memory: Memory) -> State:
         """The decoder's initial state, with one hypothesis per sentence."""
@@ -173,8 +184,7 @@ class Model(nn.Module):
         """
         if self.alignment is None:
             return None
-        logits = self.alignment(readout)
-        return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        return log_softmax(self.alignment(readout))
 
     def embed(self, token: Tensor) -> Tensor:
         """Embeddings of the previous words; a zero vector for BEGIN if `first_word` is "zero"."""
@@ -190,8 +200,19 @@ class Model(nn.Module):
 
     def log_probabilities(self, readout: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary, (..., R) -> (..., V), in at least fp32."""
-        logits = self.logits(readout)
-        return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        return log_softmax(self.logits(readout))
+
+    def next_words(self, memory: Memory, readout_BKR: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (B, K, C) of the words that search may write next, in at least fp32, and their ids (B, C).
+
+        C is the whole vocabulary, or each sentence's candidates, among which alone the probabilities are normalised;
+        padding has the log-probability -inf. A special symbol's column is its id.
+        """
+        if OUTPUT not in memory.candidates:
+            words_V = torch.arange(self.config.target.vocabulary, device=readout_BKR.device)
+            return self.log_probabilities(readout_BKR), words_V.expand(readout_BKR.shape[0], -1)
+        own = memory.candidates[OUTPUT]
+        return log_softmax(torch.baddbmm(own.bias_BC[:, None], readout_BKR, own.weight_BCR.mT)), own.words_BC
 
     def loss(self, batch: Batch, smoothing: float = 0.0) -> Loss:
         """The loss of a batch, summed over its target words (END included).
@@ -311,6 +332,11 @@ class Model(nn.Module):
             counts[part] = counts.get(part, 0) + (0 if id(parameter) in output else parameter.numel())
             output.add(id(parameter))
         return counts
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """The logarithm of the softmax over the last axis, in at least fp32."""
+    return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def open_gates(model: Model) -> None:

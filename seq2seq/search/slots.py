@@ -3,7 +3,8 @@
 Offline search fills the table from an iterator, the service from its queue; both use the same search and ranking. The
 search does not depend on the kind of model, and encoder memory is never copied per hypothesis.
 
-Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, V vocabulary.
+Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, C words that may
+come next.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -54,7 +55,7 @@ class SlotTable:
         self.width = width
         self.device = next(model.parameters()).device
         self.requests: list[SearchRequest] = []  # by row
-        self.lengths: list[dict[str, int]] = []  # by row: source lengths, kept on the host to save a transfer
+        self.sizes: list[dict[str, int]] = []  # by row, as `Memory.capacity`; kept on the host to save a transfer
         self.memory: Memory | None = None
         self.rows: SlotState | None = None
         self.sync_interval = sync_interval or (1 if self.device.type == "cpu" else 4)
@@ -69,7 +70,7 @@ class SlotTable:
     @property
     def padded_positions(self) -> int:
         """Number of source positions that a step reads, padding included."""
-        return 0 if self.memory is None else self.active * sum(self.memory.capacity.values())
+        return 0 if self.memory is None else self.active * sum(self.memory.positions.values())
 
     @torch.inference_mode()
     def admit(self, batch: Batch, requests: Sequence[SearchRequest]) -> None:
@@ -88,9 +89,7 @@ class SlotTable:
             memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
         self.memory, self.rows = memory, rows
         self.requests.extend(requests)
-        self.lengths.extend(
-            {name: source.lengths[row] for name, source in batch.sources.items()} for row in range(len(requests))
-        )
+        self.sizes.extend(batch.sizes(row) for row in range(len(requests)))
         self.admitted_at.update({request.key: self.step_count for request in requests if request.with_attention})
 
     @torch.inference_mode()
@@ -105,21 +104,22 @@ class SlotTable:
             self.records[self.step_count] = StepRecord(
                 {request.key: i for i, request in enumerate(self.requests)}, attention_weights, readout
             )
-        log_NKV = self.model.log_probabilities(readout)
-        log_NKV[..., PAD] = log_NKV[..., BEGIN] = -torch.inf
-        end_NK = log_NKV[..., END].clone()
-        log_NKV[..., END] = -torch.inf
+        log_NKC, word_NC = self.model.next_words(memory, readout)  # a special symbol's column is its id
+        log_NKC[..., PAD] = log_NKC[..., BEGIN] = -torch.inf
+        end_NK = log_NKC[..., END].clone()
+        log_NKC[..., END] = -torch.inf
         coverage_NKT = rows.coverage_NKT
         if any(request.options.coverage_penalty for request in self.requests):
             coverage_NKT = coverage_NKT + attention_weights.attention
 
         # Continuations: the best K words of each hypothesis, and of these the best K in total.
         last_N1 = (rows.length_N >= rows.max_N)[:, None]
-        k = min(self.width, log_NKV.shape[-1])
-        best_NKk, word_NKk = log_NKV.topk(k, -1)
-        continuation_NC = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
-        score_NK, chosen_NK = continuation_NC.topk(self.width, 1)
-        parent_NK, token_NK = chosen_NK // k, word_NKk.flatten(1).gather(1, chosen_NK)
+        k = min(self.width, log_NKC.shape[-1])
+        best_NKk, column_NKk = log_NKC.topk(k, -1)
+        continuation_NM = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
+        score_NK, chosen_NK = continuation_NM.topk(self.width, 1)
+        parent_NK, column_NK = chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK)
+        token_NK = word_NC.gather(1, column_NK)
 
         # A hypothesis ends where END is among the best of all candidates, continuations and ends together.
         end_score_NK = rows.score_NK + end_NK
@@ -206,10 +206,10 @@ class SlotTable:
         self._compact([i for i, request in enumerate(self.requests) if request.key not in keys])
 
     def _compact(self, rows: list[int]) -> None:
-        """Keeps only these rows, and reduces the source capacity to the longest remaining sentence."""
+        """Keeps only these rows, and reduces the capacity to the longest remaining sentence and candidates."""
         if len(rows) == self.active:
             return
-        self.requests, self.lengths = [self.requests[i] for i in rows], [self.lengths[i] for i in rows]
+        self.requests, self.sizes = [self.requests[i] for i in rows], [self.sizes[i] for i in rows]
         self.admitted_at = {
             request.key: self.admitted_at[request.key] for request in self.requests if request.with_attention
         }
@@ -220,10 +220,7 @@ class SlotTable:
             return
         index = torch.tensor(rows, device=self.device)
         memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
-        capacity = {
-            source: round_up_capacity(max(1, *(source_lengths[source] for source_lengths in self.lengths)))
-            for source in memory.capacity
-        }
+        capacity = {axis: round_up_capacity(max(1, *(sizes[axis] for sizes in self.sizes))) for axis in memory.capacity}
         longest = max(request.max_length for request in self.requests) + 1
         self.memory = memory.resize(capacity)
         self.rows = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
@@ -245,7 +242,7 @@ class SlotTable:
         empty = torch.full((n, k), -torch.inf, dtype=dtype, device=self.device)
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
         penalties = [o.length_penalty_terms for o in options]
-        positions = next(iter(memory.capacity.values()))
+        positions = next(iter(memory.positions.values()))
         return SlotState(
             state=state,
             token_NK=torch.full_like(zeros, BEGIN),

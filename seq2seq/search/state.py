@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from seq2seq.layers.state import Memory, State, pad_or_trim
+from seq2seq.layers.state import Candidates, Memory, State, pad_or_trim
 from seq2seq.text import PAD
 
 
@@ -63,10 +63,10 @@ class SlotState:
         )
 
 
-def round_up_capacity(positions: int) -> int:
-    """Rounds a number of source positions up, so that only a few tensor widths occur."""
-    step = 8 if positions <= 64 else 32
-    return -(-positions // step) * step
+def round_up_capacity(size: int) -> int:
+    """Rounds a number of source positions or of candidate words up, so that only a few tensor widths occur."""
+    step = 8 if size <= 64 else 32 if size <= 256 else 128
+    return -(-size // step) * step
 
 
 def concatenate_memories(first: Memory, second: Memory) -> Memory:
@@ -82,4 +82,13 @@ def concatenate_memories(first: Memory, second: Memory) -> Memory:
         for name, view in first.views.items()
     }
     tokens = {source: torch.cat([ids, second.tokens[source]]) for source, ids in first.tokens.items()}
-    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens)
+    assert first.candidates.keys() == second.candidates.keys(), "some rows have limited words, and others all"
+    candidates = {
+        name: Candidates(
+            torch.cat([rows.words_BC, second.candidates[name].words_BC]),
+            torch.cat([rows.weight_BCR, second.candidates[name].weight_BCR]),
+            torch.cat([rows.bias_BC, second.candidates[name].bias_BC]),
+        )
+        for name, rows in first.candidates.items()
+    }
+    return Memory(views, torch.cat([first.summary_BS, second.summary_BS]), tokens, candidates)

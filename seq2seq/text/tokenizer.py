@@ -78,6 +78,11 @@ class Tokenizer:
         """The number of ids."""
         return len(self._vocabulary)
 
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces by id, beginning with the special ones."""
+        return self._vocabulary
+
     def encode(self, text: str, raw: bool = False) -> Encoded:
         """Ids and offsets of a text; never raises.
 

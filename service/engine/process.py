@@ -120,7 +120,7 @@ class SearchProcess:
             if not self.alive:
                 raise self._lost_error()
             self._loads[model] = future
-        self.send(LoadModel(model, bundle.folder, slots, width))
+        self.send(LoadModel(model, bundle.folder, slots, width, bundle.shortlist is not None))
         return future.result()
 
     def send(self, command: Command | LoadModel | Stop) -> None:
@@ -266,7 +266,7 @@ def load_model(command: LoadModel, config: WorkerConfig, search: SearchThread) -
     device = config.device
     try:
         check_device(device)
-        bundle = load_in_precision(command.folder, device, config.precision)
+        bundle = load_in_precision(command.folder, device, config.precision, command.shortlist)
         outcome = search.load(command.model, bundle, command.slots, command.width)
     except InterlinearError as error:
         return ModelLoaded(command.model, error)

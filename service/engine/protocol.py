@@ -178,12 +178,13 @@ class WorkerConfig:
 
 @dataclass(frozen=True)
 class LoadModel:
-    """Command: load a bundle under this number."""
+    """Command: load a bundle under this number; `shortlist`: whether its shortlist is used."""
 
     model: int
     folder: Path
     slots: int
     width: int
+    shortlist: bool = False
 
 
 @dataclass(frozen=True)

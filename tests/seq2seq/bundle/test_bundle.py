@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -13,13 +14,16 @@ from hypothesis import strategies as st
 
 import seq2seq
 from seq2seq.batch import collate
-from seq2seq.bundle import Bundle, ModelCard, hash_weights, unique_weights, write_bundle
+from seq2seq.bundle import Bundle, ModelCard, add_shortlist, check_files, hash_weights, unique_weights, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.errors import BundleError
+from seq2seq.errors import BundleError, UsageError
 from seq2seq.metrics.score import Score
 from seq2seq.model.model import Model
+from seq2seq.shortlist import LinkCounts, Shortlist, build_shortlist
 from seq2seq.text import TextConfig, Tokenizer
 from tests.damage import DAMAGE, Damage
+
+CARDS = "model.json", "README.md"  # files without a checksum in `files`
 
 
 @pytest.fixture
@@ -213,6 +217,87 @@ def test_a_damaged_bundle_is_refused_or_equals_the_original(folder: Path, place:
     except BundleError:
         return
     assert said(bundle) == expected
+
+
+def shortlist_of(folder: Path, words: int = 1) -> Shortlist:
+    """A shortlist for the bundle in a folder, whose only link is from word 5 to word 6."""
+    tokenizers = seq2seq.load(folder).tokenizers
+    size = tokenizers["target"].size
+    counts = LinkCounts(size, size)
+    counts.add(np.array([5]), np.array([6]))
+    return build_shortlist({"source": counts}, np.zeros(size, np.int64), tokenizers, words, 0)
+
+
+def test_a_shortlist_is_added_and_replaced_and_nothing_else_changes(folder: Path) -> None:
+    before = seq2seq.load(folder)
+    with pytest.raises(UsageError, match="bundle has none"):
+        seq2seq.load(folder, shortlist=True)
+    for _ in range(2):
+        add_shortlist(folder, shortlist_of(folder))
+        bundle = seq2seq.load(folder, shortlist=True)
+        assert bundle.shortlist is not None
+        assert {5, 6} <= set(bundle.shortlist.words({"source": [5]}).tolist())
+        assert seq2seq.load(folder).shortlist is None
+        names = set(bundle.card.files) - set(before.card.files)
+        assert names == {"shortlist.safetensors"} == {p.name for p in folder.iterdir()} - {*before.card.files, *CARDS}
+        changed = {"files", "content_sha256"}
+        assert bundle.card.model_dump(exclude=changed) == before.card.model_dump(exclude=changed)
+
+
+@pytest.mark.parametrize("harm", ["missing", "changed"])
+def test_a_damaged_shortlist_is_refused_if_it_is_used_and_can_be_replaced(folder: Path, harm: str) -> None:
+    add_shortlist(folder, shortlist_of(folder))
+    path = folder / "shortlist.safetensors"
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    if harm == "changed":
+        content[-3] ^= 1
+        path.write_bytes(content)
+    with pytest.raises(BundleError) as caught:
+        seq2seq.load(folder, shortlist=True)
+    assert caught.value.where == str(path)
+    with pytest.raises(BundleError):
+        check_files(folder)
+    add_shortlist(folder, shortlist_of(folder))
+    assert seq2seq.load(folder, shortlist=True).shortlist is not None
+
+
+def test_a_bundle_is_complete_whenever_the_replacement_of_its_shortlist_ends(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, renames = Path.replace, 9
+
+    def replace(path: Path, target: Path) -> Path:
+        nonlocal renames
+        if renames == 0:
+            raise KeyboardInterrupt
+        renames -= 1
+        return rename(path, target)
+
+    shortlist = shortlist_of(folder, words=2)
+    monkeypatch.setattr(Path, "replace", replace)
+    for until in range(3):
+        renames = 9
+        add_shortlist(folder, shortlist)
+        renames = until
+        with pytest.raises(KeyboardInterrupt):
+            add_shortlist(folder, shortlist)
+        check_files(folder)
+    renames = 9
+    add_shortlist(folder, shortlist)
+    assert seq2seq.load(folder, shortlist=True).shortlist is not None
+    assert {path.name for path in folder.iterdir()} - {*CARDS} == set(seq2seq.load(folder).card.files)
+
+
+def test_the_shortlist_of_another_bundle_is_refused(folder: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(["eine Katze schläft"], TextConfig(units="words", vocabulary=20))
+    words = TextVocabulary(vocabulary=tokenizer.size)
+    model = seq2seq.build(ModelConfig(sources={"source": words}, target=words, hidden=8))
+    tokenizers = {"source": tokenizer, "target": tokenizer}
+    write_bundle(tmp_path / "other", model, tokenizers, ModelCard(model=model.config))
+    add_shortlist(folder, shortlist_of(tmp_path / "other"))
+    with pytest.raises(BundleError, match=r"another vocabulary \(source, target\)"):
+        seq2seq.load(folder, shortlist=True)
 
 
 def test_a_folder_without_a_card_is_not_a_bundle(tmp_path: Path) -> None:

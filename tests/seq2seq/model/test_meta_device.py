@@ -4,10 +4,13 @@ It raises where a GPU would wait for the host to read a value, where the shape o
 an operation has inputs on two devices.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 import torch
 
-from seq2seq.batch import Batch
+from seq2seq.batch import Batch, CandidateInput
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
@@ -32,12 +35,17 @@ def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
     assert all(parameter.grad is None or parameter.grad.device.type == "meta" for parameter in model.parameters())
 
 
-def search_on_meta(model: Predictor, batch: Batch) -> None:
-    """Admits sentences in two parts, takes steps, and removes one, without reading a result."""
+def search_on_meta(model: Predictor, batch: Batch, candidates: Sequence[list[int]] | None = None) -> None:
+    """Admits sentences in two parts, takes steps, and removes one, without reading a result. `candidates`: those of
+    both rows, for each part."""
     table = SlotTable(model, 3, sync_interval=8)
     options = SearchOptions(beam=3, max_length=6, coverage_penalty=0.3)
-    inputs = Batch(batch.sources)
     for part in range(2):
+        inputs = Batch(batch.sources)
+        if candidates:
+            words = torch.tensor([candidates[part]] * batch.rows)
+            lengths = torch.tensor([words.shape[1], words.shape[1] - 1])
+            inputs = replace(inputs, candidates=CandidateInput(words, lengths))
         requests = [SearchRequest((part, row), options, 6, with_attention=True) for row in range(batch.rows)]
         table.admit(inputs, requests)
         table.step()
@@ -57,6 +65,14 @@ def test_a_search_step_reads_nothing_from_the_device(recipe: str) -> None:
 def test_an_ensemble_reads_nothing_from_the_device(recipe: str) -> None:
     (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
     search_on_meta(Ensemble([first, second]).eval(), batch)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_search_among_candidates_reads_nothing_from_the_device(recipe: str) -> None:
+    (first, batch), (second, _) = on_meta(recipe), on_meta(recipe)
+    words = [[0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8]]  # the second part is wider than what is there
+    search_on_meta(first.eval(), batch, words)
+    search_on_meta(Ensemble([first, second]).eval(), batch, words)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seq2seq.batch import collate
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.shortlist import Shortlist
 from seq2seq.text import END
 from tests.seq2seq.systems import ALL, model_of
 
@@ -36,7 +38,10 @@ OPTIONS = st.builds(
 
 
 def run(
-    table: SlotTable, waiting: list[tuple[list[int], SearchOptions, int]], with_attention: bool = False
+    table: SlotTable,
+    waiting: list[tuple[list[int], SearchOptions, int]],
+    with_attention: bool = False,
+    shortlist: Shortlist | None = None,
 ) -> list[SearchResult]:
     """Search sentences, each admitted at its own step."""
     done: list[SearchResult] = []
@@ -47,7 +52,10 @@ def run(
             asked = [
                 SearchRequest(key, options, options.output_limit(len(ids)), with_attention) for key, ids, options in now
             ]
-            table.admit(collate({"source": [ids for _, ids, _ in now]}), asked)
+            batch = collate({"source": [ids for _, ids, _ in now]})
+            if shortlist:
+                batch = replace(batch, candidates=shortlist.candidates([{"source": ids} for _, ids, _ in now]))
+            table.admit(batch, asked)
         table.step()
         done += table.pop_finished()
         clock += 1
@@ -171,11 +179,15 @@ def test_a_step_never_synchronises_with_the_device(system: str) -> None:
 
 
 def compare_with_forced(
-    model: Predictor, waiting: list[tuple[list[int], SearchOptions, int]], watch: int | None = None
+    model: Predictor,
+    waiting: list[tuple[list[int], SearchOptions, int]],
+    watch: int | None = None,
+    shortlist: Shortlist | None = None,
 ) -> None:
     """Attention weights recorded by the search, and those of forced decoding of the same outputs."""
     table = SlotTable(model, 6, watch)
-    for (ids, _, _), found in zip(waiting, run(table, waiting, with_attention=True), strict=True):
+    results = run(table, waiting, with_attention=True, shortlist=shortlist)
+    for (ids, _, _), found in zip(waiting, results, strict=True):
         assert found.attention_weights is not None
         memory = model.encode(collate({"source": [ids]}))
         for k, hypothesis in enumerate(found.hypotheses):

@@ -1,0 +1,136 @@
+"""`interlinear shortlist`: makes the shortlist of a model, which is then searched among fewer words."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlinear.console import say
+from interlinear.decoding.shortlist_making import DevCoverage, MadeShortlist, make_shortlist, measure_on_dev
+from interlinear.options import DataRoot, Device, Json, Tracking, TrainingData
+from seq2seq.errors import UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.shortlist import Shortlist
+
+
+def shortlist(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            show_default=False,
+            help="A bundle's folder, which gets the shortlist; or, with --output, models:/NAME@ALIAS, "
+            "models:/NAME/VERSION or runs:/ID/model.",
+        ),
+    ],
+    data: TrainingData,
+    links: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, metavar="FILE", show_default=False,
+            help="Word links of the training pairs in Pharaoh format, line by line; else the model's own attention.",
+        ),
+    ] = None,
+    words: Annotated[int, typer.Option(min=1, metavar="N", help="Target words for each source word.")] = 50,
+    frequent: Annotated[
+        int, typer.Option(min=0, metavar="M", help="Most frequent target words, which every sentence has.")
+    ] = 200,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", show_default=False, help="A copy of the bundle gets the shortlist; MODEL stays as it is."
+        ),
+    ] = None,
+    as_json: Json = False,
+    data_root: DataRoot = None,
+    device: Device = "cpu",
+    tracking: Tracking = None,
+) -> None:  # fmt: skip
+    """Make a model's shortlist: for every source word, in the vocabulary's units, its likeliest target words.
+
+    With --shortlist, `translate`, `evaluate` and `serve` search each sentence only among the words of its own source
+    and the most frequent ones, which is faster. Likeliest are those to which the model's attention links a source word
+    most often while it is forced to write the training set's targets. The shortlist is kept in the bundle; searches
+    without --shortlist are not affected. Prints how many words a sentence sees, and what share of the words of the dev
+    set's references, and of the model's own outputs from the whole vocabulary, is among them.
+    """
+    from registry.resolve import fetch_bundle
+    from seq2seq.bundle import load
+    from seq2seq.devices import check_device
+    from seq2seq.generate import SequenceGenerator
+    from training.data.dataset import open_dataset
+
+    check_output(model, output)
+    check_device(device)
+    dataset = open_dataset(data, data_root)
+    bundle = load(fetch_bundle(model, tracking).folder, device)
+    generation = SequenceGenerator(bundle, slots=64, width=bundle.card.search.beam)
+    made = make_shortlist(generation, dataset, links, words, frequent)
+    measured = measure_on_dev(generation, made.shortlist, dataset)
+    folder = keep(made.shortlist, bundle.folder, output)
+    if made.left_out:
+        say(f"{made.left_out:,} pairs are left out: a side is empty, or longer than the model takes.")
+    if measured is None:
+        say(f"{dataset.name} has no dev set: what the shortlist covers is not measured.")
+    vocabulary = bundle.card.model.target.vocabulary
+    print(as_record(made, measured) if as_json else as_text(folder, made, measured, vocabulary))
+
+
+def check_output(model: str, output: Path | None) -> None:
+    """Raises UsageError, before any work is done, if there is no bundle to write to."""
+    from registry.names import FolderName, parse_model_name
+
+    if "," in model and not Path(model).exists():
+        raise UsageError(model, "an ensemble has no bundle of its own", "make a shortlist for each of its models")
+    if output is None and not isinstance(parse_model_name(model), FolderName):
+        raise UsageError(model, "a registered model is not changed", "write a copy with the shortlist: --output FOLDER")
+    if output is not None and output.exists():
+        raise UsageError(f"--output {output}", "it is there already", "name a new folder")
+    if output is not None and not output.resolve().parent.is_dir():
+        raise UsageError(f"--output {output}", f"there is no folder {output.parent}", "make it, or name another one")
+
+
+def keep(made: "Shortlist", folder: Path, output: Path | None) -> Path:
+    """Add a shortlist to a bundle, or to a copy of it; returns the folder that has it."""
+    from seq2seq.bundle import add_shortlist
+
+    if output is None:
+        add_shortlist(folder, made)
+        return folder
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.resolve().parent) as temporary:
+        copy = Path(temporary, "bundle")
+        shutil.copytree(folder, copy)
+        add_shortlist(copy, made)
+        copy.rename(output)
+    return output
+
+
+def as_text(folder: Path, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
+    """What was made, and what it covers, for people."""
+    lines = [f"{folder} has a shortlist of {made.pairs:,} pairs"]
+    if measured:
+        references, outputs = measured.references, measured.outputs
+        lines += [
+            f"words of a sentence: {references.candidates_each:,.0f} of {vocabulary:,} on average "
+            f"(dev, {references.sentences:,} sentences)",
+            f"they cover {references.share:.2%} of the references' words, and {outputs.share:.2%} of those that the "
+            "model writes from the whole vocabulary",
+        ]
+    return "\n".join(lines)
+
+
+def as_record(made: MadeShortlist, measured: DevCoverage | None) -> str:
+    """The same as JSON."""
+    record: dict[str, object] = {"pairs": made.pairs, "left_out": made.left_out}
+    if measured:
+        record["dev"] = {
+            "sentences": measured.references.sentences,
+            "words": measured.references.candidates_each,
+            "references_covered": measured.references.share,
+            "outputs_covered": measured.outputs.share,
+        }
+    return json.dumps(record)

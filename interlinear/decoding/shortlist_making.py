@@ -1,0 +1,183 @@
+"""Makes a model's shortlist from a data set's training pairs, and measures it on the dev set."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlinear.console import progress
+from seq2seq.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.generate import SequenceGenerator, TextPair
+    from seq2seq.shortlist import Coverage, LinkCounts, Shortlist
+    from training.data.dataset import Dataset, Row
+
+TRAIN, DEV = "train", "dev"  # splits
+PAIRS_AT_A_TIME = 64  # pairs of a batch of forced decoding
+BATCHES_AHEAD = 32  # batches that are read together, so that pairs of similar length are in one
+
+
+@dataclass(frozen=True)
+class MadeShortlist:
+    """A shortlist, and the number of pairs that it was made from, and that were left out as empty or too long."""
+
+    shortlist: "Shortlist"
+    pairs: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class DevCoverage:
+    """What a shortlist covers of the dev set's references, and of the model's outputs from the whole vocabulary."""
+
+    references: "Coverage"
+    outputs: "Coverage"
+
+
+@dataclass(frozen=True)
+class PairReader:
+    """Reads the pairs of a split for a model: the texts of its sources, and the target."""
+
+    generation: "SequenceGenerator"
+    dataset: "Dataset"
+    split: str
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.generation.bundle.card.model.texts, "target"]
+
+    @property
+    def raw(self) -> bool:
+        """Whether no text is tokenised."""
+        return not any(self.dataset.field(self.split, name).tokenised for name in self.names)
+
+    def lines(self) -> int:
+        """Number of lines of the split, which is read for it."""
+        from training.data.formats import count_lines
+
+        return sum(count_lines(part).lines for part in self.dataset.field(self.split, "target").parts)
+
+    def read(self, label: str) -> "Iterator[tuple[Row, TextPair | None]]":
+        """Every row with its pair; None if a side is empty, or longer than the model takes. With a progress bar."""
+        from training.data.dataset import read_rows
+
+        limits, raw = self.generation.bundle.card.limits, self.raw
+        for row in progress(read_rows(self.dataset, self.split, self.names), label, total=self.lines()):
+            *texts, output = row.texts
+            given = {name: text for name, text in zip(self.names, texts, strict=False) if text.strip()}
+            pair = self.generation.read_pair(given, output, raw)
+            sources, target = pair
+            source_lengths = [len(text.encoded.ids) for text in sources.values()]
+            fits = max(source_lengths, default=0) <= limits.source_length
+            fits = fits and len(target.encoded.ids) <= limits.target_length
+            yield row, pair if fits and all(source_lengths) and sources and target.encoded.ids else None
+
+
+def make_shortlist(
+    generation: "SequenceGenerator", dataset: "Dataset", links: Path | None, words: int, frequent: int
+) -> MadeShortlist:
+    """The shortlist of a model by its own attention to the training pairs, or by a file of word links.
+
+    words: target tokens for each source token. frequent: most frequent target tokens, which every sentence has.
+    Raises DataError, and UsageError for a model without the sources that the links or the data set have.
+    """
+    import numpy as np
+
+    from seq2seq.shortlist import LinkCounts, build_shortlist
+
+    reader, tokenizers = PairReader(generation, dataset, TRAIN), generation.bundle.tokenizers
+    names = [*generation.bundle.card.model.texts]
+    counts = {name: LinkCounts(tokenizers[name].size, tokenizers["target"].size) for name in names}
+    target_counts = np.zeros(tokenizers["target"].size, np.int64)
+    pairs = left_out = 0
+
+    def counted() -> "Iterator[tuple[Row, TextPair]]":
+        nonlocal pairs, left_out
+        for row, pair in reader.read("counting links"):
+            if pair is None:
+                left_out += 1
+                continue
+            pairs += 1
+            np.add.at(target_counts, pair[1].encoded.ids, 1)
+            yield row, pair
+
+    if links is None:
+        count_attention(generation, counted(), counts)
+    elif len(names) > 1:
+        raise UsageError("--links", f"they link one source, and the model reads {' and '.join(names)}", "leave it out")
+    else:
+        count_file(links, reader, counted(), counts[names[0]])
+    if not pairs:
+        raise DataError(dataset.name, f"no pair of its split '{TRAIN}' can be read by the model", "name another one")
+    return MadeShortlist(build_shortlist(counts, target_counts, tokenizers, words, frequent), pairs, left_out)
+
+
+def count_attention(
+    generation: "SequenceGenerator", pairs: "Iterator[tuple[Row, TextPair]]", counts: "Mapping[str, LinkCounts]"
+) -> None:
+    """Counts the links of a model's attention while it is forced to write the targets."""
+    from seq2seq.shortlist.token_links import attention_links
+
+    while ahead := [pair for _, pair in islice(pairs, PAIRS_AT_A_TIME * BATCHES_AHEAD)]:
+        ahead.sort(key=pair_length)
+        for start in range(0, len(ahead), PAIRS_AT_A_TIME):
+            batch = ahead[start : start + PAIRS_AT_A_TIME]
+            for name, (source_N, target_N) in attention_links(batch, generation.forced_attention(batch)):
+                counts[name].add(source_N, target_N)
+
+
+def pair_length(pair: "TextPair") -> int:
+    sources, target = pair
+    return len(target.encoded.ids) + max(len(text.encoded.ids) for text in sources.values())
+
+
+def count_file(path: Path, reader: PairReader, pairs: "Iterator[tuple[Row, TextPair]]", counts: "LinkCounts") -> None:
+    """Counts the word links of a file in Pharaoh format, whose line i belongs to the split's line i."""
+    from seq2seq.alignment import read_gold_alignment
+    from seq2seq.shortlist.token_links import word_links
+    from training.data.formats import Part, count_lines, read_file
+
+    have, expected = count_lines(Part(path)).lines, reader.lines()
+    if have != expected:
+        raise DataError(
+            str(path),
+            f"it has {have:,} lines, and the split '{reader.split}' of {reader.dataset.name} {expected:,}",
+            "line i of both must belong together",
+        )
+    lines = enumerate(read_file(path), 1)
+    for row, (sources, target) in pairs:
+        line = next(text for number, text in lines if number == row.number)
+        (source,) = sources.values()
+        links = read_gold_alignment(line, f"{path}, line {row.number}", len(source.words), len(target.words))
+        counts.add(*word_links(source, target, links.sure | links.possible))
+
+
+def measure_on_dev(generation: "SequenceGenerator", shortlist: "Shortlist", dataset: "Dataset") -> DevCoverage | None:
+    """What a shortlist covers of a data set's dev set; None if it has none. `generation` searches all words.
+
+    Images are absent, as in forced decoding.
+    """
+    from seq2seq.generate import GenerationResult, Request
+    from seq2seq.shortlist import coverage
+
+    if not dataset.has_split(DEV):
+        return None
+    reader = PairReader(generation, dataset, DEV)
+    rows = [(row, pair) for row, pair in reader.read("reading the dev set") if pair]
+    sources = [{name: text.encoded.ids for name, text in texts.items()} for _, (texts, _) in rows]
+    tokenised = frozenset() if reader.raw else frozenset(reader.names)
+    requests = (
+        Request(
+            {name: text for name, text in zip(reader.names, row.texts, strict=False) if name in texts},
+            generation.bundle.card.search,
+            tokenised=tokenised,
+        )
+        for row, (texts, _) in rows
+    )
+    answers = list(progress(generation.generate(requests), "translating the dev set", total=len(rows)))
+    found = zip(sources, answers, strict=True)
+    outputs = [(ids, answer.candidates[0].ids) for ids, answer in found if isinstance(answer, GenerationResult)]
+    references = zip(sources, (target.encoded.ids for _, (_, target) in rows), strict=True)
+    return DevCoverage(coverage(shortlist, references), coverage(shortlist, outputs))
