@@ -83,8 +83,7 @@ def explain(
     Each target word is aligned to the source word with the largest weight in the matrix `by`; None selects the best
     available kind.
     """
-    rows = matrices[by or best_kind(matrices)].tolist() if matrices else ()
-    links = [(row.index(max(row)), j) for j, row in enumerate(rows) if row and max(row) > 0]
+    links = largest_weights(matrices[by or best_kind(matrices)]) if matrices else []
     return Explanation(
         source=list(source),
         target=list(target),
@@ -95,6 +94,12 @@ def explain(
         sources=sources,
         between=None if between is None else {name: [round(w, 4) for w in row] for name, row in between.items()},
     )
+
+
+def largest_weights(weights_LS: Tensor) -> list[tuple[int, int]]:
+    """The link (source word, target word) of every target word to the source word with the largest weight, if any."""
+    rows = weights_LS.tolist()
+    return [(row.index(max(row)), j) for j, row in enumerate(rows) if row and max(row) > 0]
 
 
 def round_matrices(matrices: dict[str, Tensor]) -> dict[str, list[list[float]]]:

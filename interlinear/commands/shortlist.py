@@ -35,10 +35,10 @@ def shortlist(
             help="Word links of the training pairs in Pharaoh format, line by line; else the model's own attention.",
         ),
     ] = None,
-    words: Annotated[int, typer.Option(min=1, metavar="N", help="Target words for each source word.")] = 50,
+    words: Annotated[int, typer.Option(min=1, metavar="N", help="Target words for each source word.")] = 20,
     frequent: Annotated[
         int, typer.Option(min=0, metavar="M", help="Most frequent target words, which every sentence has.")
-    ] = 200,
+    ] = 100,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -68,7 +68,8 @@ class Candidates:
     """The words that search may write for each sentence, with their rows of the output layer, gathered once.
 
     words_BC: ids as in `CandidateInput`. weight_BCR, bias_BC: the rows of the output layer's weight and bias; padding
-    has the bias -inf, hence the probability 0.
+    has the bias -inf, hence the probability 0. For a layer in int8, which computes the whole vocabulary, R = 0 and the
+    other biases are 0.
     """
 
     words_BC: Tensor

@@ -18,6 +18,7 @@ from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
 from seq2seq.layers.gates import SelectiveGate
+from seq2seq.layers.int8 import Int8Linear
 from seq2seq.layers.state import Candidates, Memory, State, View, pad_or_trim
 from seq2seq.layers.step_linear import StepInputs
 from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
@@ -109,12 +110,12 @@ class Model(nn.Module):
         return Memory(views, torch.cat(summaries, -1), tokens, candidates)
 
     def gather_candidates(self, candidates: CandidateInput) -> Candidates:
-        """The rows of the output layer for the words that search may write."""
-        return Candidates(
-            candidates.words_BC,
-            F.embedding(candidates.words_BC, self.output.weight),
-            self.output.bias[candidates.words_BC].masked_fill(candidates.padding_BC, -torch.inf),
-        )
+        """The rows of the output layer for the words that search may write; none of a layer in int8."""
+        words_BC, weight_VR, bias_V = candidates.words_BC, self.output.weight, self.output.bias
+        if isinstance(self.output, Int8Linear):
+            weight_VR, bias_V = weight_VR[:, :0], torch.zeros_like(bias_V)
+        bias_BC = bias_V[words_BC].masked_fill(candidates.padding_BC, -torch.inf)
+        return Candidates(words_BC, F.embedding(words_BC, weight_VR), bias_BC)
 
     def start(self, memory: Memory) -> State:
         """The decoder's initial state, with one hypothesis per sentence."""
@@ -212,7 +213,14 @@ class Model(nn.Module):
             words_V = torch.arange(self.config.target.vocabulary, device=readout_BKR.device)
             return self.log_probabilities(readout_BKR), words_V.expand(readout_BKR.shape[0], -1)
         own = memory.candidates[OUTPUT]
-        return log_softmax(torch.baddbmm(own.bias_BC[:, None], readout_BKR, own.weight_BCR.mT)), own.words_BC
+        if isinstance(self.output, Int8Linear):
+            # The product with the whole matrix, which all sentences share, takes less time than those with own rows.
+            index_BKC = own.words_BC[:, None].expand(-1, readout_BKR.shape[1], -1)
+            logits_BKC = self.logits(readout_BKR).gather(-1, index_BKC) + own.bias_BC[:, None]
+        else:
+            # The larger matrix is the left one, which on a CPU takes half the time of the transposed product.
+            logits_BKC = torch.baddbmm(own.bias_BC[..., None], own.weight_BCR, readout_BKR.mT).mT.contiguous()
+        return log_softmax(logits_BKC), own.words_BC
 
     def loss(self, batch: Batch, smoothing: float = 0.0) -> Loss:
         """The loss of a batch, summed over its target words (END included).

@@ -65,7 +65,7 @@ class SlotState:
 
 def round_up_capacity(size: int) -> int:
     """Rounds a number of source positions or of candidate words up, so that only a few tensor widths occur."""
-    step = 8 if size <= 64 else 32 if size <= 256 else 128
+    step = 8 if size <= 64 else 32 if size <= 256 else 64
     return -(-size // step) * step
 
 

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 from seq2seq.batch import TARGET, CandidateInput
 from seq2seq.errors import BundleError
-from seq2seq.text import END, PAD, Tokenizer
+from seq2seq.text import PAD, Tokenizer
 
 FORMAT = "1"
 COMMON, ENDS, WORDS = "common", "ends", "words"  # names of the file's arrays; those of a source have its name before
@@ -54,7 +54,7 @@ class Shortlist:
 
     def words(self, sources: Mapping[str, Sequence[int]]) -> np.ndarray:
         """The words for one sentence, ascending, each once; `sources` are its token ids without END, by source."""
-        chosen = [self.lists[name].of(token) for name, ids in sources.items() for token in {*ids, END}]
+        chosen = [self.lists[name].of(token) for name, ids in sources.items() for token in set(ids)]
         return np.unique(np.concatenate([self.common, *chosen]))
 
     def candidates(self, rows: Sequence[Mapping[str, Sequence[int]]]) -> CandidateInput:

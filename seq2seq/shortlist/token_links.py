@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from seq2seq.explain import TextWithWords, best_kind
+from seq2seq.explain import TextWithWords, best_kind, largest_weights, pool_to_words
 from seq2seq.model.attention_weights import AttentionWeights
-from seq2seq.text import END
 
 TokenLinks = tuple[np.ndarray, np.ndarray]  # source tokens (N) and the target token of each (N)
 
@@ -14,25 +13,20 @@ TokenLinks = tuple[np.ndarray, np.ndarray]  # source tokens (N) and the target t
 def attention_links(
     pairs: Sequence[tuple[Mapping[str, TextWithWords], TextWithWords]], attention_weights: AttentionWeights
 ) -> Iterator[tuple[str, TokenLinks]]:
-    """The links of a batch of pairs, by source: every target token is linked to the token with the largest weight.
+    """The links of every pair and source of a batch: those between words, as `interlinear align` has them.
 
-    That may be the source's END. attention_weights: of forced decoding, (B, 1, L, ...), of which the best kind is read.
-    A token without weight has no link.
+    attention_weights: of forced decoding, (B, 1, L, ...), of which the best kind is read.
     """
-    names = dict.fromkeys(name for sources, _ in pairs for name in sources)
-    for name in names:
-        kinds = attention_weights.matrices(name)
-        weight_BL, position_BL = (each.cpu().numpy() for each in kinds[best_kind(kinds)][:, 0].float().max(-1))
-        for row, (sources, target) in enumerate(pairs):
-            if name in sources:
-                tokens_T = np.array([*sources[name].encoded.ids, END])
-                target_J = np.array(target.encoded.ids, np.int64)
-                linked_J = weight_BL[row, : len(target_J)] > 0
-                yield name, (tokens_T[position_BL[row, : len(target_J)][linked_J]], target_J[linked_J])
+    for row, (sources, target) in enumerate(pairs):
+        for name, source in sources.items():
+            kinds = attention_weights.matrices(name)
+            pieces = source.encoded.offsets, target.encoded.offsets, source.words, target.words
+            weights = pool_to_words(kinds[best_kind(kinds)][row, 0].cpu(), *pieces)
+            yield name, word_links(source, target, largest_weights(weights))
 
 
 def word_links(source: TextWithWords, target: TextWithWords, links: Collection[tuple[int, int]]) -> TokenLinks:
-    """The links between all tokens of linked words, which are given by their indexes."""
+    """The links between all tokens of linked words, which are given by their indexes (source, target)."""
     source_tokens, target_tokens = (tokens_of_words(text) for text in (source, target))
     pairs = [(s, t) for i, j in links for s in source_tokens[i] for t in target_tokens[j]]
     linked = np.array(pairs, np.int64).reshape(-1, 2)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import seq2seq
 from interlinear import cli
 from interlinear.decoding.alignment import KIND_NAMES
 from tests.interlinear.conftest import write_toy
@@ -61,6 +62,25 @@ def test_a_system_aligns_by_every_attention_kind(system, parallel, capsys):
             assert words == list(range(6)) or (by == "uam-vocabulary" and len({*words}) == len(words))
     assert cli.run(["align", str(system), *files]) == 0
     assert capsys.readouterr().out == printed[best]
+
+
+def test_a_system_makes_a_shortlist_and_searches_with_it(system, parallel, tmp_path, capsys):
+    splits = "{source: test.de, target: test.en}"
+    (tmp_path / "mine.yaml").write_text(
+        "{task: translation, about: mine, licence: none, languages: {source: de, target: en}, "
+        f"splits: {{train: {splits}, dev: {splits}}}}}"
+    )
+    options = ["--data", str(tmp_path / "mine.yaml"), "--words", "1", "--frequent", "1"]
+    assert cli.run(["shortlist", str(system), *options, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    bundle = seq2seq.load(system, shortlist=True)
+    assert 5 < record["dev"]["words"] < bundle.tokenizers["target"].size
+    assert cli.run(["translate", str(system), "--explain", "--shortlist", str(parallel[0])]) == 0
+    for answer in map(json.loads, capsys.readouterr().out.splitlines()):
+        ids = bundle.tokenizers["source"].encode(answer["source"]).ids
+        words = {bundle.tokenizers["target"].pieces[n].strip("▁") for n in bundle.shortlist.words({"source": ids})}
+        assert set(answer["translations"][0]["text"].replace(".", " . ").split()) <= words
+        assert len(answer["explanation"]["matrices"]["attention"]) == len(answer["explanation"]["target"])
 
 
 def test_unknown_target_words_are_reported_and_aligned(toy, tmp_path, capsys):

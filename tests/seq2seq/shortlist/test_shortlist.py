@@ -16,7 +16,7 @@ from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.shortlist import Coverage, LinkCounts, Shortlist, build_shortlist, coverage, link_counts
 from seq2seq.shortlist.shortlist import WordLists
 from seq2seq.shortlist.token_links import attention_links, word_links
-from seq2seq.text import END, SPECIAL, TextConfig, Tokenizer
+from seq2seq.text import DELETE, KEEP, SPECIAL, TextConfig, Tokenizer
 
 WORDS = TextConfig(units="words", vocabulary=20)
 SPECIALS = list(range(len(SPECIAL)))
@@ -39,18 +39,27 @@ def made(words: int, frequent: int, links: list[tuple[int, int]], target: list[i
 
 
 def test_the_likeliest_words_of_a_source_word_and_the_most_frequent_ones() -> None:
-    links = [(4, 4), (4, 4), (4, 7), (4, 7), (4, 5), (5, 5), (END, 5)]
+    links = [(4, 4), (4, 4), (4, 7), (4, 7), (4, 5), (5, 5)]
     alone = made(1, 0, links, [])
-    assert alone.words({"source": [4]}).tolist() == [*SPECIALS, 4, 5]  # 4 before 7, as often; END's 5
+    assert alone.words({"source": [4]}).tolist() == [*SPECIALS, 4]  # before 7, which is linked as often
     assert alone.words({"source": [5, 5]}).tolist() == [*SPECIALS, 5]
-    assert made(2, 0, links, []).words({"source": [4]}).tolist() == [*SPECIALS, 4, 5, 7]
+    assert made(2, 0, links, []).words({"source": [4]}).tolist() == [*SPECIALS, 4, 7]
+    assert made(9, 0, links, []).words({"source": [4, 5]}).tolist() == [*SPECIALS, 4, 5, 7]
     common = made(1, 1, links, [4, 4, 7])  # 4 is common, so that its place is free for the next one
-    assert common.words({"source": []}).tolist() == [*SPECIALS, 4, 5]
-    assert common.words({"source": [4]}).tolist() == [*SPECIALS, 4, 5, 7]
+    assert common.words({"source": []}).tolist() == [*SPECIALS, 4]
+    assert common.words({"source": [4]}).tolist() == [*SPECIALS, 4, 7]
 
 
 def test_a_word_without_links_can_be_copied() -> None:
     assert made(1, 0, [], []).words({"source": [6]}).tolist() == [*SPECIALS, 6]
+
+
+def test_operations_of_a_post_editing_model_are_always_there() -> None:
+    both = tokenizers()
+    config = WORDS.model_copy(update={"operations_on": "source"})
+    both["target"] = Tokenizer(config, [*config.reserved, "a", "dog"])
+    shortlist = build_shortlist({"source": LinkCounts(7, 8)}, np.zeros(8, np.int64), both, 1, 0)
+    assert {KEEP, DELETE} <= set(shortlist.words({}).tolist())
 
 
 def test_words_that_never_occur_are_not_frequent() -> None:
@@ -151,7 +160,7 @@ def test_word_links_are_links_between_all_their_tokens() -> None:
     assert sorted(found) == sorted(expected)
 
 
-def test_attention_links_every_target_token_to_the_largest_weight() -> None:
+def test_attention_links_every_target_word_to_the_largest_weight() -> None:
     both = tokenizers()
 
     def text(field: str, line: str):
@@ -167,8 +176,8 @@ def test_attention_links_every_target_token_to_the_largest_weight() -> None:
     weights_BLT[1, 0] = torch.tensor([0.6, 0.4, 0.0])
     weights = AttentionWeights({("source", "attention"): weights_BLT[:, None]})
     found = [(name, source.tolist(), target.tolist()) for name, (source, target) in attention_links(pairs, weights)]
-    # "a" to "ein", "dog" to the end symbol; "the" has no weight.
-    assert found == [("source", [4, END], [4, 5]), ("source", [6], [6])]
+    # "a" to "ein", "dog" to "Hund", though most of its weight is the end symbol's; "the" has no weight.
+    assert found == [("source", [4, 5], [4, 5]), ("source", [6], [6])]
 
 
 def test_lists_are_read_by_token() -> None:
