@@ -111,9 +111,9 @@ class Model(nn.Module):
 
     def gather_candidates(self, candidates: CandidateInput) -> Candidates:
         """The rows of the output layer for the words that search may write; none of a layer in int8."""
-        words_BC, weight_VR, bias_V = candidates.words_BC, self.output.weight, self.output.bias
-        if isinstance(self.output, Int8Linear):
-            weight_VR, bias_V = weight_VR[:, :0], torch.zeros_like(bias_V)
+        in_int8, words_BC = isinstance(self.output, Int8Linear), candidates.words_BC
+        weight_VR = self.output.weight[:, :0] if in_int8 else self.output.weight
+        bias_V = torch.zeros_like(self.output.bias) if in_int8 else self.output.bias
         bias_BC = bias_V[words_BC].masked_fill(candidates.padding_BC, -torch.inf)
         return Candidates(words_BC, F.embedding(words_BC, weight_VR), bias_BC)
 
