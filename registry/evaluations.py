@@ -14,6 +14,7 @@ from registry.address import user
 from registry.curves import PARENT, find_training_run
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
+from registry.store.mlflow_metadata import SHORTLIST_TAG, model_tags
 from seq2seq.errors import RegistryError
 
 
@@ -50,7 +51,7 @@ def find_training(model: str, tracking: str | None = None) -> TrainingRun:
 
     store = MlflowStore(tracking)
     folder = fetch_bundle(model, store.uri).folder
-    weights = read_card(folder).weights_sha256
+    own = model_tags(read_card(folder))
     run_id = find_training_run(store, model, folder)
     with store.errors():
         run = store.client.get_run(run_id) if run_id else None
@@ -61,7 +62,11 @@ def find_training(model: str, tracking: str | None = None) -> TrainingRun:
                 "name the store by --tracking, or leave --log out",
             )
         logged = [logged_model for logged_model in store.logged(run) if logged_model.status == LoggedModelStatus.READY]
-    model_ids = [logged_model.model_id for logged_model in logged if logged_model.tags.get("weights_sha256") == weights]
+    model_ids = [
+        logged_model.model_id
+        for logged_model in logged
+        if all(logged_model.tags.get(tag) == own.get(tag) for tag in ("weights_sha256", SHORTLIST_TAG))
+    ]
     return TrainingRun(model, store, run.info.run_id, run.info.experiment_id, model_ids[-1] if model_ids else None)
 
 

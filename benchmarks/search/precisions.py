@@ -33,7 +33,8 @@ NOTES = (
     "The beam size and length penalty of the model's card, from text to text. *Together*: the whole file, in 32 slots; "
     "*alone*: its first lines one after the other, as a service with one caller. In turns; medians over the rounds.",
     "BLEU of the whole file, natural case, by sacreBLEU.",
-    "*Words of a sentence*: among how many a sentence is searched, on average. *Covered*: the share of the words of fp32's outputs from the whole vocabulary that is among them.",
+    "*Words of a sentence*: among how many a sentence is searched, on average. *Covered*: the share of the words of "
+    "fp32's outputs from the whole vocabulary that is among them.",
 )
 WITH_SHORTLIST = " + shortlist"
 

@@ -1,20 +1,15 @@
 """`interlinear shortlist`: makes the shortlist of a model, which is then searched among fewer words."""
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from interlinear.console import say
+from interlinear.decoding.shortlist_keeping import check_destination, find_destination, keep_shortlist
 from interlinear.decoding.shortlist_making import DevCoverage, MadeShortlist, make_shortlist, measure_on_dev
 from interlinear.options import DataRoot, Device, Json, Tracking, TrainingData
-from seq2seq.errors import UsageError
-
-if TYPE_CHECKING:
-    from seq2seq.shortlist import Shortlist
 
 
 def shortlist(
@@ -23,7 +18,7 @@ def shortlist(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="A bundle's folder, which gets the shortlist; or, with --output, models:/NAME@ALIAS, "
+            help="A bundle's folder, which gets the shortlist; or, with --output or --register, models:/NAME@ALIAS, "
             "models:/NAME/VERSION or runs:/ID/model.",
         ),
     ],
@@ -45,6 +40,12 @@ def shortlist(
             metavar="FOLDER", show_default=False, help="A copy of the bundle gets the shortlist; MODEL stays as it is."
         ),
     ] = None,
+    register: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", show_default=False, help="Register the model with the shortlist as a version of this name."
+        ),
+    ] = None,
     as_json: Json = False,
     data_root: DataRoot = None,
     device: Device = "cpu",
@@ -64,54 +65,27 @@ def shortlist(
     from seq2seq.generate import SequenceGenerator
     from training.data.dataset import open_dataset
 
-    check_output(model, output)
+    check_destination(model, output, register)
     check_device(device)
     dataset = open_dataset(data, data_root)
-    bundle = load(fetch_bundle(model, tracking).folder, device)
+    local = fetch_bundle(model, tracking)
+    destination = find_destination(model, local.folder, output, register, tracking)
+    bundle = load(local.folder, device)
     generation = SequenceGenerator(bundle, slots=64, width=bundle.card.search.beam)
     made = make_shortlist(generation, dataset, links, words, frequent)
     measured = measure_on_dev(generation, made.shortlist, dataset)
-    folder = keep(made.shortlist, bundle.folder, output)
+    name = keep_shortlist(made.shortlist, local.folder, destination)
     if made.left_out:
         say(f"{made.left_out:,} pairs are left out: a side is empty, or longer than the model takes.")
     if measured is None:
         say(f"{dataset.name} has no dev set: what the shortlist covers is not measured.")
     vocabulary = bundle.card.model.target.vocabulary
-    print(as_record(made, measured) if as_json else as_text(folder, made, measured, vocabulary))
+    print(as_record(made, measured) if as_json else as_text(name, made, measured, vocabulary))
 
 
-def check_output(model: str, output: Path | None) -> None:
-    """Raises UsageError, before any work is done, if there is no bundle to write to."""
-    from registry.names import FolderName, parse_model_name
-
-    if "," in model and not Path(model).exists():
-        raise UsageError(model, "an ensemble has no bundle of its own", "make a shortlist for each of its models")
-    if output is None and not isinstance(parse_model_name(model), FolderName):
-        raise UsageError(model, "a registered model is not changed", "write a copy with the shortlist: --output FOLDER")
-    if output is not None and output.exists():
-        raise UsageError(f"--output {output}", "it is there already", "name a new folder")
-    if output is not None and not output.resolve().parent.is_dir():
-        raise UsageError(f"--output {output}", f"there is no folder {output.parent}", "make it, or name another one")
-
-
-def keep(made: "Shortlist", folder: Path, output: Path | None) -> Path:
-    """Add a shortlist to a bundle, or to a copy of it; returns the folder that has it."""
-    from seq2seq.bundle import add_shortlist
-
-    if output is None:
-        add_shortlist(folder, made)
-        return folder
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.resolve().parent) as temporary:
-        copy = Path(temporary, "bundle")
-        shutil.copytree(folder, copy)
-        add_shortlist(copy, made)
-        copy.rename(output)
-    return output
-
-
-def as_text(folder: Path, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
+def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
     """What was made, and what it covers, for people."""
-    lines = [f"{folder} has a shortlist of {made.pairs:,} pairs"]
+    lines = [f"{name} has a shortlist of {made.pairs:,} pairs"]
     if measured:
         references, outputs = measured.references, measured.outputs
         lines += [

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _EXAMPLES = {"de": "Guten Morgen.", "en": "Good morning.", "fr": "Bonjour.", "zh": "早上好。"}
 
 
+SHORTLIST_TAG = "shortlist_sha256"
+
+
 def model_tags(card: "ModelCard") -> dict[str, str]:
     """Tags for searching in a list of models; the complete record is in the bundle's model.json."""
     tags = {
@@ -25,6 +28,7 @@ def model_tags(card: "ModelCard") -> dict[str, str]:
         "dataset": card.data.get("name"),
         "git_commit": card.git_commit,
         "weights_sha256": card.weights_sha256,
+        SHORTLIST_TAG: card.files.get("shortlist.safetensors"),
     }
     if bleu := card.metrics.get("dev_bleu"):
         tags |= {"dev_bleu": f"{bleu.score:.2f}", "dev_bleu_signature": bleu.signature, "dev_bleu_of": card.dev_search}

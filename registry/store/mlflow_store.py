@@ -12,7 +12,13 @@ from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
 from registry.names import CHAMPION, AliasName, VersionName, check_name, parse_model_name
-from registry.store.mlflow_metadata import input_example, model_signature, model_tags, pip_requirements
+from registry.store.mlflow_metadata import (
+    SHORTLIST_TAG,
+    input_example,
+    model_signature,
+    model_tags,
+    pip_requirements,
+)
 from registry.store.model_reader import LOGGED_MODEL_NAME, ModelReader
 from registry.store.records import LoggedBundle, Promotion
 from seq2seq.bundle.readme import readme_of_version
@@ -31,6 +37,7 @@ class MlflowStore(ModelReader):
         from seq2seq.bundle import read_card, read_readme  # imports torch, which a list of models does not need
 
         card = read_card(bundle)
+        own = model_tags(card)
         with self.errors(), tempfile.TemporaryDirectory() as temporary:
             # MLflow stores an artifact under its folder's own name, which has to be `bundle`.
             named = bundle.resolve()
@@ -38,7 +45,7 @@ class MlflowStore(ModelReader):
                 named = shutil.copytree(named, Path(temporary, "bundle"))
             run, logged_model = self.client.get_run(run_id), None
             for earlier in self.logged(run):
-                if earlier.tags.get("weights_sha256") == card.weights_sha256:
+                if all(earlier.tags.get(tag) == own.get(tag) for tag in ("weights_sha256", SHORTLIST_TAG)):
                     if earlier.status == LoggedModelStatus.READY:
                         return LoggedBundle(earlier.model_id, run_id, read_readme(bundle))
                     logged_model = earlier
@@ -48,7 +55,7 @@ class MlflowStore(ModelReader):
                 run.info.experiment_id,
                 LOGGED_MODEL_NAME,
                 source_run_id=run_id,
-                tags=model_tags(card) | dict(tags or {}),
+                tags=dict(tags or {}) | own,
                 params=run.data.params,
             )
             files = Path(temporary, "model")
@@ -78,6 +85,21 @@ class MlflowStore(ModelReader):
                 self.client.log_outputs(run_id, [LoggedModelOutput(logged_model.model_id, step=0)])
             self.client.finalize_logged_model(logged_model.model_id, LoggedModelStatus.READY)
         return LoggedBundle(logged_model.model_id, run_id, read_readme(bundle))
+
+    def log_with_shortlist(self, bundle: Path, run_id: str) -> LoggedBundle:
+        """Log the bundle of a model that a run has logged, which has got a shortlist since then, as a further model.
+
+        It has the other one's tags, such as the fingerprints of its training data.
+        """
+        from seq2seq.bundle import read_card
+
+        weights = read_card(bundle).weights_sha256
+        with self.errors():
+            logged = self.logged(self.client.get_run(run_id))
+        tags: dict[str, str] = next((one.tags for one in logged if one.tags.get("weights_sha256") == weights), {})
+        return self.log_model(
+            bundle, run_id, {key: value for key, value in tags.items() if not key.startswith("mlflow.")}
+        )
 
     def register(self, logged: LoggedBundle, name: str, champion: bool = True) -> str:
         """Register a logged model as the next version of `name`; returns the version.

@@ -5,6 +5,7 @@ section 3.3; L'Hostis et al. 2016, "Vocabulary Selection Strategies for Neural M
 tokens: entries of a vocabulary.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ from seq2seq.batch import TARGET, CandidateInput
 from seq2seq.errors import BundleError
 from seq2seq.text import PAD, Tokenizer
 
-FORMAT = "1"
+FORMAT = 1
+DESCRIPTION = "shortlist"  # key of the file's metadata: one, since safetensors writes several in any order
 COMMON, ENDS, WORDS = "common", "ends", "words"  # names of the file's arrays; those of a source have its name before
 
 
@@ -89,7 +91,8 @@ class Shortlist:
         arrays = {COMMON: self.common}
         for name, own in self.lists.items():
             arrays |= {f"{name}.{ENDS}": own.ends, f"{name}.{WORDS}": own.words}
-        save_file(arrays, path, {"format": FORMAT, **self.tokenizers})
+        description = {"format": FORMAT, "tokenizers": dict(self.tokenizers)}
+        save_file(arrays, path, {DESCRIPTION: json.dumps(description, sort_keys=True)})
 
     @classmethod
     def load(cls, path: Path, tokenizers: Mapping[str, Tokenizer]) -> "Shortlist":
@@ -99,14 +102,17 @@ class Shortlist:
         """
         try:
             with safe_open(path, "numpy") as file:
-                metadata = dict(file.metadata() or {})
+                description = json.loads((file.metadata() or {})[DESCRIPTION])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
+                version, made_for = description["format"], dict(description["tokenizers"])
+        except (SafetensorError, OSError, ValueError, TypeError) as error:
             raise BundleError(str(path), f"the file cannot be read ({error})", REMAKE) from None
-        if (version := metadata.pop("format", "none")) != FORMAT:
+        except KeyError as error:
+            raise BundleError(str(path), f"the file is no shortlist (it has no {error})", REMAKE) from None
+        if version != FORMAT:
             raise BundleError(str(path), f"the shortlist has format {version}, and {FORMAT} is known", REMAKE)
         expected = fingerprints(tokenizers)
-        if other := sorted(name for name in {**metadata, **expected} if metadata.get(name) != expected.get(name)):
+        if other := sorted(name for name in {**made_for, **expected} if made_for.get(name) != expected.get(name)):
             raise BundleError(str(path), f"the shortlist is of another vocabulary ({', '.join(other)})", REMAKE)
         try:
             lists = {
@@ -114,7 +120,7 @@ class Shortlist:
                 for name in tokenizers
                 if name != TARGET
             }
-            shortlist = cls(arrays[COMMON], lists, metadata)
+            shortlist = cls(arrays[COMMON], lists, made_for)
         except KeyError as error:
             raise BundleError(str(path), f"the shortlist lacks the array {error}", REMAKE) from None
         shortlist.check(str(path), tokenizers)

@@ -11,8 +11,11 @@ import pytest
 import seq2seq
 from interlinear import cli
 from interlinear.decoding.model_loading import load_bundle
+from registry.evaluations import find_training
+from registry.resolve import fetch_bundle
+from registry.store import MlflowStore
 from seq2seq.bundle import add_shortlist, check_files
-from seq2seq.errors import RequestError
+from seq2seq.errors import RequestError, UsageError
 from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.shortlist import LinkCounts, build_shortlist
 
@@ -242,3 +245,36 @@ def test_several_texts_give_the_words_of_all_and_an_image_alone_none(editing_toy
     )
     assert isinstance(refused, RequestError) and refused.where == "source" and "the text is missing" in str(refused)
     assert set(answer.candidates[0].text.split()) <= {"dog", "<unk>", "hund"}
+
+
+def test_a_registered_model_gets_a_new_version(toy, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    store = MlflowStore(create=True)
+    run_id = store.client.create_run(store.experiment("mine"), run_name="toy").info.run_id
+    store.register(store.log_model(toy, run_id, {"train_sha256": "abc"}), "de-en")
+    before = fetch_bundle("models:/de-en/1").folder
+    files = {path.name: path.read_bytes() for path in before.iterdir()}
+    call = ["shortlist", "models:/de-en@champion", "--data", describe(tmp_path)]
+    for version in ("2", "3", "3"):  # the last one is the same again
+        assert cli.run([*call, "--register", "de-en", "--words", "1", "--frequent", version]) == 0
+        assert capsys.readouterr().out.startswith(f"models:/de-en/{version} has a shortlist of 4 pairs\n")
+        assert load_bundle(f"models:/de-en/{version}", shortlist=True).shortlist is not None
+    assert {path.name: path.read_bytes() for path in before.iterdir()} == files
+    with pytest.raises(UsageError, match="has none"):
+        load_bundle("models:/de-en@champion", shortlist=True)
+    tags = [one.tags for one in store.logged(store.client.get_run(run_id))]
+    assert [tag["train_sha256"] for tag in tags] == ["abc"] * 3
+    assert len({tag.get("shortlist_sha256") for tag in tags}) == 3
+    assert [find_training(f"models:/de-en/{n}").model_id for n in (1, 2, 3)] == [
+        one.model_id for one in store.logged(store.client.get_run(run_id))
+    ]
+
+
+def test_a_model_that_no_run_has_trained_is_not_registered(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    MlflowStore(f"sqlite:///{tmp_path}/mlflow.db", create=True)
+    assert cli.run(["shortlist", str(model), "--data", describe(tmp_path), "--register", "de-en"]) == 1
+    assert "has no run that trained it" in capsys.readouterr().err
+    assert not (model / "shortlist.safetensors").exists()
+    assert cli.run(["shortlist", str(model), "--data", describe(tmp_path), "--register", "a/name"]) == 2

@@ -1,5 +1,6 @@
 """Shortlists: made from counted links, kept in a file, and what they cover."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -97,7 +98,9 @@ def test_a_union_has_the_words_of_all() -> None:
 
 def test_a_file_has_the_same_shortlist(tmp_path: Path) -> None:
     shortlist = made(2, 1, [(4, 4), (4, 7), (5, 5)], [7])
-    shortlist.save(tmp_path / "file")
+    for name in ("file", "other"):
+        shortlist.save(tmp_path / name)
+    assert (tmp_path / "file").read_bytes() == (tmp_path / "other").read_bytes()
     again = Shortlist.load(tmp_path / "file", tokenizers())
     assert again.common.tolist() == shortlist.common.tolist()
     for token in range(7):
@@ -122,6 +125,7 @@ def test_a_shortlist_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
         ("source.ends", np.array([0, 3], np.int64), "ids that its vocabularies do not have"),
         ("source.ends", None, "lacks the array 'source.ends'"),
         ("format", None, "has format 99"),
+        ("description", None, "is no shortlist"),
         ("all", None, "cannot be read"),
     ],
 )
@@ -130,7 +134,8 @@ def test_a_damaged_file_is_refused(tmp_path: Path, name: str, content: np.ndarra
     shortlist.save(path)
     arrays = {key: value for key, value in load_file(path).items() if key != name}
     arrays |= {} if content is None else {name: content}
-    save_file(arrays, path, {"format": "99" if name == "format" else "1", **shortlist.tokenizers})
+    description = {"format": 99 if name == "format" else 1, "tokenizers": shortlist.tokenizers}
+    save_file(arrays, path, {"shortlist": "{}" if name == "description" else json.dumps(description)})
     if name == "all":
         path.write_bytes(b"nonsense")
     with pytest.raises(BundleError, match=says) as caught:
