@@ -26,7 +26,10 @@ def shortlist(
     links: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, metavar="FILE", show_default=False,
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            show_default=False,
             help="Word links of the training pairs in Pharaoh format, line by line; else the model's own attention.",
         ),
     ] = None,
@@ -50,7 +53,7 @@ def shortlist(
     data_root: DataRoot = None,
     device: Device = "cpu",
     tracking: Tracking = None,
-) -> None:  # fmt: skip
+) -> None:
     """Make a model's shortlist: for every source word, in the vocabulary's units, its likeliest target words.
 
     With --shortlist, `translate`, `evaluate` and `serve` search each sentence only among the words of its own source
@@ -80,7 +83,7 @@ def shortlist(
     if measured is None:
         say(f"{dataset.name} has no dev set: what the shortlist covers is not measured.")
     vocabulary = bundle.card.model.target.vocabulary
-    print(as_record(made, measured) if as_json else as_text(name, made, measured, vocabulary))
+    print(as_record(name, made, measured) if as_json else as_text(name, made, measured, vocabulary))
 
 
 def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabulary: int) -> str:
@@ -97,9 +100,9 @@ def as_text(name: str, made: MadeShortlist, measured: DevCoverage | None, vocabu
     return "\n".join(lines)
 
 
-def as_record(made: MadeShortlist, measured: DevCoverage | None) -> str:
+def as_record(name: str, made: MadeShortlist, measured: DevCoverage | None) -> str:
     """The same as JSON."""
-    record: dict[str, object] = {"pairs": made.pairs, "left_out": made.left_out}
+    record: dict[str, object] = {"model": name, "pairs": made.pairs, "left_out": made.left_out}
     if measured:
         record["dev"] = {
             "sentences": measured.references.sentences,

@@ -88,6 +88,7 @@ def test_what_is_printed_is_what_the_dev_set_has(model, tmp_path, capsys):
             inside, total = inside + sum(word in words for word in ids), total + len(ids)
         assert found["dev"][key] == pytest.approx(inside / total)
     assert found["pairs"] == found["dev"]["sentences"] == 4 and found["left_out"] == 0
+    assert found["model"] == str(model)
     assert cli.run(["shortlist", str(model), *arguments]) == 0
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == f"{model} has a shortlist of 4 pairs"
