@@ -65,6 +65,9 @@ PRECISION_HELP = (
 # As in seq2seq.config, whose import of pydantic would slow down every start.
 PrecisionChoice = Literal["fp32", "bf16", "int8", "auto"]
 PrecisionName = Annotated[PrecisionChoice, typer.Option("--precision", help=PRECISION_HELP)]
+COMPILE_HELP = "Whether to compile the steps of the search, which takes half a minute at the start; auto: on a GPU."
+CompileOption = Literal["auto", "on", "off"]
+CompileSearch = Annotated[CompileOption, typer.Option("--compile", help=COMPILE_HELP)]
 SHORTLIST_HELP = "Search only among the words of the model's shortlist, which `interlinear shortlist` makes: faster."
 UseShortlist = Annotated[bool, typer.Option("--shortlist", help=SHORTLIST_HELP)]
 

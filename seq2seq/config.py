@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 
+CompileChoice = Literal["auto", "on", "off"]  # whether a search is compiled; auto: see seq2seq.search.compiled
 Precision = Literal["fp32", "bf16", "int8", "auto"]  # of a search; auto: see seq2seq.bundle.precision
 
 

@@ -114,7 +114,7 @@ class SequenceGenerator:
         """`slots`: number of sentences searched together; `width`: the largest beam that a request may use."""
         self.bundle = bundle
         self.slots = slots
-        self.table = SlotTable(bundle.model, width)
+        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step)
         self.rows: dict[Hashable, EncodedRequest] = {}
 
     @property

@@ -9,11 +9,12 @@ from pathlib import Path
 from registry.bundle_folder import LocalBundle
 from registry.lease import Lease
 from registry.names import AliasName, parse_model_name
-from seq2seq.bundle import Bundle, Task, load
+from seq2seq.bundle import Bundle, Task, load, with_compiled_search
 from seq2seq.bundle.precision import resolve_precision
-from seq2seq.config import ImageNetwork, Precision
+from seq2seq.config import CompileChoice, ImageNetwork, Precision
 from seq2seq.errors import ServiceError, UsageError
 from seq2seq.model.model import Model
+from seq2seq.search.compiled import resolve_compile
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 
@@ -149,13 +150,17 @@ class ServedModels:
         )
 
 
-def load_in_precision(folder: Path, device: str, precision: Precision, shortlist: bool) -> Bundle[Model]:
+def load_for_search(
+    folder: Path, device: str, precision: Precision, compile_search: CompileChoice, shortlist: bool
+) -> Bundle[Model]:
     """Load a bundle for searching, and log a precision other than the default. `shortlist`: whether its shortlist is
     used. Raises InterlinearError."""
     resolved = resolve_precision(precision, device)
     if precision != "fp32":
         log.info("%s is computed in %s on %s", folder, resolved, device)
-    return load(folder, device, resolved, shortlist)
+    compiled = resolve_compile(compile_search, device)
+    bundle = load(folder, device, resolved, shortlist)
+    return with_compiled_search(bundle) if compiled else bundle
 
 
 def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
@@ -167,7 +172,7 @@ def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: S
     if settings.uses_processes:
         bundle = load(local_bundle.folder, "meta", shortlist=shortlist)
     else:
-        bundle = load_in_precision(local_bundle.folder, "cpu", settings.precision, shortlist)
+        bundle = load_for_search(local_bundle.folder, "cpu", settings.precision, settings.compile, shortlist)
     name = config.name or local_bundle.name or local_bundle.folder.resolve().name
     if not name.isprintable() or "@" in name or "/" in name:
         raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")

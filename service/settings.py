@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from seq2seq.config import Precision
+from seq2seq.config import CompileChoice, Precision
 from seq2seq.images.decode import MAX_BYTES, MAX_PIXELS
 
 MIB = 2**20
@@ -52,6 +52,10 @@ class Settings(BaseSettings):
         "fp32",
         description="number format of computations; `bf16` is faster if the processor supports it, `int8` on most "
         "CPUs; `auto` chooses",
+    )
+    compile: CompileChoice = Field(
+        "auto",
+        description="whether the steps of a search are compiled when a model is loaded; `auto`: on a GPU",
     )
     shortlist: bool = Field(
         False, description="search only among the words of every model's shortlist, which must have one"

@@ -1,10 +1,11 @@
-"""Speed and BLEU of search in each precision, with and without a shortlist, interleaved in one process on one thread.
+"""Speed and BLEU of search in each precision, with and without a shortlist, and compiled, interleaved in one process on
+one thread.
 
     python -m benchmarks.search.precisions --model BUNDLE --texts FILE --references FILE [--rounds 3] [--alone 100]
         [--save NAME]
 
 BUNDLE is a folder; the files have one text a line, in the model's source language and its target language. If it has
-a shortlist (`interlinear shortlist`), fp32 and int8 are measured with it too.
+a shortlist (`interlinear shortlist`), fp32 and int8 are measured with it too; compiled if there is a compiler.
 """
 
 import argparse
@@ -18,13 +19,14 @@ import torch
 
 import seq2seq
 from benchmarks.reporting import Report, median, say
-from seq2seq.bundle import Bundle, read_card
+from seq2seq.bundle import Bundle, read_card, with_compiled_search
 from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.config import Precision
 from seq2seq.devices import computes_bf16
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
+from seq2seq.search.compiled import resolve_compile
 from seq2seq.shortlist import Coverage, coverage
 
 SLOTS = 32  # sentences that are searched together
@@ -69,15 +71,18 @@ def measure(bundle: Bundle[Model], lines: list[str], alone: int) -> Measurement:
 
 
 def load_contestants(folder: Path) -> dict[str, Bundle[Model]]:
-    """The bundle in every precision, and in fp32 and int8 with its shortlist if it has one."""
+    """The bundle in every precision, and in fp32 and int8 with its shortlist if it has one; int8 also compiled."""
     precisions: list[Precision] = ["fp32", *(["bf16"] if computes_bf16(torch.device("cpu")) else []), "int8"]
     bundles: dict[str, Bundle[Model]] = {name: seq2seq.load(folder, precision=name) for name in precisions}
     if SHORTLIST not in read_card(folder).files:
         say("the bundle has no shortlist: `interlinear shortlist` makes it")
+    else:
+        shortlist = seq2seq.load(folder, shortlist=True).shortlist
+        bundles |= {f"{name}{WITH_SHORTLIST}": replace(bundles[name], shortlist=shortlist) for name in ("fp32", "int8")}
+    if not resolve_compile("on", "cpu"):
         return bundles
-    shortlist = seq2seq.load(folder, shortlist=True).shortlist
-    limited = {f"{name}{WITH_SHORTLIST}": replace(bundles[name], shortlist=shortlist) for name in ("fp32", "int8")}
-    return bundles | limited
+    eager = [name for name in bundles if name.startswith("int8")]
+    return bundles | {f"{name}, compiled": with_compiled_search(bundles[name]) for name in eager}
 
 
 def covered(bundle: Bundle[Model], lines: list[str], outputs: list[list[int]]) -> Coverage:

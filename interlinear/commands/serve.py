@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from interlinear.options import PRECISION_HELP, SHORTLIST_HELP, PrecisionChoice, Tracking, number_range
+from interlinear.options import (
+    COMPILE_HELP,
+    PRECISION_HELP,
+    SHORTLIST_HELP,
+    CompileOption,
+    PrecisionChoice,
+    Tracking,
+    number_range,
+)
 from interlinear.serving.serve_here import bind_socket, serve_here
 from interlinear.serving.serve_settings import champion_model, load_settings, parse_model
 from seq2seq.errors import UsageError
@@ -36,6 +44,9 @@ def serve(
         ),
     ] = None,
     precision: Annotated[PrecisionChoice | None, typer.Option(show_default="fp32", help=PRECISION_HELP)] = None,
+    compile_search: Annotated[
+        CompileOption | None, typer.Option("--compile", show_default="auto", help=COMPILE_HELP)
+    ] = None,
     use_shortlist: Annotated[bool | None, typer.Option("--shortlist", show_default=False, help=SHORTLIST_HELP)] = None,
     tracking: Tracking = None,
     cache: Annotated[
@@ -117,6 +128,7 @@ def serve(
         "models": tuple(map(parse_model, model or ())),
         "device": device,
         "precision": precision,
+        "compile": compile_search,
         "shortlist": use_shortlist,
         "tracking": tracking,
         "cache": cache,

@@ -20,6 +20,7 @@ from interlinear.decoding.search_options import (
 )
 from interlinear.decoding.translation import LineOutcome, translate_lines
 from interlinear.options import (
+    CompileSearch,
     Device,
     ImageFolder,
     ImageNames,
@@ -52,6 +53,7 @@ def translate(
     as_json: Json = False,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
+    compile_search: CompileSearch = "auto",
     use_shortlist: UseShortlist = False,
     tracking: Tracking = None,
 ) -> int:
@@ -67,7 +69,7 @@ def translate(
     overrides = SearchOverrides(
         beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown
     )
-    bundle = load_bundle(model, tracking, device, precision, use_shortlist)
+    bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     options = overrides.apply_to(bundle.card.search)
     generation = SequenceGenerator(bundle, width=options.beam)
     failed = 0

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from interlinear.console import say, status
-from seq2seq.bundle import Bundle, ensemble_bundle, load
+from seq2seq.bundle import Bundle, ensemble_bundle, load, with_compiled_search
 from seq2seq.bundle.precision import resolve_precision
-from seq2seq.config import Precision
+from seq2seq.config import CompileChoice, Precision
 from seq2seq.devices import check_device
 from seq2seq.generate import SequenceGenerator
 from seq2seq.model.ensemble import Predictor
+from seq2seq.search.compiled import resolve_compile
 
 
 def load_bundle(
@@ -17,6 +18,7 @@ def load_bundle(
     device: str = "cpu",
     precision: Precision = "fp32",
     shortlist: bool = False,
+    compile_search: CompileChoice = "off",
 ) -> Bundle[Predictor]:
     """The bundle of a model by its name, on the device, in the precision, with its shortlist if `shortlist`. Several
     names, separated by commas, form an ensemble, whose shortlist has the words of all its members'.
@@ -33,7 +35,8 @@ def load_bundle(
     with status(f"loading {name}"):
         folders = [fetch_bundle(model_name.strip(), tracking).folder for model_name in names]
         bundles = [load(folder, device, precision, shortlist) for folder in folders]
-    return bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
+    bundle = bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
+    return with_compiled_search(bundle) if resolve_compile(compile_search, device) else bundle
 
 
 def load_generation(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         read_card,
         read_readme,
         unique_weights,
+        with_compiled_search,
         write_bundle,
     )
     from seq2seq.bundle.model_card import Limits, ModelCard, Task
@@ -38,6 +39,7 @@ __all__ = [
     "read_card",
     "read_readme",
     "unique_weights",
+    "with_compiled_search",
     "write_bundle",
 ]
 

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +34,8 @@ from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
 from seq2seq.model.parameter_shapes import parameter_shapes
+from seq2seq.search.compiled import CompiledStep
+from seq2seq.search.step import SearchStep, search_step
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import Tokenizer
 
@@ -46,7 +48,8 @@ PredictorT = TypeVar("PredictorT", bound=Predictor, covariant=True)
 class Bundle(Generic[PredictorT]):
     """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from.
 
-    shortlist: limits the words of its search; None: the whole vocabulary.
+    shortlist: limits the words of its search; None: the whole vocabulary. search_step: the function that takes a step
+    of its search, or a compiled one.
     """
 
     model: PredictorT
@@ -54,6 +57,12 @@ class Bundle(Generic[PredictorT]):
     card: ModelCard
     folder: Path
     shortlist: Shortlist | None = None
+    search_step: SearchStep = search_step
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the steps of its search are compiled."""
+        return isinstance(self.search_step, CompiledStep)
 
 
 def hash_weights(state: dict[str, torch.Tensor]) -> str:
@@ -185,6 +194,11 @@ def load(
     return Bundle(
         model, tokenizers, card, folder, Shortlist.load(folder / SHORTLIST, tokenizers) if shortlist else None
     )
+
+
+def with_compiled_search(bundle: Bundle[PredictorT]) -> Bundle[PredictorT]:
+    """The same bundle, whose search is compiled when it first takes a step."""
+    return replace(bundle, search_step=CompiledStep())
 
 
 def check_files(folder: Path, shortlist: bool = True) -> ModelCard:

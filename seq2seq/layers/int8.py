@@ -8,10 +8,12 @@ torch has two implementations, FBGEMM's and oneDNN's; the faster one is chosen b
 neighbours in 16 bits on processors without VNNI, and saturate: there, activations have 7 bits, with which no sum can.
 """
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable
 from functools import cache
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +75,21 @@ def available_kernels() -> list[str]:
     raise UsageError("--precision int8", "torch has no int8 products for this processor", "use fp32")
 
 
+_products: "WeakValueDictionary[int, Int8Product]" = WeakValueDictionary()  # by number, for `_integer_product`
+_numbers = itertools.count()
+
+
+@torch.library.custom_op("interlinear::integer_product", mutates_args=())
+def _integer_product(x_NI: Tensor, number: int, outputs: int) -> Tensor:
+    """The integer product of an `Int8Product`, as an operator that a compiled step calls without looking into it."""
+    return _products[number].integer_product(x_NI)
+
+
+@_integer_product.register_fake
+def _(x_NI: Tensor, number: int, outputs: int) -> Tensor:
+    return x_NI.new_empty(x_NI.shape[0], outputs)
+
+
 class Int8Product:
     """The product of any activations with one weight matrix, in int8."""
 
@@ -83,15 +100,22 @@ class Int8Product:
         self.largest = largest
         scale_O = (weight_OI.float().abs().amax(1) / 127).clamp_min(SMALLEST)
         weight_8 = (weight_OI / scale_O[:, None]).round().to(torch.int8)
-        self._product = KERNELS[kernel](weight_8, scale_O, largest + 1)
+        self.integer_product = KERNELS[kernel](weight_8, scale_O, largest + 1)
+        self.outputs, self.number = len(weight_OI), next(_numbers)
+        _products[self.number] = self
 
     def __call__(self, x: Tensor, bias_O: Tensor | None = None) -> Tensor:
         """W x + b (..., O) in fp32 for x (..., I)."""
         x_NI = x.reshape(-1, x.shape[-1]).float()
         scale_N1 = (x_NI.abs().amax(1, keepdim=True) / self.largest).clamp_min_(SMALLEST)
         # Rounded here: FBGEMM would add the zero point first, and round a sum that has lost digits.
-        product_NO = self._product((x_NI / scale_N1).round_())
-        product_NO = product_NO.mul_(scale_N1) if bias_O is None else torch.addcmul(bias_O, product_NO, scale_N1)
+        values_NI = (x_NI / scale_N1).round_()
+        product_NO = (
+            _integer_product(values_NI, self.number, self.outputs)
+            if torch.compiler.is_compiling()
+            else self.integer_product(values_NI)
+        )
+        product_NO = product_NO * scale_N1 if bias_O is None else torch.addcmul(bias_O, product_NO, scale_N1)
         return product_NO.reshape(*x.shape[:-1], -1)
 
 

@@ -6,7 +6,6 @@ Axes: B sentences, K hypotheses of each, T source positions, A attention size, D
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -31,16 +30,28 @@ class View:
     covered_BTC: Tensor
     padding_BT: Tensor
 
-    @cached_property
+    @property
     def absent_B1(self) -> Tensor:
-        """True for a sentence without this source. Cached, since every step needs it."""
-        return self.padding_BT.all(-1, keepdim=True)
+        """True for a sentence without this source."""
+        return self._once("_absent_B1", lambda: self.padding_BT.all(-1, keepdim=True))
 
-    @cached_property
+    @property
     def masked_BT(self) -> Tensor:
         """The softmax mask: padding, but all False for an absent source, so that its energies stay finite and no
         gradient is NaN."""
-        return self.padding_BT & ~self.absent_B1
+        return self._once("_masked_BT", lambda: self.padding_BT & ~self.absent_B1)
+
+    def _once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """A tensor that every step needs, computed at the first; in each compiled step, which keeps nothing.
+
+        `functools.cached_property` has a lock before Python 3.12, which cannot be compiled.
+        """
+        if torch.compiler.is_compiling():
+            return compute()
+        if name not in self.__dict__:
+            self.__dict__[name] = compute()
+        value: Tensor = self.__dict__[name]
+        return value
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "View":
         """Applies a function to every tensor."""

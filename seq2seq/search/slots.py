@@ -8,7 +8,7 @@ come next.
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,18 +18,10 @@ from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.options import SearchRequest, SearchResult
-from seq2seq.search.ranking import (
-    active_beam,
-    backtrace,
-    common_prefix,
-    finished_mask,
-    length_penalty_factor,
-    rank_finished,
-    read_hypotheses,
-    tokens_along,
-)
+from seq2seq.search.ranking import backtrace, common_prefix, read_hypotheses, tokens_along
 from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity
-from seq2seq.text import BEGIN, END, PAD
+from seq2seq.search.step import SearchStep, search_step
+from seq2seq.text import BEGIN, PAD
 
 
 @dataclass(frozen=True)
@@ -47,11 +39,18 @@ class SlotTable:
     `width` is the widest beam allowed; narrower beams are masked. The caller limits the number of active sentences.
     `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
-    that its result does not depend on `sync_interval`.
+    that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one.
     """
 
-    def __init__(self, model: Predictor, width: int, sync_interval: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Predictor,
+        width: int,
+        sync_interval: int | None = None,
+        search_step: SearchStep = search_step,
+    ) -> None:
         self.model = model
+        self.search_step = search_step
         self.width = width
         self.device = next(model.parameters()).device
         self.requests: list[SearchRequest] = []  # by row
@@ -87,7 +86,7 @@ class SlotTable:
         else:
             capacity = {s: round_up_capacity(n) for s, n in memory.capacity.items()}
             memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
-        self.memory, self.rows = memory, rows
+        self.memory, self.rows = memory.map(to_contiguous), rows.map(to_contiguous)
         self.requests.extend(requests)
         self.sizes.extend(batch.sizes(row) for row in range(len(requests)))
         self.admitted_at.update({request.key: self.step_count for request in requests if request.with_attention})
@@ -98,60 +97,15 @@ class SlotTable:
         if self.rows is None or self.memory is None:
             return
         self.step_count += 1
-        rows, memory = self.rows, self.memory
-        state, readout, attention_weights = self.model.step(memory, rows.state, rows.token_NK)
+        with_coverage = any(request.options.coverage_penalty for request in self.requests)
+        result = self.search_step(self.model, self.memory, self.rows, with_coverage)
+        self.rows = result.rows
         if self.admitted_at:
             self.records[self.step_count] = StepRecord(
-                {request.key: i for i, request in enumerate(self.requests)}, attention_weights, readout
+                {request.key: i for i, request in enumerate(self.requests)},
+                result.attention_weights,
+                result.readout_NKR,
             )
-        log_NKC, word_NC = self.model.next_words(memory, readout)  # a special symbol's column is its id
-        log_NKC[..., PAD] = log_NKC[..., BEGIN] = -torch.inf
-        end_NK = log_NKC[..., END].clone()
-        log_NKC[..., END] = -torch.inf
-        coverage_NKT = rows.coverage_NKT
-        if any(request.options.coverage_penalty for request in self.requests):
-            coverage_NKT = coverage_NKT + attention_weights.attention
-
-        # Continuations: the best K words of each hypothesis, and of these the best K in total.
-        last_N1 = (rows.length_N >= rows.max_N)[:, None]
-        k = min(self.width, log_NKC.shape[-1])
-        best_NKk, column_NKk = log_NKC.topk(k, -1)
-        continuation_NM = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
-        score_NK, chosen_NK = continuation_NM.topk(self.width, 1)
-        parent_NK, column_NK = chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK)
-        token_NK = word_NC.gather(1, column_NK)
-
-        # A hypothesis ends where END is among the best of all candidates, continuations and ends together.
-        end_score_NK = rows.score_NK + end_NK
-        end_score_NK = end_score_NK.masked_fill((rows.length_N < rows.min_N)[:, None], -torch.inf)
-        ranked_NK = torch.cat([score_NK, end_score_NK], 1).topk(self.width, 1).values
-        worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
-        done_N1 = rows.done_N[:, None]
-        ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf) & ~done_N1
-        final_NK = end_score_NK / length_penalty_factor(rows, rows.length_N[:, None] + 1) + self._coverage_penalty(
-            coverage_NKT, rows
-        )
-        rows = rank_finished(rows, final_NK.masked_fill(~ends_NK, -torch.inf), end_score_NK, ends_NK)
-
-        # Mask beams narrower than the table, then reorder the states of the selected hypotheses.
-        score_NK = score_NK.masked_fill(
-            torch.arange(self.width, device=self.device) >= active_beam(rows)[:, None], -torch.inf
-        )
-        # The output position of this step, (N, 1, L), as a mask: a finished row may have no position left to index.
-        position_L = torch.arange(rows.written_NKL.shape[2], device=self.device)
-        position_mask_N1L = ((position_L == rows.length_N[:, None]) & ~done_N1)[:, None]
-        flat_M = (torch.arange(self.active, device=self.device)[:, None] * self.width + parent_NK).flatten()
-        rows = replace(
-            rows,
-            state=state.reorder(flat_M, self.width),  # the state of a finished row is never read
-            token_NK=token_NK,
-            score_NK=torch.where(done_N1, rows.score_NK, score_NK),
-            length_N=rows.length_N + ~rows.done_N,
-            written_NKL=torch.where(position_mask_N1L, token_NK[..., None], rows.written_NKL),
-            parent_NKL=torch.where(position_mask_N1L, parent_NK[..., None], rows.parent_NKL),
-            coverage_NKT=coverage_NKT.flatten(0, 1).index_select(0, flat_M).unflatten(0, (-1, self.width)),
-        )
-        self.rows = replace(rows, done_N=finished_mask(rows))
 
     @torch.inference_mode()
     def pop_finished(self) -> list[SearchResult]:
@@ -222,8 +176,8 @@ class SlotTable:
         memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
         capacity = {axis: round_up_capacity(max(1, *(sizes[axis] for sizes in self.sizes))) for axis in memory.capacity}
         longest = max(request.max_length for request in self.requests) + 1
-        self.memory = memory.resize(capacity)
-        self.rows = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
+        rows_state = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
+        self.memory, self.rows = memory.resize(capacity).map(to_contiguous), rows_state.map(to_contiguous)
 
     def _initial_state(self, memory: Memory, requests: Sequence[SearchRequest]) -> SlotState:
         """Initial rows: one empty hypothesis per sentence."""
@@ -251,9 +205,9 @@ class SlotTable:
             written_NKL=zeros.new_full((n, k, longest), PAD),
             parent_NKL=zeros.new_zeros((n, k, longest)),
             final_NK=empty,
-            final_log_NK=empty,
+            final_log_NK=empty.clone(),  # not the same tensor: a step is compiled for what is the same
             final_length_NK=zeros,
-            final_parent_NK=zeros,
+            final_parent_NK=zeros.clone(),
             ended_N=integers([0] * n),
             done_N=torch.zeros(n, dtype=torch.bool, device=self.device),
             coverage_NKT=empty.new_zeros(n, k, positions),
@@ -266,14 +220,6 @@ class SlotTable:
             max_N=integers([request.max_length for request in requests]),
             beta_N=floats([o.coverage_penalty for o in options]),
         )  # fmt: skip
-
-    def _coverage_penalty(self, coverage_NKT: Tensor, rows: SlotState) -> Tensor | float:
-        """GNMT's coverage penalty, beta * sum_j log(min(coverage_j, 1)), (N, K); 0 if no request uses it."""
-        if not any(request.options.coverage_penalty for request in self.requests) or self.memory is None:
-            return 0.0
-        real_N1T = ~next(iter(self.memory.views.values())).padding_BT[:, None]
-        logs_NKT = coverage_NKT.clamp(1e-6, 1.0).log() * real_N1T
-        return rows.beta_N[:, None] * logs_NKT.sum(-1)
 
     def _attention_weights(self, row: int, paths: Sequence[list[int]]) -> AttentionWeights | None:
         """Attention weights of a row's hypotheses, (1, n, L, ...), read from the step records along their paths."""
@@ -297,3 +243,8 @@ class SlotTable:
         row_memory = self.memory.map(lambda tensor: tensor[row : row + 1])
         weights = AttentionWeights.combine(attention_weights, lambda tensors: torch.stack(tensors)[None])
         return self.model.with_explanation_weights(row_memory, torch.stack(readouts)[None], weights)
+
+
+def to_contiguous(tensor: Tensor) -> Tensor:
+    """The tensor in a layout that only its shape decides: a step reads it often, and is compiled for its layout."""
+    return tensor.contiguous() if tensor.numel() else tensor.new_empty(tensor.shape)

@@ -162,7 +162,10 @@ class WorkerPool:
         def worker(device: str, emit: Callable[[Event], None]) -> EngineWorker:
             if settings.uses_processes:
                 return SearchProcess(
-                    WorkerConfig(device, settings.precision, settings.threads), settings.log_format, timeouts, emit
+                    WorkerConfig(device, settings.precision, settings.threads, settings.compile),
+                    settings.log_format,
+                    timeouts,
+                    emit,
                 )
             return SearchThread(emit, settings.threads)
 

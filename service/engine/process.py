@@ -43,7 +43,7 @@ from service.engine.protocol import (
 )
 from service.engine.search_thread import SearchThread
 from service.logging import LogFormat, exception_location
-from service.models import load_in_precision
+from service.models import load_for_search
 
 log = logging.getLogger("interlinear.service")
 
@@ -266,7 +266,7 @@ def load_model(command: LoadModel, config: WorkerConfig, search: SearchThread) -
     device = config.device
     try:
         check_device(device)
-        bundle = load_in_precision(command.folder, device, config.precision, command.shortlist)
+        bundle = load_for_search(command.folder, device, config.precision, config.compile, command.shortlist)
         outcome = search.load(command.model, bundle, command.slots, command.width)
     except InterlinearError as error:
         return ModelLoaded(command.model, error)

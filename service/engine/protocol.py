@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from seq2seq.bundle import Bundle
-from seq2seq.config import Precision
+from seq2seq.config import CompileChoice, Precision
 from seq2seq.errors import InterlinearError, ServiceError
 from seq2seq.explain import Explanation
 from seq2seq.generate import EncodedRequest, GenerationResult
@@ -169,11 +169,12 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Device, precision and threads of a worker process."""
+    """Device, precision, compilation and threads of a worker process."""
 
     device: str
     precision: Precision
     threads: int | None  # for torch
+    compile: CompileChoice = "off"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from seq2seq.explain import Explanation
 from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model
+from seq2seq.search.compiled import compiling
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import EngineRequest
 
@@ -232,16 +233,26 @@ class BatchScheduler:
         return prefixes
 
     def warm_up(self) -> Explanation:
-        """Run one search, so that the first request finds everything loaded; returns an example explanation."""
+        """Run a search, so that the first request finds everything loaded; returns an example explanation.
+
+        A search that is compiled runs with one text and with two: these numbers differ in their compiled steps.
+        """
+        if not self.bundle.is_compiled:
+            return self._search_example(1)
+        with compiling():
+            self._search_example(2)
+            return self._search_example(1)
+
+    def _search_example(self, texts_count: int) -> Explanation:
         card = self.bundle.card
         texts = dict.fromkeys(card.model.texts, "1")
         images = {name: blank_image(grid) for name, grid in card.model.images.items()}
         warm_up_request = Request(texts, card.search, explain=True, images=images)
         generation = self.generation
-        generation.admit([("warm", generation.encode(warm_up_request))])
+        generation.admit([(number, generation.encode(warm_up_request)) for number in range(texts_count)])
         while not (finished := generation.step()):
             pass
-        ((_, answer),) = finished
+        (_, answer), *_ = finished
         assert answer.explanation is not None
         return answer.explanation
 

@@ -73,6 +73,8 @@ class SearchThread:
         self._thread.start()
 
     def load(self, model: int, bundle: Bundle[Model], slots: int, width: int) -> Explanation:
+        if self.threads:
+            torch.set_num_threads(self.threads)  # as in the search's thread: what is compiled depends on it
         scheduler = BatchScheduler(model, bundle, slots, width)
         explanation = scheduler.warm_up()
         self._commands.put(scheduler)

@@ -1,0 +1,88 @@
+"""The step of a search, compiled: pointwise operations are fused, and Python and torch's dispatcher run once a step.
+
+Sizes of a table are symbolic, so that a model's step is compiled twice: for one sentence, and for several.
+"""
+
+import inspect
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from seq2seq.config import CompileChoice
+from seq2seq.errors import UsageError
+from seq2seq.layers.state import Memory
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search.state import SlotState
+from seq2seq.search.step import StepResult, search_step
+
+MESSAGE_CHARACTERS = 300  # of a compiler's message
+
+log = logging.getLogger("interlinear.search")
+
+# Several models would share one limit on the number of compilations; torch before 2.12 has no other way.
+ISOLATED: dict[str, Any] = (
+    {"isolate_recompiles": True} if "isolate_recompiles" in inspect.signature(torch.compile).parameters else {}
+)
+
+
+class CompiledStep:
+    """`search_step`, compiled for one model when it is first called. Without a compiler that works it warns, and is not
+    compiled. A step with a coverage penalty, which is rare, is never compiled."""
+
+    def __init__(self, backend: str | Callable[..., Any] = "inductor") -> None:
+        self._compiled = torch.compile(search_step, fullgraph=True, dynamic=True, backend=backend, **ISOLATED)
+        self._failed = False
+
+    def __call__(self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+        if with_coverage or self._failed:
+            return search_step(model, memory, rows, with_coverage)
+        try:
+            with torch.fx.experimental._config.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+                return self._compiled(model, memory, rows, with_coverage)
+        except RuntimeError as error:
+            from torch._dynamo.exc import TorchDynamoException  # imports the compiler, which takes seconds
+
+            if not isinstance(error, TorchDynamoException):
+                raise
+            self._failed = True
+            cause = getattr(error, "inner_exception", error)
+            log.warning("the search is not compiled, and slower: %s", " ".join(str(cause).split())[:MESSAGE_CHARACTERS])
+            return search_step(model, memory, rows, with_coverage)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Steps are compiled inside; afterwards, in this process, a step that would have to be compiled runs as it is, so
+    that no request waits for a compiler."""
+    torch.compiler.set_stance("default")
+    try:
+        yield
+    finally:
+        torch.compiler.set_stance("eager_on_recompile")
+
+
+def resolve_compile(choice: CompileChoice, device: str) -> bool:
+    """Whether a search on a device is compiled. `auto`: on a GPU; on a CPU it would lengthen every start.
+
+    Raises UsageError if it is wanted and there is no compiler.
+    """
+    if choice == "off":
+        return False
+    on_cpu = torch.device(device).type == "cpu"
+    if choice == "auto" and on_cpu:
+        return False
+    compiler = shutil.which(os.environ.get("CXX", "g++")) if on_cpu else triton_is_installed()
+    if not compiler and choice == "on":
+        missing = "no C++ compiler (g++, or what CXX names)" if on_cpu else "no Triton"
+        raise UsageError("--compile on", f"there is {missing}", "install one, or search without it")
+    return bool(compiler)
+
+
+def triton_is_installed() -> bool:
+    """Whether torch can compile for a GPU."""
+    return torch.utils._triton.has_triton()

@@ -1,0 +1,97 @@
+"""One step of beam search for all rows of a table: a function of tensors that reads no value on the host, so that it
+can be compiled (`compiled.py`).
+
+Axes: N sentences in the table (rows), K hypotheses of each, T source positions, L output positions, C words that may
+come next, R readout.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from seq2seq.layers.state import Memory
+from seq2seq.model.attention_weights import AttentionWeights
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search.ranking import active_beam, finished_mask, length_penalty_factor, rank_finished
+from seq2seq.search.state import SlotState
+from seq2seq.text import BEGIN, END, PAD
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The rows after a step, and the step's attention weights (N, K, ...) and readouts."""
+
+    rows: SlotState
+    attention_weights: AttentionWeights
+    readout_NKR: Tensor
+
+
+SearchStep = Callable[[Predictor, Memory, SlotState, bool], StepResult]  # `search_step`, or compiled
+
+
+def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+    """Extends each hypothesis of each unfinished sentence by one word.
+
+    `with_coverage`: whether any row has a coverage penalty. Never waits for the device.
+    """
+    width = rows.token_NK.shape[1]
+    state, readout_NKR, attention_weights = model.step(memory, rows.state, rows.token_NK)
+    log_NKC, word_NC = model.next_words(memory, readout_NKR)  # a special symbol's column is its id
+    log_NKC[..., PAD] = log_NKC[..., BEGIN] = -torch.inf
+    end_NK = log_NKC[..., END].clone()
+    log_NKC[..., END] = -torch.inf
+    coverage_NKT = rows.coverage_NKT
+    if with_coverage:
+        coverage_NKT = coverage_NKT + attention_weights.attention
+
+    # Continuations: the best K words of each hypothesis, and of these the best K in total.
+    last_N1 = (rows.length_N >= rows.max_N)[:, None]
+    k = min(width, log_NKC.shape[-1])
+    best_NKk, column_NKk = log_NKC.topk(k, -1)
+    continuation_NM = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
+    score_NK, chosen_NK = continuation_NM.topk(width, 1)
+    parent_NK, column_NK = chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK)
+    token_NK = word_NC.gather(1, column_NK)
+
+    # A hypothesis ends where END is among the best of all candidates, continuations and ends together.
+    end_score_NK = rows.score_NK + end_NK
+    end_score_NK = end_score_NK.masked_fill((rows.length_N < rows.min_N)[:, None], -torch.inf)
+    ranked_NK = torch.cat([score_NK, end_score_NK], 1).topk(width, 1).values
+    worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
+    done_N1 = rows.done_N[:, None]
+    ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf) & ~done_N1
+    final_NK = end_score_NK / length_penalty_factor(rows, rows.length_N[:, None] + 1)
+    if with_coverage:
+        final_NK = final_NK + coverage_penalty(memory, rows, coverage_NKT)
+    rows = rank_finished(rows, final_NK.masked_fill(~ends_NK, -torch.inf), end_score_NK, ends_NK)
+
+    # Mask beams narrower than the table, then reorder the states of the selected hypotheses.
+    hypothesis_K = torch.arange(width, device=token_NK.device)
+    score_NK = score_NK.masked_fill(hypothesis_K >= active_beam(rows)[:, None], -torch.inf)
+    # The output position of this step, (N, 1, L), as a mask: a finished row may have no position left to index.
+    position_L = torch.arange(rows.written_NKL.shape[2], device=token_NK.device)
+    position_mask_N1L = ((position_L == rows.length_N[:, None]) & ~done_N1)[:, None]
+    row_N1 = torch.arange(token_NK.shape[0], device=token_NK.device)[:, None]
+    flat_M = (row_N1 * width + parent_NK).flatten()
+    if with_coverage:
+        coverage_NKT = coverage_NKT.flatten(0, 1).index_select(0, flat_M).unflatten(0, (-1, width))
+    rows = replace(
+        rows,
+        state=state.reorder(flat_M, width),  # the state of a finished row is never read
+        token_NK=token_NK,
+        score_NK=torch.where(done_N1, rows.score_NK, score_NK),
+        length_N=rows.length_N + ~rows.done_N,
+        written_NKL=torch.where(position_mask_N1L, token_NK[..., None], rows.written_NKL),
+        parent_NKL=torch.where(position_mask_N1L, parent_NK[..., None], rows.parent_NKL),
+        coverage_NKT=coverage_NKT,
+    )
+    return StepResult(replace(rows, done_N=finished_mask(rows)), attention_weights, readout_NKR)
+
+
+def coverage_penalty(memory: Memory, rows: SlotState, coverage_NKT: Tensor) -> Tensor:
+    """GNMT's coverage penalty, beta * sum_j log(min(coverage_j, 1)), (N, K)."""
+    real_N1T = ~next(iter(memory.views.values())).padding_BT[:, None]
+    logs_NKT = coverage_NKT.clamp(1e-6, 1.0).log() * real_N1T
+    return rows.beta_N[:, None] * logs_NKT.sum(-1)

@@ -1,0 +1,152 @@
+"""The compiled step: the results of the step as it is, for every recipe, and no compilation after the warm-up."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from seq2seq.batch import Batch, SourceInput, collate
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.errors import UsageError
+from seq2seq.layers.int8 import quantise
+from seq2seq.model.ensemble import Ensemble, Predictor
+from seq2seq.model.model import Model, build
+from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
+from seq2seq.search.step import SearchStep, search_step
+from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.seq2seq.systems import model_of
+
+CAPTURE = "eager"  # the whole step is captured as for a compiler, and its operators run as they are
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Other tests' compilations do not count, and stances end."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield
+    torch.compiler.set_stance("default")
+    torch._dynamo.reset()
+
+
+def run(
+    model: Predictor, batches: list[Batch], step: SearchStep, min_length: int = 0, with_attention: bool = True
+) -> dict[object, SearchResult]:
+    """Searches sentences of which each batch enters a step later than the one before."""
+    table, results = SlotTable(model, 3, search_step=step), {}
+    options = SearchOptions(beam=3, n_best=2, min_length=min_length, max_length=7)
+    number = 0
+    waiting = list(batches)
+    while waiting or table.active:
+        if waiting:
+            batch = waiting.pop(0)
+            requests = [SearchRequest(number + row, options, 7, with_attention) for row in range(batch.rows)]
+            table.admit(batch, requests)
+            number += batch.rows
+        table.step()
+        results |= {result.key: result for result in table.pop_finished()}
+    return results
+
+
+def assert_same(found: dict[object, SearchResult], expected: dict[object, SearchResult], tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for key, result in expected.items():
+        for one, other in zip(found[key].hypotheses, result.hypotheses, strict=True):
+            assert one.ids == other.ids
+            assert one.score == pytest.approx(other.score, abs=tolerance)
+        weights, expected_weights = found[key].attention_weights, result.attention_weights
+        assert weights is not None and expected_weights is not None
+        for kind, value in expected_weights.weights.items():
+            torch.testing.assert_close(weights.weights[kind], value, atol=tolerance, rtol=tolerance)
+
+
+def sources_of(batch: Batch) -> Batch:
+    """The batch without its targets."""
+    sources: dict[str, SourceInput] = batch.sources
+    return Batch(sources)
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if "/" not in recipe])
+def test_every_recipe_is_captured_whole(recipe: str) -> None:
+    """No value is read on the host, and nothing is left to the interpreter."""
+    model, batch = small(recipe)
+    batches = [sources_of(batch)]
+    # All outputs have the same length: the number of sentences does not change, and there is one compilation.
+    found, expected = (run(model.eval(), batches, step, min_length=7) for step in (CompiledStep(CAPTURE), search_step))
+    assert_same(found, expected, 1e-5)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def sentences(*lengths: int) -> Batch:
+    torch.manual_seed(sum(lengths))
+    return collate({"source": [torch.randint(4, 9, (length,)).tolist() for length in lengths]})
+
+
+def larger_model(int8: bool) -> Model:
+    """A model whose layers are large enough for int8."""
+    words = TextVocabulary(vocabulary=40)
+    torch.manual_seed(3)
+    model = build(ModelConfig(embedding=32, hidden=32, sources={"source": words}, target=words)).eval()
+    if int8:
+        quantise(model)
+    return model
+
+
+@pytest.mark.parametrize("kind", ["model", "ensemble", "int8"])
+def test_nothing_is_compiled_after_one_and_two_sentences(kind: str) -> None:
+    """Whatever the number of sentences, their lengths, and when they enter."""
+    model: Predictor = larger_model(int8=kind == "int8")
+    if kind == "ensemble":
+        model = Ensemble([model_of("rnnsearch"), model_of("rnnsearch")])
+    step = CompiledStep(CAPTURE)
+    with compiling():
+        for warm_up in (sentences(1), sentences(1, 1)):
+            run(model.eval(), [warm_up], step)
+    torch.compiler.set_stance("fail_on_recompile")
+    batches = [sentences(3, 9, 1, 70), sentences(30), sentences(4, 4, 4, 4, 4, 4, 4)]
+    found = run(model, batches, step)
+    assert_same(found, run(model, batches, search_step), 1e-5)
+    run(model, batches, step, with_attention=False)
+
+
+def test_a_step_that_was_not_warmed_up_is_taken_as_it_is() -> None:
+    """Its compilation would keep a request waiting."""
+    model, step = model_of("rnnsearch").eval(), CompiledStep(CAPTURE)
+    with compiling():
+        run(model, [sentences(1)], step)
+    counted = dict(torch._dynamo.utils.counters["stats"])
+    assert_same(run(model, [sentences(5, 2)], step), run(model, [sentences(5, 2)], search_step), 1e-5)
+    assert torch._dynamo.utils.counters["stats"] == counted
+
+
+def test_a_compiler_that_fails_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(graph: object, inputs: object) -> object:
+        raise RuntimeError("cannot find Python.h")
+
+    step = CompiledStep(broken)
+    model = model_of("rnnsearch").eval()
+    with caplog.at_level(logging.WARNING), compiling():
+        found = run(model, [sentences(5, 2)], step)
+    assert_same(found, run(model, [sentences(5, 2)], search_step), 0)
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "interlinear.search"]
+    assert "cannot find Python.h" in message and "slower" in message
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not resolve_compile("off", "cpu") and not resolve_compile("auto", "cpu")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(UsageError, match=r"--compile on.*no C\+\+ compiler"):
+        resolve_compile("on", "cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fp32", "int8"])
+def test_results_of_compiled_code(kind: str) -> None:
+    """With the compiler itself. Fused sums are rounded otherwise, which may change the order of equal hypotheses."""
+    if not resolve_compile("on", "cpu"):
+        pytest.skip("there is no C++ compiler")
+    model = larger_model(int8=kind == "int8")
+    batches = [sentences(3, 9, 1), sentences(30), sentences(4, 4)]
+    assert_same(run(model, batches, CompiledStep()), run(model, batches, search_step), 1e-4)
