@@ -17,6 +17,16 @@ CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
 BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
 
 
+def chunk_rows(size: int, device: torch.device) -> tuple[int, int]:
+    """Rows of a chunk and of a block, with `size` logits a row; at least one.
+
+    Pointwise operations on a chunk's logits are done in blocks. On a CPU a block stays in the core's cache; elsewhere
+    each block would be another few kernels to launch, so a chunk is one block.
+    """
+    rows = max(1, CHUNK // size)
+    return rows, max(1, BLOCK // size) if device.type == "cpu" else rows
+
+
 @dataclass(frozen=True)
 class Loss:
     """Sums over target positions: the objective to minimise, and the plain negative log-likelihood in nats."""
@@ -50,7 +60,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         nats = readouts.new_zeros((), dtype=torch.promote_types(dtype, torch.float32))
         uniform = torch.zeros_like(nats)
         d_readouts, d_weight, d_bias = torch.empty_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
-        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
             chunk, target = readouts[start : start + rows].to(dtype), targets[start : start + rows, None]
             logits = F.linear(chunk, weight_cast, bias_cast)
@@ -99,7 +109,7 @@ class _ChunkedLogLikelihood(torch.autograd.Function):
         weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
         total = readouts.new_empty(readouts.shape[0], dtype=torch.promote_types(dtype, torch.float32))  # log sum exp
         chosen = torch.empty_like(total)
-        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
             part = slice(start, start + rows)
             logits = F.linear(readouts[part].to(dtype), weight_cast, bias_cast)
@@ -117,7 +127,7 @@ class _ChunkedLogLikelihood(torch.autograd.Function):
         readouts, weight, bias, targets, total = ctx.saved_tensors
         weight_cast, bias_cast, size = weight.to(ctx.dtype), bias.to(ctx.dtype), weight.shape[0]
         d_readouts, d_weight, d_bias = torch.empty_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
-        rows, few = max(1, CHUNK // size), max(1, BLOCK // size)
+        rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
             part = slice(start, start + rows)
             chunk = readouts[part].to(ctx.dtype)
@@ -159,9 +169,7 @@ class _BagOfWords(torch.autograd.Function):
         full = torch.promote_types(dtype, torch.float32)
         loss = readouts.new_zeros((), dtype=full)
         d_readouts, d_weight, d_bias = torch.zeros_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
-        each = size * steps.shape[1]  # logits of one sentence
-        many = max(1, CHUNK // each)
-        few = many if readouts.is_cuda else max(1, BLOCK // each)
+        many, few = chunk_rows(size * steps.shape[1], readouts.device)  # sentences
         for start in range(0, readouts.shape[0], many):
             part = slice(start, start + many)
             counted = steps[part].flatten().nonzero().squeeze(1)

@@ -1,7 +1,10 @@
 """Chunked losses and their gradients equal the definitions."""
 
+from collections import Counter
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.losses import cross_entropy
 
@@ -99,3 +102,31 @@ def test_the_bag_of_words_loss_under_autocast_equals_fp32_within_bf16_precision(
     assert loss.dtype == torch.float32
     for ours, theirs in zip(torch.autograd.grad(loss, [z, W, b]), full, strict=True):
         assert (ours - theirs).norm() < 0.02 * theirs.norm()
+
+
+class CountOperators(TorchDispatchMode):
+    """Counts the operators that are called, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.counts[function.overloadpacket.__name__] += 1
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("device", "blocks"), [("cpu", 10), ("meta", 2)])
+def test_a_chunk_is_computed_in_blocks_on_a_cpu_only(monkeypatch: pytest.MonkeyPatch, device: str, blocks: int) -> None:
+    """On a GPU, each block would be a few more kernels to launch; the meta device counts as one."""
+    monkeypatch.setattr(cross_entropy, "CHUNK", 10 * 13)
+    monkeypatch.setattr(cross_entropy, "BLOCK", 2 * 13)
+    r, W, b = (torch.zeros(*s, device=device, requires_grad=True) for s in [(20, 4), (13, 4), (13,)])
+    y = torch.zeros(20, dtype=torch.long, device=device)
+    with CountOperators() as entropy:
+        cross_entropy.chunked_cross_entropy(r, W, b, y, 0.1)
+    with CountOperators() as likelihoods:
+        cross_entropy.log_likelihoods(r, W, b, y)
+    with CountOperators() as bags:
+        cross_entropy.bag_of_words(r.view(20, 1, 4), W, b, torch.ones(20, 1), y[:, None], 10.0)
+    assert [entropy.counts["gather"], likelihoods.counts["gather"], bags.counts["_softmax"]] == [blocks] * 3
