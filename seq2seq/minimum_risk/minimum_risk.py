@@ -52,9 +52,9 @@ class RiskOptions(BaseModel):
             raise ValueError(f"candidates: {self.candidates} cannot come from a beam, which is at most {MAX_BEAM} wide")
         return self
 
-    def max_lengths_B(self, words_B: Tensor) -> Tensor:
-        """Maximum number of words of a candidate, (B,), from the references' number of words."""
-        return words_B * 3 // 2 + 5 if self.max_length is None else torch.full_like(words_B, self.max_length)
+    def max_lengths(self, words: Sequence[int]) -> list[int]:
+        """The maximum number of words of a sentence's candidates, from its reference's number of words."""
+        return [self.max_length or reference * 3 // 2 + 5 for reference in words]
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,16 @@ class Candidates:
 
     target_BKL: the reference first, then the candidates, each with END and then PAD. chosen_BK: True for members of
     S(x); sentences have different numbers of candidates, and the reference may be present only for its likelihood.
+    lengths: of all (B x K), END counted, on the host.
     """
 
     target_BKL: Tensor
     chosen_BK: Tensor
+    lengths: tuple[int, ...]
+
+    def to(self, device: torch.device | str) -> "Candidates":
+        target_BKL, chosen_BK = (own.to(device, non_blocking=True) for own in (self.target_BKL, self.chosen_BK))
+        return Candidates(target_BKL, chosen_BK, self.lengths)
 
 
 def minimum_risk_loss(model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0) -> Loss:
@@ -87,7 +93,7 @@ def expected_risk(model: Model, batch: Batch, candidates: Candidates, options: R
 
     R~ = sum_s sum_{y in S(x)} Q(y | x) Delta(y, y*)      Q(y | x) = P(y | x)^alpha / sum_{y' in S(x)} P(y' | x)^alpha
     """
-    log_p_BK = model.log_likelihoods(model.encode(batch), candidates.target_BKL)
+    log_p_BK = model.log_likelihoods(model.encode(batch), candidates.target_BKL, candidates.lengths)
     q_BK = torch.softmax((options.alpha * log_p_BK).masked_fill(~candidates.chosen_BK, -torch.inf), -1)
     delta_BK = 1 - candidate_quality(candidates, options)
     return Loss((q_BK * delta_BK.to(q_BK.dtype)).sum(), -log_p_BK[:, 0].detach().sum())
@@ -105,24 +111,22 @@ def generate_candidates(model: Model, batch: Batch, options: RiskOptions) -> Can
     """Generates candidates for every sentence of a batch with the current weights, without dropout."""
     assert batch.target_BL is not None
     found = [[reference] for reference in strip_padding(batch.target_BL)]
-    max_lengths_B = options.max_lengths_B((batch.target_BL != PAD).sum(1) - 1)
+    max_lengths = options.max_lengths([length - 1 for length in batch.target_lengths])
     training = model.training
     model.eval()
     try:
         if options.draw != "beam":
-            samples_BKL = sample(model, model.encode(batch), options.candidates, max_lengths_B)
+            samples_BKL = sample(model, model.encode(batch), options.candidates, max_lengths).cpu()
             for own, drawn in zip(found, samples_BKL, strict=True):
                 own += strip_padding(drawn)
         if options.draw != "samples":
-            for own, best in zip(
-                found, beam_candidates(model, batch, options.candidates, max_lengths_B.tolist()), strict=True
-            ):
+            for own, best in zip(found, beam_candidates(model, batch, options.candidates, max_lengths), strict=True):
                 own += best
     finally:
         model.train(training)
         # Autocast caches the weights that it cast under no_grad; training must not reuse them without a gradient.
         torch.clear_autocast_cache()
-    return pack_candidates(found, options.reference, batch.target_BL.device)
+    return pack_candidates(found, options.reference).to(batch.target_BL.device)
 
 
 def beam_candidates(model: Model, batch: Batch, beam: int, max_lengths: Sequence[int]) -> list[list[list[int]]]:
@@ -143,7 +147,7 @@ def strip_padding(target_KL: Tensor) -> list[list[int]]:
     return [row[: row.index(END)] for row in target_KL.tolist()]
 
 
-def pack_candidates(found: Sequence[Sequence[list[int]]], reference: bool, device: torch.device) -> Candidates:
+def pack_candidates(found: Sequence[Sequence[list[int]]], reference: bool) -> Candidates:
     """Packs token ids into tensors without duplicates; the first entry of each sentence is its reference."""
     sets: list[list[Sequence[int]]] = []
     for first, *others in found:
@@ -156,4 +160,5 @@ def pack_candidates(found: Sequence[Sequence[list[int]]], reference: bool, devic
     counts_B1 = torch.tensor([[len(own)] for own in sets])
     number_K = torch.arange(width)
     chosen_BK = (number_K < counts_B1) & (number_K >= (0 if reference else 1))
-    return Candidates(pad(rows)[0].unflatten(0, (-1, width)).to(device), chosen_BK.to(device))
+    ids_NL, lengths_N = pad(rows)
+    return Candidates(ids_NL.unflatten(0, (-1, width)), chosen_BK, tuple(lengths_N.tolist()))

@@ -273,16 +273,19 @@ class Model(nn.Module):
             total = total - (log_p_NL * (words_NL > END)).sum()
         return total * (self.config.image_words or 0.0)
 
-    def log_likelihoods(self, memory: Memory, target_BKL: Tensor) -> Tensor:
-        """log P(y | x) of K targets per sentence that end with END, (B, K); 0 for a target of only PAD.
+    def log_likelihoods(self, memory: Memory, target_BKL: Tensor, lengths: Sequence[int]) -> Tensor:
+        """log P(y | x) of K targets per sentence that end with END, (B, K); 0 for a target of no length.
 
-        Without the alignment module's <null>s, which exist only in training on pairs and never in search outputs.
+        `lengths`: of all targets, (B x K), END counted, on the host. Without the alignment module's <null>s, which
+        exist only in training on pairs and never in search outputs.
         """
         readouts_BKLR = self.unroll(memory, target_BKL)[0]
         readouts_BKLR = F.dropout(readouts_BKLR, self.output_dropout, self.training)
-        real_BKL = target_BKL != PAD
-        words_N = log_likelihoods(readouts_BKLR[real_BKL], self.output.weight, self.output.bias, target_BKL[real_BKL])
-        return words_N.new_zeros(real_BKL.shape).masked_scatter(real_BKL, words_N).sum(-1)
+        chosen_N = positions([0] * len(lengths), lengths, target_BKL.shape[-1], target_BKL.device)
+        readouts_NR = readouts_BKLR.flatten(0, 2).index_select(0, chosen_N)
+        targets_N = target_BKL.flatten().index_select(0, chosen_N)
+        words_N = log_likelihoods(readouts_NR, self.output.weight, self.output.bias, targets_N)
+        return words_N.new_zeros(target_BKL.numel()).index_copy(0, chosen_N, words_N).view_as(target_BKL).sum(-1)
 
     def word_loss(
         self, readouts_BLR: Tensor, target_BL: Tensor, first: Sequence[int], last: Sequence[int], smoothing: float

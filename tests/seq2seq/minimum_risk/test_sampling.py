@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seq2seq.batch import collate
-from seq2seq.minimum_risk import sampling
+from seq2seq.losses import cross_entropy
 from seq2seq.minimum_risk.sampling import draw, sample
 from seq2seq.text import BEGIN, END, PAD
 from tests.seq2seq.systems import model_of
@@ -37,7 +37,7 @@ def test_samples_have_the_models_probabilities(system: str) -> None:
     sources = [[4, 6, 5], [5]]
     torch.manual_seed(11)
     memory = model.encode(collate({"source": sources}))
-    drawn = sample(model, memory, DRAWN, torch.tensor([LONGEST, LONGEST]))
+    drawn = sample(model, memory, DRAWN, [LONGEST, LONGEST])
     for ids, rows in zip(sources, drawn.tolist(), strict=True):
         expected = probabilities(model, ids, vocabulary=7)
         assert sum(expected.values()) == pytest.approx(1, abs=1e-9)
@@ -59,12 +59,12 @@ def test_samples_have_the_models_probabilities(system: str) -> None:
 def test_samples_end_at_their_limit_and_have_words_only() -> None:
     model = model_of("rnnsearch")
     torch.manual_seed(3)
-    longest = torch.tensor([1, 4, 9])
+    longest = [1, 4, 9]
     memory = model.encode(collate({"source": [[5, 6], [7, 8, 4], [4]]}))
     drawn = sample(model, memory, 200, longest)
     assert drawn.shape[:2] == (3, 200) and drawn.shape[2] <= 10
     assert max(row.index(END) for row in drawn[0].tolist()) == 1  # those of the first sentence were cut
-    for rows, most in zip(drawn.tolist(), longest.tolist(), strict=True):
+    for rows, most in zip(drawn.tolist(), longest, strict=True):
         ends = [row.index(END) for row in rows]
         assert max(ends) <= most
         for row, end in zip(rows, ends, strict=True):
@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_samples() -> None:
     found = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        found.append(sample(model, memory, 20, torch.tensor([6, 6])))
+        found.append(sample(model, memory, 20, [6, 6]))
     assert torch.equal(found[0], found[1])
     assert found[0].shape != found[2].shape or not torch.equal(found[0], found[2])
 
@@ -87,7 +87,7 @@ def test_sampling_in_blocks_of_rows_equals_sampling_single_rows(monkeypatch: pyt
     words = torch.randint(4, 50, (23,))
     logits = torch.nn.functional.one_hot(words, 50) * 200.0
     for block in (1, 100, 10_000):
-        monkeypatch.setattr(sampling, "BLOCK", block)
+        monkeypatch.setattr(cross_entropy, "BLOCK", block)
         assert torch.equal(draw(logits), words)
 
 
