@@ -163,14 +163,27 @@ def pad(rows: Sequence[Ids | None], multiple: int = 1) -> tuple[Tensor, Tensor]:
 
     A row that is None is absent: it is all padding and has length 0.
     """
-    lengths = np.fromiter((0 if row is None else len(row) + 1 for row in rows), np.int64, len(rows))
-    width = -(-int(lengths.max(initial=1)) // multiple) * multiple
-    ids = np.full((len(rows), width), PAD, np.int64)
-    for i, row in enumerate(rows):
-        if row is not None:
-            ids[i, : len(row)] = row
-            ids[i, len(row)] = END
-    return torch.from_numpy(ids), torch.from_numpy(lengths)
+    lengths_B = np.fromiter((0 if row is None else len(row) + 1 for row in rows), np.int64, len(rows))
+    present = [np.asarray(row, np.int64) for row in rows if row is not None]
+    ids = np.concatenate(present) if present else np.empty(0, np.int64)
+    return pad_concatenated(ids, lengths_B, padded_width(int(lengths_B.max(initial=1)), multiple))
+
+
+def padded_width(length: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is at least `length`."""
+    return -(-length // multiple) * multiple
+
+
+def pad_concatenated(ids: np.ndarray, lengths_B: np.ndarray, width: int) -> tuple[Tensor, Tensor]:
+    """Lay out rows whose ids follow each other in `ids`, without end symbols, as a matrix: ids (B, T), lengths (B).
+
+    `lengths_B` counts END, which is appended to each row; a row of length 0 is absent, and all padding.
+    """
+    ids_BT = np.full((len(lengths_B), width), PAD, np.int64)
+    ids_BT[np.arange(width) < lengths_B[:, None] - 1] = ids
+    (present_N,) = lengths_B.nonzero()
+    ids_BT[present_N, lengths_B[present_N] - 1] = END
+    return torch.from_numpy(ids_BT), torch.from_numpy(lengths_B)
 
 
 def stack_images(rows: Sequence[np.ndarray | None], like: np.ndarray, regions: int) -> ImageInput:

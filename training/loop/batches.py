@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
+from torch import Tensor
 
-from seq2seq.batch import Batch, collate
+from seq2seq.batch import Batch, SourceInput, TextInput, pad_concatenated, padded_width
 from seq2seq.config import ImageGrid
-from training.data.prepare.prepared import PreparedSplit
+from training.data.prepare.prepared import TARGET, PreparedSplit
 
 Rows = np.ndarray  # row numbers, int64
 
@@ -207,7 +208,7 @@ class BatchLoader:
     def _produce(self) -> None:
         try:
             for update in range(self._start_update, self._plan.updates):
-                batches = [self._collate(rows) for rows in self._plan.rows(update, self._rank, self._world)]
+                batches = self._batches(update)
                 if self._closed.is_set():
                     return
                 self._ready.put((update, batches))
@@ -215,11 +216,26 @@ class BatchLoader:
         except BaseException as error:
             self._ready.put(error)
 
-    def _collate(self, rows: Rows) -> Batch:
-        """The padded tensors of some rows. A text without ids is absent."""
-        texts = {name: [self._split.ids(name, row) for row in rows] for name in self._sources}
-        targets = [self._split.ids("target", row) for row in rows]
-        present = {name: [ids if len(ids) else None for ids in column] for name, column in texts.items()}
-        images = {name: self._split.images[name].batch(rows, grid) for name, grid in self._images.items()}
-        batch = collate(present, targets, self._multiple, images)
+    def _batches(self, update: int) -> list[Batch]:
+        """This worker's parts of an update. A part is as wide as at the worker with the longest row, so that the shapes
+        of a training do not depend on how many workers share it."""
+        shares = [self._plan.rows(update, rank, self._world) for rank in range(self._world)]
+        return [self._collate(parts[self._rank], np.concatenate(parts)) for parts in zip(*shares, strict=True)]
+
+    def _collate(self, rows: Rows, all_rows: Rows) -> Batch:
+        """The padded tensors of some rows, as wide as those of `all_rows` would be. A source text without ids is
+        absent."""
+        sources: dict[str, SourceInput] = {}
+        for name in self._sources:
+            lengths_B = self._split.row_lengths(name, rows)
+            sources[name] = TextInput(*self._pad(name, rows, all_rows, lengths_B + (lengths_B > 0)))
+        for name, grid in self._images.items():
+            sources[name] = self._split.images[name].batch(rows, grid)
+        target_lengths_B = self._split.row_lengths(TARGET, rows) + 1
+        target_BL, _ = self._pad(TARGET, rows, all_rows, target_lengths_B)
+        batch = Batch(sources, target_BL, tuple(target_lengths_B.tolist()))
         return batch.pin_memory() if self._pin else batch
+
+    def _pad(self, field: str, rows: Rows, all_rows: Rows, lengths_B: np.ndarray) -> tuple[Tensor, Tensor]:
+        width = padded_width(int(self._split.row_lengths(field, all_rows).max(initial=0)) + 1, self._multiple)
+        return pad_concatenated(self._split.concatenated_ids(field, rows), lengths_B, width)

@@ -3,16 +3,22 @@
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seq2seq.batch import Batch, TextInput
 from seq2seq.text import END, PAD
-from training.data.prepare.prepared import PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
+from training.data.prepare.prepared import PreparedData, PreparedSplit, Skipped, SplitRecord, ends_file, ids_file
 from training.loop.batches import LENGTH_MULTIPLE, PREFETCH, ROW_MULTIPLE, BatchLoader, BatchPlan
+from training.loop.windows import plan_epoch
+from training.runs.job import create_job
+
+MOST_SHAPES = 40  # of the batches of an epoch: each is compiled, or captured as a CUDA graph, once
 
 
 @st.composite
@@ -192,6 +198,127 @@ def test_batches_contain_the_planned_rows(split):
     assert loaders() == 0
 
 
+def split_of(folder: Path, rows: int, shards: int, seed: int) -> PreparedSplit:
+    """Random ids in shards of random sizes, some of them empty. Rows may have no `mt`, and empty targets."""
+    random = np.random.default_rng(seed)
+    sizes = random.multinomial(rows, random.dirichlet(np.ones(shards)))
+    tokens = dict.fromkeys(("source", "mt", "target"), 0)
+    for number, own in enumerate(sizes):
+        for field in tokens:
+            lengths = random.integers(field == "source", 9, own) * (random.random(own) < 0.8 if field == "mt" else 1)
+            shard = number if shards > 1 else None
+            np.save(folder / ids_file("train", field, shard), random.integers(4, 999, lengths.sum(), dtype=np.uint16))
+            np.save(folder / ends_file("train", field, shard), np.cumsum(lengths))
+            tokens[field] += int(lengths.sum())
+    several = tuple(map(int, sizes)) if shards > 1 else ()
+    record = SplitRecord(lines=rows, rows=rows, tokens=tokens, empty=Skipped(), long=Skipped(), shards=several)
+    return PreparedSplit(folder, "train", record)
+
+
+def row_by_row(split: PreparedSplit, sources: list[str], rows: np.ndarray, multiple: int) -> Batch:
+    """A batch as it was built before: each row's ids in turn."""
+    padded, lengths = {}, {}
+    for field in (*sources, "target"):
+        ids = [split.ids(field, int(row)).tolist() for row in rows]
+        ended = [[*own, END] if own or field == "target" else [] for own in ids]
+        width = -(-max([1, *map(len, ended)]) // multiple) * multiple
+        rectangle = [own + [PAD] * (width - len(own)) for own in ended]
+        padded[field] = torch.tensor(rectangle, dtype=torch.long).reshape(len(rows), width)
+        lengths[field] = tuple(map(len, ended))
+    texts = {name: TextInput(padded[name], torch.tensor(lengths[name], dtype=torch.long)) for name in sources}
+    return Batch(texts, padded["target"], lengths["target"])
+
+
+def assert_equal_batches(one: Batch, other: Batch) -> None:
+    assert one.sources.keys() == other.sources.keys() and one.target_lengths == other.target_lengths
+    assert torch.equal(one.target_BL, other.target_BL) and one.target_BL.dtype == other.target_BL.dtype
+    for name in one.sources:
+        ours, theirs = one.text(name), other.text(name)
+        assert ours.lengths == theirs.lengths and torch.equal(ours.lengths_B, theirs.lengths_B)
+        assert torch.equal(ours.ids_BT, theirs.ids_BT)
+        assert (ours.ids_BT.dtype, ours.lengths_B.dtype) == (theirs.ids_BT.dtype, theirs.lengths_B.dtype)
+
+
+@given(st.integers(1, 60), st.sampled_from([1, 3, 7]), st.integers(0, 99), st.integers(1, 3), SIZES)
+@settings(max_examples=40, deadline=None)
+def test_batches_equal_those_built_row_by_row(tmp_path_factory, rows, shards, seed, accumulation, size):
+    split = split_of(tmp_path_factory.mktemp("split"), rows, shards, seed)
+    fields = ("source", "mt", "target")
+    plan = plan_epoch(split, fields, **size, seed=seed, accumulation=accumulation)
+    for update, batches in BatchLoader(split, plan, ["source", "mt"]):
+        for batch, own in zip(batches, plan.rows(update), strict=True):
+            assert_equal_batches(batch, row_by_row(split, ["source", "mt"], own, LENGTH_MULTIPLE))
+
+
+def test_the_parts_of_several_workers_are_as_wide_as_the_widest(tmp_path):
+    split = split_of(tmp_path, rows=90, shards=2, seed=1)
+    plan = plan_epoch(split, ("source", "target"), sentences=10, accumulation=2)
+    loaders = [BatchLoader(split, plan, ["source"], rank, 3, multiple=1) for rank in range(3)]
+    for update, shares in enumerate(zip(*loaders, strict=True)):
+        for part in range(2):
+            batches = [batches[part] for _, batches in shares]
+            rows = [plan.rows(update, rank, 3)[part] for rank in range(3)]
+            for field, widths in (
+                ("source", {batch.text("source").ids_BT.shape[1] for batch in batches}),
+                ("target", {batch.target_BL.shape[1] for batch in batches}),
+            ):
+                assert widths == {max(len(split.ids(field, row)) for own in rows for row in own) + 1}
+
+
+# The shapes of batches
+
+
+def shapes(split: PreparedSplit, plan: BatchPlan, world_size: int) -> set[tuple[int, int, int]]:
+    """(B, T, L) of every batch of an epoch, of all workers."""
+    return {
+        (batch.rows, batch.text("source").ids_BT.shape[1], batch.target_BL.shape[1])
+        for rank in range(world_size)
+        for _, batches in BatchLoader(split, plan, ["source"], rank, world_size)
+        for batch in batches
+        if batch.rows
+    }
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4, 8])
+def test_an_epoch_has_few_shapes_for_any_number_of_workers(tmp_path, world_size):
+    """Lengths are distributed as in Multi30k: gamma, with that corpus's mean and deviation."""
+    random = np.random.default_rng(7)
+    target = np.clip(random.gamma(9, 1.5, 12_000), 3, 44).astype(np.int64)
+    source = np.clip(target + random.normal(0, 3, len(target)), 2, 54).astype(np.int64)
+    tokens = {}
+    for field, lengths in (("source", source), ("target", target)):
+        np.save(tmp_path / ids_file("train", field), np.full(lengths.sum(), 7, np.uint16))
+        np.save(tmp_path / ends_file("train", field), np.cumsum(lengths))
+        tokens[field] = int(lengths.sum())
+    record = SplitRecord(lines=12_000, rows=12_000, tokens=tokens, empty=Skipped(), long=Skipped())
+    split = PreparedSplit(tmp_path, "train", record)
+    plan = plan_epoch(split, ("source", "target"), tokens=1500, seed=1, epoch=1)
+    assert len(shapes(split, plan, world_size)) <= MOST_SHAPES
+
+
+@pytest.mark.slow
+def test_an_epoch_of_multi30k_has_few_shapes(tmp_path, corpora):
+    """For any number of workers, and in the next epoch the same ones. Prints how much of a batch is padding."""
+    job = create_job(
+        "rnnsearch", "multi30k-de-en", data_root=corpora, prepared=tmp_path / "prepared", runs=tmp_path / "runs"
+    )
+    split = PreparedData.load(job.prepared).split("train")
+    seen = [
+        shapes(split, plan_epoch(split, ("source", "target"), tokens=1500, seed=1, epoch=epoch), world_size)
+        for epoch, world_size in ((1, 1), (2, 1), (1, 2), (1, 4), (1, 8))
+    ]
+    print([len(one) for one in seen], "shapes")
+    assert all(len(one) <= MOST_SHAPES for one in seen)
+    assert len(seen[0] | seen[1]) <= MOST_SHAPES
+    plan = plan_epoch(split, ("source", "target"), tokens=1500, seed=1, epoch=1)
+    padded = real = 0
+    for _, (batch,) in BatchLoader(split, plan, ["source"]):
+        padded += batch.text("source").ids_BT.numel() + batch.target_BL.numel()
+        real += sum(batch.text("source").lengths) + sum(batch.target_lengths)
+    print(f"{1 - real / padded:.1%} of the positions are padding")
+    assert 1 - real / padded < 0.12
+
+
 def test_the_loader_resumes_where_it_stopped(split):
     plan = plan_of(split)
     whole = list(BatchLoader(split, plan, ["source"]))
@@ -230,9 +357,9 @@ class Counting(PreparedSplit):
 
     count = 0
 
-    def ids(self, field: str, row: int) -> np.ndarray:
-        self.count += field == "target"
-        return super().ids(field, row)
+    def concatenated_ids(self, field: str, rows: np.ndarray) -> np.ndarray:
+        self.count += len(rows) * (field == "target")
+        return super().concatenated_ids(field, rows)
 
 
 def test_the_loader_prefetches_only_a_few_updates(split, tmp_path):

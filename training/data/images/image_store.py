@@ -4,13 +4,14 @@ SPLIT.FIELD.values.npy      each image once: pixels (S, S, 3) uint8, or regions 
 SPLIT.FIELD.places.npy      for each row, the index of its image in the values; -1: no image
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 from pydantic import BaseModel, ConfigDict
 
-from seq2seq.batch import ImageInput, stack_images
+from seq2seq.batch import ImageInput
 from seq2seq.config import ImageGrid
 from training.data.arrays import GrowingArray, memory_map
 from training.data.images.images import SplitImages
@@ -55,16 +56,17 @@ class StoredImages:
         image = self.image(image_index)
         return image if grid.network else image.astype(np.float32) * np.float32(self.record.scale)
 
-    def batch(self, rows: Sequence[int] | np.ndarray, grid: ImageGrid) -> ImageInput:
+    def batch(self, rows: np.ndarray, grid: ImageGrid) -> ImageInput:
         """The images of several rows, as a model with this grid reads them."""
-        image_indexes = [self.image_index(row) for row in rows]
-        values = [None if image_index < 0 else self.image(image_index) for image_index in image_indexes]
+        image_indexes_B = self._image_indexes[rows]
+        (present,) = (image_indexes_B >= 0).nonzero()
         dtype = np.uint8 if grid.network else np.float32
-        shape = self._values.shape[1:]
-        images = stack_images(values, np.empty(shape, dtype), grid.regions)
+        values = np.zeros((len(rows), *self._values.shape[1:]), dtype)
+        values[present] = self._values[image_indexes_B[present]]
         if self.record.scale != 1.0:
-            images.values.mul_(self.record.scale)
-        return images
+            values *= np.float32(self.record.scale)
+        lengths_B = np.where(image_indexes_B >= 0, grid.regions, 0)
+        return ImageInput(torch.from_numpy(values), torch.from_numpy(lengths_B))
 
 
 def image_values_file(split: str, field: str) -> str:

@@ -14,7 +14,7 @@ A large corpus is divided into shards: SPLIT-00000.FIELD.ids.npy, SPLIT-00001.FI
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
@@ -127,6 +127,17 @@ class PreparedShard:
         ends = self._ends[field]
         return self._ids[field][ends[row - 1] if row else 0 : ends[row]]
 
+    def spans(self, field: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where rows begin in the shard's ids, and their lengths, both int64."""
+        ends = self._ends[field]
+        starts_N = np.where(rows > 0, ends[rows - 1], 0).astype(np.int64)
+        return starts_N, ends[rows].astype(np.int64) - starts_N
+
+    def concatenated_ids(self, field: str, rows: np.ndarray) -> np.ndarray:
+        """The ids of some rows, one row after the other."""
+        ids: np.ndarray = self._ids[field][span_indexes(*self.spans(field, rows))]
+        return ids
+
 
 class PreparedSplit:
     """The rows of a split in the order of the corpus. A shard is memory-mapped when it is first read."""
@@ -192,6 +203,35 @@ class PreparedSplit:
         """The ids of one row, without begin and end symbols."""
         index = bisect_right(self.starts, row) - 1 if len(self.starts) > 2 else 0
         return self.shard(index).ids(field, row - self.starts[index])
+
+    def row_lengths(self, field: str, rows: np.ndarray) -> np.ndarray:
+        """The lengths of some rows, int64, without the end symbol; 0 if the text is absent."""
+        lengths_N = np.zeros(len(rows), np.int64)
+        for chosen, shard, own_rows in self._by_shard(rows):
+            _, lengths_N[chosen] = shard.spans(field, own_rows)
+        return lengths_N
+
+    def concatenated_ids(self, field: str, rows: np.ndarray) -> np.ndarray:
+        """The ids of some rows, int64, one row after the other, without begin and end symbols."""
+        lengths_N = self.row_lengths(field, rows)
+        starts_N = np.cumsum(lengths_N) - lengths_N
+        ids = np.empty(int(lengths_N.sum()), np.int64)
+        for chosen, shard, own_rows in self._by_shard(rows):
+            ids[span_indexes(starts_N[chosen], lengths_N[chosen])] = shard.concatenated_ids(field, own_rows)
+        return ids
+
+    def _by_shard(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, PreparedShard, np.ndarray]]:
+        """For every shard that has some of the rows: their indexes in `rows`, the shard, and their numbers in it."""
+        shards = np.searchsorted(self.starts, rows, side="right") - 1
+        for index in np.unique(shards):
+            (chosen,) = (shards == index).nonzero()
+            yield chosen, self.shard(int(index)), rows[chosen] - self.starts[index]
+
+
+def span_indexes(starts_N: np.ndarray, lengths_N: np.ndarray) -> np.ndarray:
+    """The indexes of N spans of a flat array, one span after the other: start, start + 1, ... of each."""
+    before_N = np.cumsum(lengths_N) - lengths_N
+    return np.repeat(starts_N - before_N, lengths_N) + np.arange(lengths_N.sum())
 
 
 @dataclass(frozen=True)
