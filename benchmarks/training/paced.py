@@ -26,7 +26,7 @@ from torch import Tensor
 from benchmarks.ours import reference_job
 from seq2seq.memory_allocator import keep_freed_memory
 from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
-from training.loop.process_group import SingleProcess, TorchProcessGroup
+from training.loop.process_group import Collective, SingleProcess, TorchProcessGroup
 from training.loop.trainer import train
 
 WARM_UP = 30  # updates that are not measured: the first of each shape compiles its kernels
@@ -108,13 +108,14 @@ class TimedGroup(TorchProcessGroup):
     def buffer(self, count: int, device: torch.device) -> Tensor:
         return super().buffer(count, device) if self.shares_memory else torch.empty(count, device=device)
 
-    def all_reduce(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor, enqueue: bool = False) -> Collective | None:
         begun = time.perf_counter()
         torch.distributed.barrier()
         met = time.perf_counter()
-        super().all_reduce(tensor)
+        collective = super().all_reduce(tensor, enqueue)
         self.waiting.append(met - begun)
         self.sums.append(time.perf_counter() - met)
+        return collective
 
     def stop_requested(self) -> int:
         return signal.SIGTERM if len(self.sums) >= self.updates else 0

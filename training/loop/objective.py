@@ -12,20 +12,25 @@ from training.recipe import TrainingSettings
 
 @dataclass
 class Totals:
-    """Sums over some updates."""
+    """Sums over some updates; learning rate and gradient norm of the newest of them."""
 
     updates: int = 0
     tokens: int = 0
     sentences: int = 0
     objective: float = 0.0
     nats: float = 0.0
+    learning_rate: float = 0.0
+    gradient_norm: float = 0.0
 
-    def add(self, tokens: int, sentences: int, objective: float, nats: float) -> None:
+    def add(
+        self, tokens: int, sentences: int, objective: float, nats: float, learning_rate: float, gradient_norm: float
+    ) -> None:
         self.updates += 1
         self.tokens += tokens
         self.sentences += sentences
         self.objective += objective
         self.nats += nats
+        self.learning_rate, self.gradient_norm = learning_rate, gradient_norm
 
 
 class Objective:

@@ -4,7 +4,8 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -38,8 +39,12 @@ class ProcessGroup(Protocol):
         """An uninitialised float32 tensor of `count` elements, in memory for which `all_reduce` is fastest. All workers
         call it together."""
 
-    def all_reduce(self, tensor: Tensor) -> None:
-        """Replace the tensor by its sum over all workers."""
+    def all_reduce(self, tensor: Tensor, enqueue: bool = False) -> "Collective | None":
+        """Replace the tensor by its sum over all workers.
+
+        With `enqueue` the host does not wait: the tensor's device computes the sum before anything that it is given
+        later, and the returned Collective waits for it. None: the sum is done.
+        """
 
     def broadcast(self, tensor: Tensor) -> None:
         """Replace the tensor, which is on the CPU, by rank 0's."""
@@ -55,6 +60,57 @@ class ProcessGroup(Protocol):
 
     def confirm_saved(self) -> None:
         """Confirm that every requested state is stored where a new worker group would find it."""
+
+
+class Collective:
+    """A collective that this worker has started."""
+
+    def __init__(self, group: "TorchProcessGroup", start: Callable[[], torch.distributed.Work | None]) -> None:
+        self.group, self.start_time = group, time.monotonic()
+        try:
+            work = start()
+        except (torch.distributed.DistError, ValueError) as error:
+            # Ray Train destroys the group of the remaining workers when one has ended: then there is none any more.
+            if isinstance(error, ValueError) and torch.distributed.is_initialized():
+                raise
+            raise group.worker_lost_error(self.seconds) from error
+        assert work is not None
+        self.work = work
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start_time
+
+    def wait_on_device(self) -> None:
+        """Make all later work of a GPU's stream wait for the result; on a CPU, wait for it."""
+        # `work.wait` would make the host wait too, under TORCH_NCCL_BLOCKING_WAIT.
+        with self.lost_workers():
+            self.work.get_future().wait()
+
+    def wait(self) -> None:
+        """Wait until the collective is done at this worker, at most for the group's timeout since its start.
+
+        One that takes too long is abandoned: NCCL's communicator is aborted with it; gloo's runs into the group's
+        timeout in its own thread.
+        """
+        with self.lost_workers():
+            while not self.work.is_completed() and self.seconds < self.group.timeout:
+                time.sleep(min(max(self.seconds / 20, POLL_SECONDS[0]), POLL_SECONDS[1]))
+            # raises the collective's error, and a timeout error; NCCL raises the latter only with blocking wait
+            self.work.wait(NO_WAIT)
+            if not self.work.is_completed():
+                raise self.group.worker_lost_error(self.seconds)
+
+    @contextmanager
+    def lost_workers(self) -> Iterator[None]:
+        """Raise the collective's own errors as WorkerLostError."""
+        try:
+            yield
+        except torch.AcceleratorError:  # this worker's own device failed
+            raise
+        except RuntimeError as error:
+            raise self.group.worker_lost_error(self.seconds) from error
 
 
 class SingleProcess:
@@ -79,7 +135,7 @@ class SingleProcess:
     def buffer(self, count: int, device: torch.device) -> Tensor:
         return torch.empty(count, device=device)
 
-    def all_reduce(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor, enqueue: bool = False) -> None:
         """No other workers to sum over."""
 
     def broadcast(self, tensor: Tensor) -> None:
@@ -120,11 +176,16 @@ class TorchProcessGroup:
             self.barrier()  # NCCL connects in the first sum, which then blocks until all workers take part
         return self.shared.local if self.shared else torch.empty(count, device=device)
 
-    def all_reduce(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor, enqueue: bool = False) -> Collective | None:
         if self.shared and tensor is self.shared.local:
             self.shared.all_reduce()
-        else:
-            self.run_collective(lambda: torch.distributed.all_reduce(tensor, async_op=True))
+            return None
+        collective = Collective(self, lambda: torch.distributed.all_reduce(tensor, async_op=True))
+        if enqueue:
+            collective.wait_on_device()
+            return collective
+        collective.wait()
+        return None
 
     def broadcast(self, tensor: Tensor) -> None:
         self.run_collective(lambda: torch.distributed.broadcast(tensor, 0, async_op=True))
@@ -146,31 +207,8 @@ class TorchProcessGroup:
         self.run_collective(lambda: torch.distributed.all_reduce(torch.zeros(1), async_op=True))
 
     def run_collective(self, start: Callable[[], torch.distributed.Work | None]) -> None:
-        """Start a collective and wait until it is done at this worker.
-
-        One that takes too long is abandoned: NCCL's communicator is aborted with it; gloo's runs into the group's
-        timeout in its own thread.
-        """
-        start_time = time.monotonic()
-        try:
-            work = start()
-        except (torch.distributed.DistError, ValueError) as error:
-            # Ray Train destroys the group of the remaining workers when one has ended: then there is none any more.
-            if isinstance(error, ValueError) and torch.distributed.is_initialized():
-                raise
-            raise self.worker_lost_error(time.monotonic() - start_time) from error
-        assert work is not None
-        try:
-            while not work.is_completed() and (waited := time.monotonic() - start_time) < self.timeout:
-                time.sleep(min(max(waited / 20, POLL_SECONDS[0]), POLL_SECONDS[1]))
-            # raises the collective's error, and a timeout error; NCCL raises the latter only with blocking wait
-            work.wait(NO_WAIT)
-            if not work.is_completed():
-                raise self.worker_lost_error(time.monotonic() - start_time)
-        except torch.AcceleratorError:  # this worker's own device failed
-            raise
-        except RuntimeError as error:
-            raise self.worker_lost_error(time.monotonic() - start_time) from error
+        """Start a collective and wait until it is done at this worker."""
+        Collective(self, start).wait()
 
     def worker_lost_error(self, seconds: float) -> WorkerLostError:
         """The error for a collective that failed after `seconds` seconds."""

@@ -2,12 +2,15 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from seq2seq.batch import Batch
 from seq2seq.bundle import hash_weights, initialize_from, unique_weights
 from seq2seq.errors import TrainingError
 from seq2seq.images.networks import load_weights
@@ -33,7 +36,7 @@ from training.loop.objective import Objective, Totals
 from training.loop.optim import LearningRateSchedule
 from training.loop.out_of_memory import RowDoesNotFitError, error_summary, is_out_of_memory
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
-from training.loop.training_step import StepResult, TrainingStep
+from training.loop.training_step import ResultCopy, StepResult, TrainingStep
 from training.loop.windows import plan_epoch
 
 REPORT_SECONDS = 1.0
@@ -60,6 +63,17 @@ def train(
         ) from error
 
 
+@dataclass(frozen=True)
+class UnreadUpdate:
+    """An update of an epoch whose result the host has not read: its number, target tokens, pairs and learning rate."""
+
+    update: int
+    tokens: int
+    sentences: int
+    learning_rate: float
+    copy: ResultCopy
+
+
 class Trainer:
     """One worker's part of a training."""
 
@@ -84,6 +98,9 @@ class Trainer:
             job, workers, self.prepared, self.model, model_card(job, self.model), device, self.step.precision
         )
         self.warned_of_split = False
+        self.unread: deque[UnreadUpdate] = deque()
+        # The update after which every worker stops. Rank 0 alone reads results early, to save, but stops with the rest.
+        self.stop_after: int | None = None
         keep, stored = self.settings.keep_last, job.run_storage
         self.uploader = (
             CheckpointUploader(stored, job.name, job.run / "checkpoints", keep, self.warn) if stored else None
@@ -176,40 +193,61 @@ class Trainer:
         )  # fmt: skip
         with loader:
             for update, batches in loader:
-                tokens, sentences = plan.target_tokens(update), plan.sentences(update)
-                rate = schedule.rate(progress.updates)
-                try:
-                    result = self.step.run(
-                        batches, self.objective.normalizer(tokens, sentences), rate, progress.updates
-                    )
-                except RowDoesNotFitError as error:
-                    raise self.row_too_large_error(plan, update, error) from None
-                if not result.is_finite:
-                    raise self.divergence_error(update, result)
-                progress.position, progress.updates = update + 1, progress.updates + 1
-                progress.objective += result.objective
-                progress.nats += result.nats
-                progress.tokens += tokens
-                progress.sentences += sentences
-                if result.splits:
-                    self.count_split(update, result.splits)
-                totals.add(tokens, sentences, result.objective, result.nats)
+                last = update + 1 == plan.updates
+                self.enqueue(plan, update, batches, schedule.rate(progress.updates))
+                self.read_results(0 if last else self.step.read_delay, totals)
                 now = time.monotonic()
                 progress.seconds = now - started
-                if now - reported >= REPORT_SECONDS or update + 1 == plan.updates:
-                    self.report(plan, totals, rate, result.gradient_norm, now - reported)
+                if last or (totals.updates and now - reported >= REPORT_SECONDS):
+                    self.report(plan, totals, now - reported)
                     reported, totals = now, Totals()
                 if now - released >= RELEASE_SECONDS:
                     release_freed_memory()
                     released = now
-                if result.stop_requests:
+                if self.stop_after is not None and (last or update >= self.stop_after):
+                    self.read_results(0, totals)
                     return int(max(workers.all_gather(workers.stop_requested())))
                 if workers.save_requested() or now - saved >= 60 * self.settings.save_minutes:
+                    self.read_results(0, totals)
                     self.save()
                     saved = time.monotonic()
                 if not (self.uploader and self.uploader.is_busy):
                     workers.confirm_saved()
         return 0
+
+    def enqueue(self, plan: EpochPlan, update: int, batches: Sequence[Batch], rate: float) -> None:
+        """Give an update to the device; `read_results` reads its result. `progress` counts the update at once."""
+        tokens, sentences = plan.target_tokens(update), plan.sentences(update)
+        normalizer = self.objective.normalizer(tokens, sentences)
+        try:
+            step = self.step.run(batches, normalizer, rate, self.progress.updates)
+        except RowDoesNotFitError as error:
+            raise self.row_too_large_error(plan, update, error) from None
+        self.unread.append(UnreadUpdate(update, tokens, sentences, rate, ResultCopy(step)))
+        self.progress.position, self.progress.updates = update + 1, self.progress.updates + 1
+
+    def read_results(self, keep: int, totals: Totals) -> None:
+        """Read the results of all updates but the `keep` newest, and add them to the epoch's sums and to `totals`.
+
+        Raises TrainingError for an update that is not finite; so nothing computed after it is saved or reported.
+        """
+        progress = self.progress
+        while len(self.unread) > keep:
+            done = self.unread.popleft()
+            result = done.copy.read()
+            if not result.is_finite:
+                raise self.divergence_error(done.update, result)
+            progress.objective += result.objective
+            progress.nats += result.nats
+            progress.tokens += done.tokens
+            progress.sentences += done.sentences
+            totals.add(
+                done.tokens, done.sentences, result.objective, result.nats, done.learning_rate, result.gradient_norm
+            )
+            if result.splits:
+                self.count_split(done.update, result.splits)
+            if result.stop_requests and self.stop_after is None:
+                self.stop_after = done.update + self.step.read_delay
 
     @property
     def schedule(self) -> LearningRateSchedule:
@@ -330,6 +368,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint, at rank 0."""
+        self.progress.workers = self.workers.world_size
         if self.workers.rank == 0:
             self.checkpoints.save(TrainingState(self.progress, collect_tensors(self.model, self.step.optimizer)))
 
@@ -342,8 +381,9 @@ class Trainer:
         self.observers.warned(message)
         self.workers.stop_requested()  # sends the warning to the driver at once
 
-    def report(self, plan: EpochPlan, totals: Totals, rate: float, norm: float, seconds: float) -> None:
-        """Notify the observers of the updates since the last report, and pass on the storage's warnings."""
+    def report(self, plan: EpochPlan, totals: Totals, seconds: float) -> None:
+        """Notify the observers of the updates that were read since the last report, and pass on the storage's
+        warnings."""
         if self.uploader:
             self.uploader.report_warnings()
         progress = self.progress
@@ -355,8 +395,8 @@ class Trainer:
                 progress.epoch,
                 self.objective.mean(totals),
                 math.exp(min(totals.nats / totals.tokens, 100.0)),
-                rate,
-                norm,
+                totals.learning_rate,
+                totals.gradient_norm,
                 totals.tokens / seconds,
                 left * seconds / totals.updates,
                 progress.split_batches,

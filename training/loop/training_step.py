@@ -22,23 +22,58 @@ from training.loop.out_of_memory import (
     is_out_of_memory,
     split_from,
 )
-from training.loop.process_group import ProcessGroup
+from training.loop.process_group import Collective, ProcessGroup
 from training.recipe import TrainingSettings
+
+# The updates that a GPU is given before the host reads the result of one: it does not become idle meanwhile.
+GPU_READ_DELAY = 2
 
 
 @dataclass(frozen=True)
 class StepResult:
     """The gradient's norm before clipping, and sums over all workers."""
 
-    gradient_norm: float
     stop_requests: int
     objective: float
     nats: float
     splits: int  # workers that had to split their part of the batch
+    gradient_norm: float
 
     @property
     def is_finite(self) -> bool:
         return math.isfinite(self.objective) and math.isfinite(self.gradient_norm)
+
+
+@dataclass(frozen=True)
+class EnqueuedStep:
+    """An update that the device may still be computing.
+
+    sums_4: stop requests, objective, nats and splits, over all workers. norm: of the gradient, before clipping. Both
+    are on the device. all_reduce: the sum over the workers, where it may not be done.
+    """
+
+    sums_4: Tensor
+    norm: Tensor
+    all_reduce: Collective | None = None
+
+
+class ResultCopy:
+    """The copy of an update's result to the host, which is made when the device has computed it."""
+
+    def __init__(self, step: EnqueuedStep) -> None:
+        self.all_reduce = step.all_reduce
+        # torch allocates page-locked memory for such a copy from a GPU, and does not wait
+        self.numbers_5 = torch.cat([step.sums_4, step.norm[None]]).to("cpu", non_blocking=True)
+        self.copied = torch.cuda.current_stream(step.norm.device).record_event() if step.norm.is_cuda else None
+
+    def read(self) -> StepResult:
+        """Wait for the update and return its result. Raises WorkerLostError."""
+        if self.all_reduce:
+            self.all_reduce.wait()  # has a deadline, unlike the event
+        if self.copied:
+            self.copied.synchronize()
+        stop_requests, objective, nats, splits, norm = self.numbers_5.tolist()
+        return StepResult(int(stop_requests), objective, nats, int(splits), norm)
 
 
 class TrainingStep:
@@ -59,16 +94,21 @@ class TrainingStep:
         self.parameter_count = sum(parameter.numel() for parameter in self.parameters)  # trainable ones
         self.bf16 = settings.precision == "bf16" and computes_bf16(device)
         self.gradient_buffer: Tensor | None = None  # all gradients in one flat tensor, where several workers sum them
+        # The host reads an update's result after so many more, the same at every worker. Where candidates are made and
+        # compared on the host, it waits for the device in every update anyway.
+        self.read_delay = 0 if device.type == "cpu" or objective.risk else GPU_READ_DELAY
 
-    def run(self, batches: Sequence[Batch], normalizer: int, rate: float, updates_done: int) -> StepResult:
+    def run(self, batches: Sequence[Batch], normalizer: int, rate: float, updates_done: int) -> EnqueuedStep:
         """One optimizer step over this worker's part of a batch, whose loss is divided by `normalizer`.
 
-        There is no step where the gradient is not finite. Raises RowDoesNotFitError.
+        The host reads nothing from the device, so it does not know yet whether the gradient is finite. If it is not,
+        neither are the weights after this step: nothing may be saved before the result is read. Raises
+        RowDoesNotFitError.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        # stop requests, objective, nats, splits
-        sums = torch.tensor([float(self.workers.stop_requested() > 0), 0.0, 0.0, 0.0], device=self.device)
+        sums = torch.zeros(4, device=self.device)  # stop requests, objective, nats, splits
+        sums[0] = self.workers.stop_requested() > 0
         micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
         unsplit = len(micro_batches)
         while (failed := self.compute_gradients(micro_batches, normalizer, sums, updates_done)) is not None:
@@ -78,13 +118,10 @@ class TrainingStep:
         for parameter in self.parameters:
             if parameter.grad is None:  # unused in this batch: there was no image, or there were no rows
                 parameter.grad = torch.zeros_like(parameter)
-        if self.workers.world_size > 1:
-            self.all_reduce(sums)
+        all_reduce = self.all_reduce(sums) if self.workers.world_size > 1 else None
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
-        if torch.isfinite(norm):
-            self.optimizer.step()
-        stop_requests, objective, nats, splits = sums.tolist()
-        return StepResult(float(norm), int(stop_requests), objective, nats, int(splits))
+        self.optimizer.step()
+        return EnqueuedStep(sums, norm, all_reduce)
 
     def compute_gradients(
         self, micro_batches: Sequence[MicroBatch], normalizer: int, sums: Tensor, updates_done: int
@@ -113,8 +150,8 @@ class TrainingStep:
                 return number
         return None
 
-    def all_reduce(self, sums: Tensor) -> None:
-        """Sum gradients and counts over the workers, once, in one flat buffer.
+    def all_reduce(self, sums: Tensor) -> Collective | None:
+        """Sum gradients and counts over the workers, once, in one flat buffer; None where it is done.
 
         A recurrent network's weights are shared over time, so no gradient is ready before nearly all are: there is no
         computation to overlap with.
@@ -123,11 +160,12 @@ class TrainingStep:
         if self.gradient_buffer is None:
             self.gradient_buffer = self.workers.buffer(self.parameter_count + len(sums), self.device)
         torch.cat([gradient.flatten() for gradient in gradients] + [sums], out=self.gradient_buffer)
-        self.workers.all_reduce(self.gradient_buffer)
+        collective = self.workers.all_reduce(self.gradient_buffer, enqueue=self.read_delay > 0)
         *parts, total = torch.split(self.gradient_buffer, [p.numel() for p in self.parameters] + [len(sums)])
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.grad = part.view_as(parameter)
         sums.copy_(total)
+        return collective
 
     def seed(self, updates_done: int) -> None:
         """Seed the random numbers of dropout and of sampled candidates from the recipe's seed, the update and the rank

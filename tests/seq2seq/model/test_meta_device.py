@@ -1,4 +1,5 @@
-"""Every system on torch's meta device, which has shapes and no values.
+"""Every system's search on torch's meta device, which has shapes and no values (training's updates:
+tests/training/loop/test_meta_device.py).
 
 It raises where a GPU would wait for the host to read a value, where the shape of a result depends on values, and where
 an operation has inputs on two devices.
@@ -21,18 +22,6 @@ def on_meta(recipe: str) -> tuple[Model, Batch]:
     """A recipe's model on the meta device, and a batch on the host."""
     model, batch = small(recipe)
     return model.to("meta"), batch
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
-    model, batch = on_meta(recipe)
-    optimizer = torch.optim.Adam(model.parameters(), capturable=False)
-    loss = model.loss(batch.to("meta"), smoothing=0.1)
-    (loss.objective / 5).backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    assert loss.nats.device.type == "meta"
-    assert all(parameter.grad is None or parameter.grad.device.type == "meta" for parameter in model.parameters())
 
 
 def search_on_meta(model: Predictor, batch: Batch, candidates: Sequence[list[int]] | None = None) -> None:

@@ -19,6 +19,7 @@ from training.loop.batches import BatchLoader, BatchPlan
 from training.loop.out_of_memory import is_out_of_memory
 from training.loop.process_group import SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer, train
+from training.loop.training_step import ResultCopy
 
 WHOLE = ["model.dropout=0", "training.clip=null", "training.batch_tokens=null"]
 CPU = torch.device("cpu")
@@ -42,7 +43,7 @@ def first_update(training: Trainer) -> UpdateResult:
     before = address_space("VmSize")
     training.model.train()
     normalizer = training.objective.normalizer(plan.target_tokens(0), plan.sentences(0))
-    result = training.step.run(batches, normalizer, 0.0, 0)
+    result = ResultCopy(training.step.run(batches, normalizer, 0.0, 0)).read()
     gradients = [parameter.grad.flatten() for parameter in training.step.parameters if parameter.grad is not None]
     grown = address_space("VmPeak") - before
     return UpdateResult(torch.cat(gradients).numpy(), [result.objective, result.nats], result.splits, grown)

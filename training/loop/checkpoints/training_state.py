@@ -34,6 +34,7 @@ class TrainingProgress(BaseModel):
     nats: float = 0.0
     tokens: int = 0
     sentences: int = 0
+    workers: int = 0  # of the group that saved this state; 0 in an old checkpoint
     split_batches: int = 0  # how many times a worker had to split its part of a batch for lack of memory, so far
     seconds: float = 0.0  # of training, in total
     began: float = 0.0  # `seconds` at the start of this epoch
