@@ -93,6 +93,14 @@ FontFile = Annotated[
 Workers = Annotated[
     str, typer.Option(metavar="N|MIN:MAX", help="Number of training processes; a range: as many as resources allow.")
 ]
+LocalWorkers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers", metavar="N|MIN:MAX", show_default=False,
+        help="Number of training processes; a range: as many as resources allow. Else one for each processor, where "
+        "memory and batch suffice; with --gpu, --address or --no-ray, one.",
+    ),
+]  # fmt: skip
 Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
 TrainingCluster = Annotated[
     str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")

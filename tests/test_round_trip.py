@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -24,7 +25,7 @@ Command = Callable[..., str]
 
 @pytest.fixture
 def interlinear(tmp_path: Path) -> Command:
-    """Runs the command in a folder of its own and returns its output."""
+    """Runs the command in a folder of its own and returns its output; its messages go to this process's stderr."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS")
     } | {"PYTHONPATH": str(Path.cwd())}
@@ -35,6 +36,7 @@ def interlinear(tmp_path: Path) -> Command:
             cwd=tmp_path, env=environment, check=False, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
+        print(done.stderr, file=sys.stderr)
         return done.stdout
 
     return run
@@ -53,13 +55,16 @@ def trained(interlinear: Command, system: str, data: Path, settings: Sequence[st
     "system", [pytest.param(system, marks=[] if system == QUICK else pytest.mark.slow) for system in SYSTEMS]
 )
 @pytest.mark.timeout(300)
-def test_every_system_end_to_end(system: str, tmp_path: Path, interlinear: Command) -> None:
+def test_every_system_end_to_end(
+    system: str, tmp_path: Path, interlinear: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = write_corpus(tmp_path)
     headlines = system in HEADLINES
     if headlines:
         text = data.read_text().replace("translation", "summarization").replace("{source: de,", "{source: en,")
         data.write_text(text)
     model = trained(interlinear, system, data, ["joint_vocabulary=false", "training.epochs=6"])
+    assert len(re.findall(r"^training with [1-9]\d* workers?\b", capsys.readouterr().err, re.MULTILINE)) == 1
     score = json.loads(interlinear("evaluate", model, "--data", str(data), "--metrics", "bleu", "--json"))["bleu"][
         "score"
     ]

@@ -12,6 +12,7 @@ from interlinear.options import (
     DataRoot,
     Experiment,
     Gpu,
+    LocalWorkers,
     NoTracking,
     ParentRun,
     PreparedFolder,
@@ -25,7 +26,6 @@ from interlinear.options import (
     Tracking,
     TrainingCluster,
     TrainingData,
-    Workers,
     number_range,
 )
 from interlinear.progress import ProgressLine
@@ -38,7 +38,7 @@ def train(
     recipe: RecipeName,
     data: TrainingData,
     settings: Settings = None,
-    workers: Workers = "1",
+    workers: LocalWorkers = None,
     gpu: Gpu = False,
     address: TrainingCluster = None,
     run: RunName = None,
@@ -60,11 +60,11 @@ def train(
     """
     from seq2seq.devices import check_device
     from seq2seq.errors import UsageError
-    from training.ray.capacity import check_workers
+    from training.ray.capacity import check_workers, default_workers
     from training.runs.job import plan_training, prepare_job
     from training.runs.run_lock import run_lock
 
-    min_workers, max_workers = number_range("--workers", workers)
+    min_workers, max_workers = number_range("--workers", workers or "1")
     if no_ray and (max_workers > 1 or address):
         raise UsageError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
@@ -112,6 +112,10 @@ def train(
 
             outcome = train_here(job, SingleProcess().install_signal_handlers(), observers, "cuda" if gpu else "cpu")
         else:
+            if not (workers or gpu or address):
+                min_workers, choice = default_workers(job)
+                max_workers = min_workers
+                say(f"training with {choice}; --workers sets the number")
             say("connecting to Ray ..." if address else "starting Ray ...")
             from training.ray.cluster import WorkerGroupConfig
             from training.ray.driver import train_on_ray

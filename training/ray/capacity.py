@@ -1,4 +1,5 @@
-"""CPUs, GPUs and memory of this machine, and the memory that a worker needs to train a recipe's model."""
+"""CPUs, GPUs and memory of this machine, the memory that a worker needs to train a recipe's model, and how many workers
+that makes."""
 
 import os
 from pathlib import Path
@@ -7,10 +8,15 @@ import psutil
 
 from seq2seq.config import ImageGrid
 from seq2seq.errors import UsageError
+from training.data.prepare.prepared import TARGET, PreparedData
+from training.events import TrainingJob
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.recipe import Recipe
 
 GIB = 2**30
 PROCESS_BYTES = 700 * 2**20  # resident memory of a Ray worker that has imported torch and loaded no data
+MEMORY_SHARE = 0.75  # of the free memory, for workers that nobody asked for: their batches need some too
+ROWS_PER_WORKER = 8  # pairs of a batch; with fewer, a worker sums gradients for longer than it computes them
 PARAMETER_BYTES = 4 * 5  # weight, gradient, all-reduce buffer, two moments of the optimizer
 # assumed where only the data knows the shape: features of a large network
 LARGEST_GRID = ImageGrid(rows=7, columns=7, features=2048)
@@ -44,6 +50,40 @@ def worker_bytes(recipe: Recipe) -> int:
     sizes = {name: source.vocabulary for name, source in recipe.texts.items()} | {"target": recipe.target.vocabulary}
     grids = {name: LARGEST_GRID for name, image in recipe.images.items() if image.encoder == "grid"}
     return PROCESS_BYTES + PARAMETER_BYTES * sum(parameter_counts(recipe.model_for(sizes, grids)).values())
+
+
+def default_workers(job: TrainingJob) -> tuple[int, str]:
+    """The number of workers for a training on this machine's CPUs where the user gave none, and a sentence about it.
+
+    One worker of one thread for every processor: threads within one worker wait for each other in every small
+    operation. Fewer where memory or the batch does not suffice for so many. A resumed run keeps its number, on which
+    the random numbers of dropout depend.
+    """
+    processors = available_cpus()
+    by_memory = int(MEMORY_SHARE * available_memory() / worker_bytes(job.recipe))
+    rows = batch_rows(job)
+    workers = max(1, min(processors, by_memory, rows // ROWS_PER_WORKER))
+    before = CheckpointManager(job.run, keep=1).newest_workers() if job.resume else 0
+    if 0 < before <= workers:
+        return before, f"{_count(before, 'worker')}, as before"
+    on = f"{_count(workers, 'worker')} on {_count(processors, 'processor')}"
+    if workers == processors:
+        return workers, f"{_count(workers, 'worker')}, one for each processor"
+    if by_memory <= workers:
+        return workers, f"{on}, since the free memory suffices for no more"
+    return workers, f"{on}, since a batch has about {_count(rows, 'pair')}"
+
+
+def batch_rows(job: TrainingJob) -> int:
+    """About how many pairs the batch of an update has."""
+    train, settings = PreparedData.load(job.prepared).record.splits["train"], job.recipe.training
+    if settings.batch_tokens is None:
+        return min(settings.batch_sentences or 1, train.rows)
+    return min(settings.batch_tokens * train.rows // (train.tokens[TARGET] + train.rows), train.rows)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def check_workers(recipe: Recipe, workers: int, gpu: bool) -> None:

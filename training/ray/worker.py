@@ -17,6 +17,7 @@ from seq2seq.memory_allocator import keep_freed_memory
 from training.events import EpochReport, Observer, Outcome, StartReport, StepReport, TrainingJob
 from training.loop import trainer
 from training.loop.process_group import WorkerLostError
+from training.ray.capacity import available_cpus
 from training.ray.control import POLL_SECONDS, ControlRequests
 from training.ray.ray_process_group import RayProcessGroup
 from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
@@ -29,7 +30,7 @@ def run_worker(config: dict[str, Any]) -> Any:
 
     job, client = config["job"], ControlClient(config["control"], config["timeout"])
     context = ray.train.get_context()
-    cpus_per_worker = (os.cpu_count() or 1) // context.get_local_world_size()
+    cpus_per_worker = available_cpus() // context.get_local_world_size()
     torch.set_num_threads(int(config["threads"] or max(1, cpus_per_worker)))
     keep_freed_memory()
     group = RayProcessGroup(client, config["timeout"])

@@ -132,6 +132,11 @@ class CheckpointManager:
         except ValidationError as error:
             raise ValueError(f"progress.json has {error.error_count()} invalid values") from None
 
+    def newest_workers(self) -> int:
+        """The number of workers that wrote the newest intact state; 0 where there is none, or it does not say."""
+        newest = self.newest_intact()
+        return self.read_progress(newest).workers if newest else 0
+
     def states(self) -> list[Path]:
         """The states' folders, oldest first."""
         return sorted(self.folder.glob("state-*")) if self.folder.is_dir() else []

@@ -1,0 +1,57 @@
+"""The number of workers of a training on this machine's CPUs where the user gives none."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.training.loop.test_trainer import StopAfterUpdates
+from tests.training.toy import toy_job
+from training.loop.trainer import train
+from training.ray import capacity
+from training.ray.capacity import default_workers, worker_bytes
+
+PLENTY = 2**40
+TOY_BATCH = 58  # pairs in 300 target tokens, of which a toy sentence has five with its end symbol
+
+
+@pytest.mark.parametrize(
+    ("processors", "workers_in_memory", "settings", "expected", "reason"),
+    [
+        (1, 99, (), 1, "1 worker, one for each processor"),
+        (2, 99, (), 2, "2 workers, one for each processor"),
+        (8, 3, (), 3, "3 workers on 8 processors, since the free memory suffices for no more"),
+        (4, 0.5, (), 1, "1 worker on 4 processors, since the free memory suffices for no more"),
+        (64, 99, (), 7, f"7 workers on 64 processors, since a batch has about {TOY_BATCH} pairs"),
+        (
+            4, 99, ("training.batch_tokens=null", "training.batch_sentences=4"),
+            1, "1 worker on 4 processors, since a batch has about 4 pairs",
+        ),
+        (
+            999, 9999, ("training.batch_tokens=null", "training.batch_sentences=5000"),
+            75, "75 workers on 999 processors, since a batch has about 600 pairs",
+        ),
+    ],
+)  # fmt: skip
+def test_one_worker_for_each_processor_where_memory_and_batch_suffice(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processors: int,
+    workers_in_memory: float,
+    settings: tuple[str, ...],
+    expected: int,
+    reason: str,
+) -> None:
+    job = toy_job(tmp_path, settings=settings)
+    memory = int((workers_in_memory + 0.01) * worker_bytes(job.recipe) / capacity.MEMORY_SHARE)
+    monkeypatch.setattr(capacity, "available_cpus", lambda: processors)
+    monkeypatch.setattr(capacity, "available_memory", lambda: memory)
+    assert default_workers(job) == (expected, reason)
+
+
+def test_a_resumed_run_keeps_its_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another number, dropout would draw other random numbers."""
+    monkeypatch.setattr(capacity, "available_cpus", lambda: 2)
+    monkeypatch.setattr(capacity, "available_memory", lambda: PLENTY)
+    train(toy_job(tmp_path), StopAfterUpdates(2))
+    assert default_workers(toy_job(tmp_path, resume=True)) == (1, "1 worker, as before")
+    assert default_workers(toy_job(tmp_path, "another")) == (2, "2 workers, one for each processor")
