@@ -16,6 +16,7 @@ from interlinear.commands.align import align
 from interlinear.commands.bench import bench
 from interlinear.commands.compare import compare
 from interlinear.commands.demo import demo
+from interlinear.commands.distill import distill
 from interlinear.commands.evaluate import evaluate
 from interlinear.commands.features import features
 from interlinear.commands.info import info
@@ -59,6 +60,7 @@ app.command(rich_help_panel=MAKE)(demo)
 app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
+app.command(rich_help_panel=MAKE)(distill)
 app.command(rich_help_panel=MAKE)(submit)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(features)

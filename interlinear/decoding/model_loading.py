@@ -1,5 +1,6 @@
 """Loads models by name, for all commands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from interlinear.console import say, status
@@ -9,6 +10,7 @@ from seq2seq.config import CompileChoice, Precision
 from seq2seq.devices import check_device
 from seq2seq.generate import SequenceGenerator
 from seq2seq.model.ensemble import Predictor
+from seq2seq.model.model import Model
 from seq2seq.search.compiled import resolve_compile
 
 
@@ -25,18 +27,34 @@ def load_bundle(
 
     Raises UsageError, RegistryError, BundleError.
     """
-    from registry.resolve import fetch_bundle
+    precision = choose_precision(device, precision)
+    bundle = combine([bundle for _, bundle in load_members(name, tracking, device, precision, shortlist)])
+    return with_compiled_search(bundle) if resolve_compile(compile_search, device) else bundle
 
+
+def choose_precision(device: str, precision: Precision) -> Precision:
+    """The precision itself; for `auto` the device's best one, which is printed. Raises UsageError."""
     check_device(device)
     if precision == "auto":
         precision = resolve_precision(precision, device)
         say(f"the precision is {precision}")
-    names = [name] if Path(name).exists() else name.split(",")
+    return precision
+
+
+def load_members(
+    name: str, tracking: str | None, device: str, precision: Precision, shortlist: bool = False
+) -> list[tuple[str, Bundle[Model]]]:
+    """The bundles that a name stands for, each with its own name. Raises UsageError, RegistryError, BundleError."""
+    from registry.resolve import fetch_bundle
+
+    names = [name] if Path(name).exists() else [member.strip() for member in name.split(",")]
     with status(f"loading {name}"):
-        folders = [fetch_bundle(model_name.strip(), tracking).folder for model_name in names]
-        bundles = [load(folder, device, precision, shortlist) for folder in folders]
-    bundle = bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
-    return with_compiled_search(bundle) if resolve_compile(compile_search, device) else bundle
+        return [(member, load(fetch_bundle(member, tracking).folder, device, precision, shortlist)) for member in names]
+
+
+def combine(bundles: Sequence[Bundle[Model]]) -> Bundle[Predictor]:
+    """One bundle itself, or the ensemble of several."""
+    return bundles[0] if len(bundles) == 1 else ensemble_bundle(bundles)
 
 
 def load_generation(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 HASHES_PER_PASS = 1 << 21  # hashes that are compared at a time, about 70 MB
 CHUNK = 1 << 20
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that was not UTF-8, or half of a surrogate pair in JSON
+SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that was not UTF-8, or half of a surrogate pair in JSON
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # all but the tab
 
 Encoding = Literal["fail", "drop"]  # how bytes that are not UTF-8 are handled
@@ -77,7 +77,7 @@ class Cleaning(BaseModel):
 
     def _reason(self, texts: Sequence[str]) -> Reason:
         if self.encoding == "drop":
-            if any(map(_SURROGATE.search, texts)):
+            if any(map(SURROGATE.search, texts)):
                 return Reason.NOT_UTF8
             if any("\ufffd" in text for text in texts):
                 return Reason.REPLACEMENT_CHARACTER

@@ -1,4 +1,4 @@
-"""Lock for a run's folder: one process trains a run; the lock is released when that process ends, also by a crash."""
+"""Lock for a folder that one process writes, such as a run's; released when that process ends, also by a crash."""
 
 import fcntl
 import os
@@ -11,18 +11,18 @@ from seq2seq.errors import TrainingError
 
 
 @contextmanager
-def run_lock(folder: Path) -> Iterator[None]:
-    """Hold a run's lock, a file beside its folder. Where another process holds it, raises TrainingError with that
-    process's id and host, and changes nothing."""
+def run_lock(folder: Path, work: str = "training this run") -> Iterator[None]:
+    """Hold the lock of a run, or of another folder that `work` writes: a file beside it. Where another process holds
+    it, raises TrainingError with that process's id and host, and changes nothing."""
     path = folder.with_name(f".{folder.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path, folder):
+    with _locked(path, folder, work):
         yield
         path.unlink(missing_ok=True)
 
 
 @contextmanager
-def _locked(path: Path, folder: Path) -> Iterator[None]:
+def _locked(path: Path, folder: Path, work: str) -> Iterator[None]:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -31,7 +31,7 @@ def _locked(path: Path, folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
                 raise TrainingError(
-                    str(folder), f"{holder} is training this run", "wait until it has ended, or stop it first"
+                    str(folder), f"{holder} is {work}", "wait until it has ended, or stop it first"
                 ) from None
             if not _is_at(descriptor, path):  # its last holder removed the file between opening and locking
                 continue

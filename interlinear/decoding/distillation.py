@@ -1,0 +1,172 @@
+"""Sequence-level distillation (Kim and Rush 2016): a model translates the train split of a data set, and its outputs
+become the targets that a student is trained on."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from interlinear.console import progress, say
+from interlinear.decoding.images import ImageLoader, dataset_images
+from interlinear.decoding.model_loading import choose_precision, combine, load_members
+from interlinear.decoding.search_options import SearchOverrides
+from interlinear.decoding.translation import InputLine, build_request
+from seq2seq.bundle import Bundle, ModelCard
+from seq2seq.config import Precision
+from seq2seq.errors import RequestError, UsageError
+from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search import SearchOptions
+from training.data.cleaning import SURROGATE
+from training.data.dataset import Dataset, line_count_error, open_dataset, read_rows
+from training.data.dataset.distilled import DistilledFolder, check_distillable, distilled_description
+from training.data.formats import count_lines, read_file
+from training.runs.run_lock import run_lock
+
+TRAIN, TARGET = "train", "target"
+NUL = "\0"  # which a model of bytes may output, and which is refused where text is read
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """The options of `interlinear distill`. `output`: None for NAME-distilled, by the data set's name."""
+
+    model: str
+    data: str
+    data_root: Path | None
+    output: Path | None
+    originals: bool
+    search: SearchOverrides
+    device: str
+    precision: Precision
+    tracking: str | None
+
+    def run(self) -> Path:
+        """Write the data set, or what is missing of it; returns the path of its description.
+
+        Raises UsageError and DataError, before any work is done and with nothing changed, where models, data set and
+        folder do not fit together; RegistryError, BundleError; TrainingError where another process writes the folder.
+        """
+        dataset = open_dataset(self.data, self.data_root)
+        folder = DistilledFolder((self.output or Path(f"{dataset.name}-distilled")).resolve())
+        precision = choose_precision(self.device, self.precision)
+        members = load_members(self.model, self.tracking, self.device, precision)
+        for name, member in members:
+            check_model_fits(name, member.card, dataset)
+        bundle = combine([member for _, member in members])
+        model, options = bundle.card.model, self.search.apply_to(bundle.card.search.model_copy(update={"n_best": 1}))
+        check_distillable(dataset, [*model.texts], [*model.images], self.originals)
+        record = {
+            "models": [{"name": name, "weights_sha256": member.card.weights_sha256} for name, member in members],
+            "search": options.model_dump(mode="json"),
+            "precision": precision,
+            "data": {"name": dataset.name, "sha256": dataset.fingerprint(TRAIN, [*model.texts])},
+            "originals": self.originals,
+        }
+        if folder.check(record) and folder.complete:
+            say("it is there already")
+            return folder.description
+        lines = count_train_lines(dataset, [*model.texts, TARGET])
+        with run_lock(folder.path, "writing this data set"):
+            if not folder.check(record):  # once more, now that no other process can create it
+                folder.create(record)
+            file, done = folder.open_outputs()
+            with file:
+                if done:
+                    say(f"going on after line {done:,} of {lines:,}")
+                write_outputs(file, bundle, dataset, options, done, lines)
+            sources = [*model.texts, *model.images]
+            models = " and ".join(name for name, _ in members)
+            folder.finish(distilled_description(dataset, sources, folder.outputs.name, models, self.originals))
+        report_empty_lines(folder.outputs, dataset)
+        return folder.description
+
+
+def check_model_fits(name: str, card: ModelCard, dataset: Dataset) -> None:
+    """Raises UsageError where the data set lacks a source of the model, or is in other languages."""
+    for source, fields in (
+        *((source, dataset.fields(TRAIN)) for source in card.model.texts),
+        *((source, dataset.images(TRAIN)) for source in card.model.images),
+    ):
+        if source not in fields:
+            raise UsageError(
+                name,
+                f"the model reads '{source}', which the train split of {dataset.name} does not have",
+                "name a model that reads what the data set has",
+            )
+    for field in (*card.model.texts, TARGET):
+        ours, theirs = card.languages.get(field), dataset.languages.get(field)
+        if ours and theirs and ours != theirs:
+            raise UsageError(
+                name,
+                f"the model's '{field}' is {ours}, and that of {dataset.name} is {theirs}",
+                "name a model of the data set's languages",
+            )
+
+
+def count_train_lines(dataset: Dataset, names: Sequence[str]) -> int:
+    """The number of lines of the train split. Raises DataError where its fields differ."""
+    fields = [dataset.field(TRAIN, name) for name in names]
+    indexes = [[count_lines(part) for part in field.parts] for field in fields]
+    counts = [sum(index.lines for index in each) for each in indexes]
+    if len(set(counts)) > 1:
+        raise line_count_error(dataset, TRAIN, fields, indexes)
+    return counts[0]
+
+
+def write_outputs(
+    file: BinaryIO, bundle: Bundle[Predictor], dataset: Dataset, options: SearchOptions, done: int, lines: int
+) -> None:
+    """Append the model's output for every line after the first `done`, each as soon as those before it are written.
+
+    A line that the model cannot read, or that the data set leaves out for want of an image, gets an empty one: training
+    leaves such pairs out.
+    """
+    generator = SequenceGenerator(bundle, width=options.beam)
+    numbers: deque[int] = deque()  # of the lines that are being searched
+
+    def requests() -> Iterator[Request | RequestError]:
+        tokenised = frozenset(
+            name for name in (*bundle.card.model.texts, TARGET) if dataset.field(TRAIN, name).tokenised
+        )
+        for line in read_lines(bundle, dataset, done, lines):
+            numbers.append(line.number)
+            yield build_request(line, bundle.card.model, options, explain=False, tokenised=tokenised)
+
+    for result in progress(generator.generate(requests()), "translating", total=lines - done):
+        text = "" if isinstance(result, RequestError) else result.candidates[0].text.replace(NUL, " ")
+        number = numbers.popleft()
+        file.write(b"\n" * (number - 1 - done) + f"{text}\n".encode())
+        done = number
+    file.write(b"\n" * (lines - done))
+
+
+def read_lines(bundle: Bundle[Predictor], dataset: Dataset, done: int, lines: int) -> Iterator[InputLine]:
+    """The lines of the train split after the first `done`, with all inputs of the model."""
+    first, *others = bundle.card.model.texts
+    pictures: dict[str, list[ImageLoader | None]] = {
+        name: dataset_images(dataset, TRAIN, name, range(lines)) for name in bundle.card.model.images
+    }
+    for row in read_rows(dataset, TRAIN, [first, *others]):
+        if row.number <= done:
+            continue
+        text, *further = (None if SURROGATE.search(text) else text for text in row.texts)
+        images = {name: picture for name, of in pictures.items() if (picture := of[row.number - 1])}
+        yield InputLine(row.number, f"line {row.number}", text, dict(zip(others, further, strict=True)), images)
+
+
+def report_empty_lines(outputs: Path, dataset: Dataset) -> None:
+    """Print the number of lines without an output, and the first."""
+    included = dataset.included_lines(TRAIN)
+    empty = [
+        number
+        for number, text in enumerate(read_file(outputs), 1)
+        if not text.strip() and (included is None or number - 1 in included)
+    ]
+    if empty:
+        count = "1 line has" if len(empty) == 1 else f"{len(empty):,} lines have"
+        say(
+            f"{count} no output, the first is line {empty[0]:,}: the source is empty, or the model cannot read it. "
+            "Training leaves such pairs out."
+        )
