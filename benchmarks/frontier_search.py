@@ -1,0 +1,51 @@
+"""Our side of benchmarks/frontier.py: one process that searches with a bundle, from text to text.
+
+python -m benchmarks.frontier_search OUTPUT BUNDLE --precision P [--shortlist] --beam N --threads N --lines FILE
+    --alone N
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+import seq2seq
+from benchmarks.peers.search_times import measure
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.memory_allocator import keep_freed_memory
+
+SLOTS = 32  # sentences that are searched together
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], required=True)
+    parser.add_argument("--shortlist", action="store_true")
+    parser.add_argument("--beam", type=int, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--lines", type=Path, required=True)
+    parser.add_argument("--alone", type=int, required=True)
+    asked = parser.parse_args()
+    keep_freed_memory()  # as the command does
+    torch.set_num_threads(asked.threads)
+    words = {"shortlist": True} if asked.shortlist else {}
+    bundle = seq2seq.load(asked.bundle, precision=asked.precision, **words)
+    options = bundle.card.search.model_copy(update={"beam": asked.beam})
+    source = next(iter(bundle.card.model.texts))
+
+    def translate(lines: Sequence[str]) -> list[str]:
+        outputs = []
+        generator = SequenceGenerator(bundle, slots=min(SLOTS, len(lines)), width=options.beam)
+        for answer in generator.generate(Request({source: line}, options) for line in lines):
+            assert isinstance(answer, GenerationResult)
+            outputs.append(answer.candidates[0].text)
+        return outputs
+
+    measure(asked.output, translate, translate, asked.lines.read_text("utf-8").splitlines(), asked.alone)
+
+
+if __name__ == "__main__":
+    main()
