@@ -193,6 +193,12 @@ def test_a_killed_command_continues_where_it_stopped(teacher, corpus, tmp_path, 
     assert not part.exists()
     assert run(capsys, *command[3:]) == said.out  # a third call finds it complete
 
+    (tmp_path / "cut" / "cut.yaml").unlink()  # killed after the last output, before the description
+    assert cli.run([str(word) for word in command[3:]]) == 0
+    assert "going on after line 900 of 900" in capsys.readouterr().err
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    assert texts(tmp_path / "cut" / "cut.yaml", "train") == texts(whole, "train")
+
 
 def test_lines_that_cannot_be_translated_are_counted_and_left_out_of_training(toy, tmp_path, capsys):
     lines = [b"ein hund", b"", b"hund " * 13, b"kat\xffze", b"die katze"]  # the model reads 12 words

@@ -23,7 +23,6 @@ from training.data.dataset.description import FieldFiles, ImageFiles, TextFile
 from training.data.uris import expand_path, is_uri
 
 RECORD = "distillation.json"
-FORMAT = 1
 CHUNK = 1 << 20  # bytes read at a time
 
 # What a record says, and the message where it differs. Outputs belong to one data set if all are equal.
@@ -85,13 +84,14 @@ class DistilledFolder:
     def create(self, record: Mapping[str, Any]) -> None:
         """Create the folder with its record, which has the keys of RECORDED."""
         self.path.mkdir(parents=True, exist_ok=True)
-        content = {"format": FORMAT, **record}
-        content[CHECKSUM_KEY] = content_checksum(content)
+        content = {**record, CHECKSUM_KEY: content_checksum(record)}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         write_atomically(self.path / RECORD, text.encode())
 
     def open_outputs(self) -> tuple[BinaryIO, int]:
         """The file of outputs, to be continued, and its number of lines. A line without its end is removed."""
+        if self.outputs.is_file():  # they were complete, and the description was not written
+            self.outputs.rename(self.partial)
         lines = end = position = 0
         file = self.partial.open("ab+", buffering=0)
         file.seek(0)
