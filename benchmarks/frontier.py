@@ -27,6 +27,7 @@ import torch
 
 from benchmarks.frontier_figure import Point, draw
 from benchmarks.reporting import ROOT, Report, alone, median, say, table_number
+from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.devices import computes_bf16
 
@@ -68,7 +69,7 @@ def our_contestants(name: str, bundle: Path) -> list[Contestant]:
     """A bundle in every precision that this processor has, and with its shortlist if it has one."""
     precisions = ["fp32", *(["bf16"] if computes_bf16(torch.device("cpu")) else [])]
     precisions += ["int8"] if resolve_precision("auto", "cpu") == "int8" else []
-    has_shortlist = (bundle / "shortlist.safetensors").is_file()
+    has_shortlist = (bundle / SHORTLIST).is_file()
     forms = [(precision, False) for precision in precisions] + [(precisions[-1], True)] * has_shortlist
     return [
         Contestant(

@@ -31,8 +31,7 @@ def main() -> None:
     asked = parser.parse_args()
     keep_freed_memory()  # as the command does
     torch.set_num_threads(asked.threads)
-    words = {"shortlist": True} if asked.shortlist else {}
-    bundle = seq2seq.load(asked.bundle, precision=asked.precision, **words)
+    bundle = seq2seq.load(asked.bundle, precision=asked.precision, shortlist=asked.shortlist)
     options = bundle.card.search.model_copy(update={"beam": asked.beam})
     source = next(iter(bundle.card.model.texts))
 

@@ -14,7 +14,7 @@ from interlinear.decoding.search_options import (
     ReplaceUnknown,
     SearchOverrides,
 )
-from interlinear.options import DataRoot, Device, ModelName, PrecisionName, Tracking, TrainingData
+from interlinear.options import DataRoot, Device, ModelName, PrecisionName, Tracking, TrainingData, UseShortlist
 
 
 def distill(
@@ -36,6 +36,7 @@ def distill(
     replace_unknown: ReplaceUnknown = None,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
+    use_shortlist: UseShortlist = False,
     tracking: Tracking = None,
 ) -> None:
     """Translate the train split of a data set, so that a smaller model can learn from the outputs (Kim and Rush 2016).
@@ -53,5 +54,7 @@ def distill(
         coverage_penalty=coverage_penalty,
         replace_unknown=replace_unknown,
     )
-    distillation = Distillation(model, data, data_root, output, with_originals, overrides, device, precision, tracking)
+    distillation = Distillation(
+        model, data, data_root, output, with_originals, overrides, device, precision, use_shortlist, tracking
+    )
     print(distillation.run())

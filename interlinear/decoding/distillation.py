@@ -13,10 +13,12 @@ from interlinear.decoding.model_loading import choose_precision, combine, load_m
 from interlinear.decoding.search_options import SearchOverrides
 from interlinear.decoding.translation import InputLine, build_request
 from seq2seq.bundle import Bundle, ModelCard
+from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.config import Precision
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.model.ensemble import Predictor
+from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from training.data.cleaning import SURROGATE
 from training.data.dataset import Dataset, line_count_error, open_dataset, read_rows
@@ -40,6 +42,7 @@ class Distillation:
     search: SearchOverrides
     device: str
     precision: Precision
+    shortlist: bool
     tracking: str | None
 
     def run(self) -> Path:
@@ -51,14 +54,14 @@ class Distillation:
         dataset = open_dataset(self.data, self.data_root)
         folder = DistilledFolder((self.output or Path(f"{dataset.name}-distilled")).resolve())
         precision = choose_precision(self.device, self.precision)
-        members = load_members(self.model, self.tracking, self.device, precision)
+        members = load_members(self.model, self.tracking, self.device, precision, self.shortlist)
         for name, member in members:
             check_model_fits(name, member.card, dataset)
         bundle = combine([member for _, member in members])
         model, options = bundle.card.model, self.search.apply_to(bundle.card.search.model_copy(update={"n_best": 1}))
         check_distillable(dataset, [*model.texts], [*model.images], self.originals)
         record = {
-            "models": [{"name": name, "weights_sha256": member.card.weights_sha256} for name, member in members],
+            "models": [{"name": name, **hashes(member, self.shortlist)} for name, member in members],
             "search": options.model_dump(mode="json"),
             "precision": precision,
             "data": {"name": dataset.name, "sha256": dataset.fingerprint(TRAIN, [*model.texts])},
@@ -81,6 +84,12 @@ class Distillation:
             folder.finish(distilled_description(dataset, sources, folder.outputs.name, models, self.originals))
         report_empty_lines(folder.outputs, dataset)
         return folder.description
+
+
+def hashes(bundle: Bundle[Model], shortlist: bool) -> dict[str, str]:
+    """SHA-256 of what determines a model's outputs: its weights, and its shortlist if that is used."""
+    weights = {"weights_sha256": bundle.card.weights_sha256}
+    return weights | ({"shortlist_sha256": bundle.card.files[SHORTLIST]} if shortlist else {})
 
 
 def check_model_fits(name: str, card: ModelCard, dataset: Dataset) -> None:

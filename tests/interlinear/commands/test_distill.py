@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import yaml
 import seq2seq
 from interlinear import cli
 from seq2seq.bundle import ModelCard, write_bundle
+from seq2seq.bundle.checksums import checksum
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.model.model import build
 from seq2seq.text import TextConfig, Tokenizer
@@ -120,6 +122,21 @@ def test_search_options_and_precision_reach_the_search(toy, german, tmp_path, ca
     )
     said = capsys.readouterr().err
     assert f"the precision is {json.loads((tmp_path / 'i' / 'distillation.json').read_text())['precision']}" in said
+
+
+def test_a_shortlist_limits_the_outputs_and_is_recorded(toy, german, tmp_path, capsys):
+    model = shutil.copytree(toy, tmp_path / "model")
+    links = tmp_path / "links"
+    links.write_text("0-0\n" * 8)
+    run(capsys, "shortlist", model, "--data", german, "--links", links, "--words", 1, "--frequent", 0)
+    text = tmp_path / "german.source"
+    few, all_words = (run(capsys, "translate", model, text, *option).splitlines() for option in (["--shortlist"], []))
+    made = run(capsys, "distill", model, "--data", german, "--output", tmp_path / "new", "--shortlist").strip()
+    assert [target for _, target in texts(made, "train")] == few != all_words
+    record = json.loads((tmp_path / "new" / "distillation.json").read_text())
+    assert record["models"][0]["shortlist_sha256"] == checksum(model / "shortlist.safetensors")
+    assert cli.run(["distill", str(model), "--data", str(german), "--output", str(tmp_path / "new")]) == 2
+    assert "was made by other models, or by other shortlists of them" in capsys.readouterr().err
 
 
 def test_with_originals_every_source_has_both_targets(toy, german, tmp_path, capsys):

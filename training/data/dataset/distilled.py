@@ -27,7 +27,7 @@ CHUNK = 1 << 20  # bytes read at a time
 
 # What a record says, and the message where it differs. Outputs belong to one data set if all are equal.
 RECORDED = {
-    "models": "was made by other models",
+    "models": "was made by other models, or by other shortlists of them",
     "search": "was made with other search options",
     "precision": "was made in another precision",
     "data": "was made from other data",
