@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
 
-from seq2seq.batch import Batch, SourceInput, collate
+from seq2seq.batch import Batch, CandidateInput, SourceInput, collate
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import UsageError
+from seq2seq.layers import int8
 from seq2seq.layers.int8 import quantise
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
@@ -66,6 +68,21 @@ def sources_of(batch: Batch) -> Batch:
     """The batch without its targets."""
     sources: dict[str, SourceInput] = batch.sources
     return Batch(sources)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_search_among_candidates_is_captured_whole(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8, "MIN_FEATURES", 1)
+    model, batch = small("rnnsearch")
+    model.eval()
+    if precision == "int8":
+        quantise(model)
+    words = torch.tensor([[0, 1, 2, 3, 5, 7], [0, 1, 2, 3, 6, 0]])
+    limited = replace(sources_of(batch), candidates=CandidateInput(words, torch.tensor([6, 5])))
+    found, expected = (run(model, [limited], step, min_length=7) for step in (CompiledStep(CAPTURE), search_step))
+    assert_same(found, expected, 1e-5)
+    assert all(set(found[row].hypotheses[0].ids) <= {1, *words[row].tolist()[4:]} for row in range(2))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if "/" not in recipe])
