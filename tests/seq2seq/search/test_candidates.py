@@ -124,6 +124,22 @@ def test_given_outputs_are_scored_in_the_whole_vocabulary() -> None:
     assert torch.equal(*scores)
 
 
+def test_probabilities_are_those_of_the_whole_vocabulary_normalised_over_the_candidates() -> None:
+    model, shortlist = model_of("rnnsearch", VOCABULARY), shortlist_of([], [[]] * 5 + [[9, 12], [30]])
+    batch = collate({"source": [[5], [6]]})
+    candidates = shortlist.candidates([{"source": [5]}, {"source": [6]}])
+    readout = torch.randn(2, 3, model.config.readout_size, dtype=torch.float64)
+    with torch.no_grad():
+        memory = model.encode(Batch(batch.sources, candidates=candidates))
+        log_BKC, words_BC = model.next_words(memory, readout)
+        whole_BKV = model.log_probabilities(readout).exp()
+    for row, words in enumerate(([0, 1, 2, 3, 9, 12], [0, 1, 2, 3, 30])):
+        own = whole_BKV[row][:, words]
+        assert words_BC[row, : len(words)].tolist() == words
+        torch.testing.assert_close(log_BKC[row, :, : len(words)].exp(), own / own.sum(-1, keepdim=True))
+        assert (log_BKC[row, :, len(words) :] == -torch.inf).all()
+
+
 def test_capacity_follows_the_candidates_of_the_sentences_in_the_table() -> None:
     model, shortlist = model_of("rnnsearch", VOCABULARY), shortlist_of([], [[]] * 5 + [[9], range(4, 40)])
     table = SlotTable(model, 2)
