@@ -64,7 +64,8 @@ def test_every_system_end_to_end(
         text = data.read_text().replace("translation", "summarization").replace("{source: de,", "{source: en,")
         data.write_text(text)
     model = trained(interlinear, system, data, ["joint_vocabulary=false", "training.epochs=6"])
-    assert len(re.findall(r"^training with [1-9]\d* workers?\b", capsys.readouterr().err, re.MULTILINE)) == 1
+    said = capsys.readouterr().err
+    assert len(re.findall(r"^interlinear: training with [1-9]\d* workers?\b", said, re.MULTILINE)) == 1
     score = json.loads(interlinear("evaluate", model, "--data", str(data), "--metrics", "bleu", "--json"))["bleu"][
         "score"
     ]
