@@ -120,7 +120,7 @@ def test_given_outputs_are_scored_in_the_whole_vocabulary() -> None:
     )
     assert torch.equal(model.loss(limited).nats, model.loss(batch).nats)
     target_BKL = batch.target_BL[:, None]
-    scores = [model.log_likelihoods(model.encode(each), target_BKL) for each in (limited, batch)]
+    scores = [model.log_likelihoods(model.encode(each), target_BKL, batch.target_lengths) for each in (limited, batch)]
     assert torch.equal(*scores)
 
 
