@@ -9,9 +9,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import torch
+import torch.fx.experimental._config as symbolic_shapes
 
 from seq2seq.config import CompileChoice
 from seq2seq.errors import UsageError
@@ -24,7 +26,7 @@ MESSAGE_CHARACTERS = 300  # of a compiler's message
 
 log = logging.getLogger("interlinear.search")
 
-# Several models would share one limit on the number of compilations; torch before 2.12 has no other way.
+# Else several models share one limit on the number of compilations; older versions of torch have no other way.
 ISOLATED: dict[str, Any] = (
     {"isolate_recompiles": True} if "isolate_recompiles" in inspect.signature(torch.compile).parameters else {}
 )
@@ -35,6 +37,9 @@ class CompiledStep:
     compiled. A step with a coverage penalty, which is rare, is never compiled."""
 
     def __init__(self, backend: str | Callable[..., Any] = "inductor") -> None:
+        # Sizes that are equal in the first step are not one size for the compiler. For the whole process: setting it
+        # around each step would cost 25 us, and one thread would end it for another that compiles.
+        symbolic_shapes.use_duck_shape = False
         self._compiled = torch.compile(search_step, fullgraph=True, dynamic=True, backend=backend, **ISOLATED)
         self._failed = False
 
@@ -42,8 +47,7 @@ class CompiledStep:
         if with_coverage or self._failed:
             return search_step(model, memory, rows, with_coverage)
         try:
-            with torch.fx.experimental._config.patch(use_duck_shape=False):  # type: ignore[attr-defined]
-                return self._compiled(model, memory, rows, with_coverage)
+            return self._compiled(model, memory, rows, with_coverage)
         except RuntimeError as error:
             from torch._dynamo.exc import TorchDynamoException  # imports the compiler, which takes seconds
 
@@ -76,13 +80,8 @@ def resolve_compile(choice: CompileChoice, device: str) -> bool:
     on_cpu = torch.device(device).type == "cpu"
     if choice == "auto" and on_cpu:
         return False
-    compiler = shutil.which(os.environ.get("CXX", "g++")) if on_cpu else triton_is_installed()
+    compiler = shutil.which(os.environ.get("CXX", "g++")) if on_cpu else find_spec("triton")
     if not compiler and choice == "on":
         missing = "no C++ compiler (g++, or what CXX names)" if on_cpu else "no Triton"
         raise UsageError("--compile on", f"there is {missing}", "install one, or search without it")
     return bool(compiler)
-
-
-def triton_is_installed() -> bool:
-    """Whether torch can compile for a GPU."""
-    return torch.utils._triton.has_triton()

@@ -1,6 +1,8 @@
 """The compiled step: the results of the step as it is, for every recipe, and no compilation after the warm-up."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -156,6 +158,18 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(UsageError, match=r"--compile on.*no C\+\+ compiler"):
         resolve_compile("on", "cpu")
+
+
+def test_a_gpu_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    assert not resolve_compile("auto", "cuda:0")
+    with pytest.raises(UsageError, match=r"--compile on.*no Triton"):
+        resolve_compile("on", "cuda:0")
+
+
+def test_a_process_that_has_not_imported_the_compiler_can_choose() -> None:
+    script = "from seq2seq.search.compiled import resolve_compile; resolve_compile('auto', 'cuda:0')"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.slow
