@@ -34,7 +34,7 @@ from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
 from seq2seq.model.parameter_shapes import parameter_shapes
-from seq2seq.search.compiled import CompiledStep
+from seq2seq.search.captured import fast_step
 from seq2seq.search.step import SearchStep, search_step
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import Tokenizer
@@ -49,7 +49,7 @@ class Bundle(Generic[PredictorT]):
     """A model or an ensemble with its tokenizers, its card, and the folder that it was loaded from.
 
     shortlist: limits the words of its search; None: the whole vocabulary. search_step: the function that takes a step
-    of its search, or a compiled one.
+    of its search; another one where it is compiled or captured.
     """
 
     model: PredictorT
@@ -62,7 +62,7 @@ class Bundle(Generic[PredictorT]):
     @property
     def is_compiled(self) -> bool:
         """Whether the steps of its search are compiled."""
-        return isinstance(self.search_step, CompiledStep)
+        return self.search_step is not search_step
 
 
 def hash_weights(state: dict[str, torch.Tensor]) -> str:
@@ -197,8 +197,8 @@ def load(
 
 
 def with_compiled_search(bundle: Bundle[PredictorT]) -> Bundle[PredictorT]:
-    """The same bundle, whose search is compiled when it first takes a step."""
-    return replace(bundle, search_step=CompiledStep())
+    """The same bundle, whose search is compiled when it first takes a step; on a GPU, it is captured too."""
+    return replace(bundle, search_step=fast_step(next(bundle.model.parameters()).device.type))
 
 
 def check_files(folder: Path, shortlist: bool = True) -> ModelCard:

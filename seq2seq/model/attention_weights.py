@@ -35,6 +35,16 @@ class AttentionWeights:
         """Apply `change` to every tensor that has a hypothesis axis."""
         return self.combine([self], lambda tensors: change(tensors[0]))
 
+    def map_all(self, change: Callable[[Tensor], Tensor]) -> "AttentionWeights":
+        """Apply `change` to every tensor, those without a hypothesis axis too."""
+        return AttentionWeights(
+            {name: change(weights) for name, weights in self.weights.items()},
+            tuple(change(gate) for gate in self.gates),
+            {source: change(fertility) for source, fertility in self.fertility.items()},
+            {name: change(weights) for name, weights in self.source_weights.items()},
+            tuple(member.map_all(change) for member in self.members),
+        )
+
     @staticmethod
     def combine(several: Sequence["AttentionWeights"], join: Callable[[list[Tensor]], Tensor]) -> "AttentionWeights":
         """Join weights of the same kinds; `join` combines corresponding tensors that have a hypothesis axis."""

@@ -75,13 +75,15 @@ def resolve_compile(choice: CompileChoice, device: str) -> bool:
 
     Raises UsageError if it is wanted and there is no compiler.
     """
-    if choice == "off":
-        return False
     on_cpu = torch.device(device).type == "cpu"
-    if choice == "auto" and on_cpu:
-        return False
-    compiler = shutil.which(os.environ.get("CXX", "g++")) if on_cpu else find_spec("triton")
-    if not compiler and choice == "on":
+    if choice == "on" and not has_compiler(device):
         missing = "no C++ compiler (g++, or what CXX names)" if on_cpu else "no Triton"
         raise UsageError("--compile on", f"there is {missing}", "install one, or search without it")
-    return bool(compiler)
+    return choice == "on" or (choice == "auto" and not on_cpu)
+
+
+def has_compiler(device: str) -> bool:
+    """Whether there is what torch compiles with for a device: g++ or what CXX names, or Triton for a GPU."""
+    if torch.device(device).type == "cpu":
+        return shutil.which(os.environ.get("CXX", "g++")) is not None
+    return find_spec("triton") is not None

@@ -19,7 +19,7 @@ from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.options import SearchRequest, SearchResult
 from seq2seq.search.ranking import backtrace, common_prefix, read_hypotheses, tokens_along
-from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity
+from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity, round_up_outputs
 from seq2seq.search.step import SearchStep, search_step
 from seq2seq.text import BEGIN, PAD
 
@@ -175,13 +175,14 @@ class SlotTable:
         index = torch.tensor(rows, device=self.device)
         memory = self.memory.map(lambda tensor: tensor.index_select(0, index))
         capacity = {axis: round_up_capacity(max(1, *(sizes[axis] for sizes in self.sizes))) for axis in memory.capacity}
-        longest = max(request.max_length for request in self.requests) + 1
+        longest = round_up_outputs(max(request.max_length for request in self.requests) + 1)
         rows_state = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
         self.memory, self.rows = memory.resize(capacity).map(to_contiguous), rows_state.map(to_contiguous)
 
     def _initial_state(self, memory: Memory, requests: Sequence[SearchRequest]) -> SlotState:
         """Initial rows: one empty hypothesis per sentence."""
-        n, k, longest = memory.rows, self.width, max(request.max_length for request in requests) + 1
+        n, k = memory.rows, self.width
+        longest = round_up_outputs(max(request.max_length for request in requests) + 1)
         options = [request.options for request in requests]
         state = self.model.start(memory)
         state = state.map(lambda leaf: leaf.expand(-1, k, *leaf.shape[2:]))

@@ -69,6 +69,11 @@ def round_up_capacity(size: int) -> int:
     return -(-size // step) * step
 
 
+def round_up_outputs(length: int) -> int:
+    """Rounds a number of output positions up, to 32, 64, 128, ..."""
+    return max(32, 1 << (length - 1).bit_length())
+
+
 def concatenate_memories(first: Memory, second: Memory) -> Memory:
     """Concatenates the rows of two memories of the same capacity."""
     views = {

@@ -27,6 +27,10 @@ class StepResult:
     attention_weights: AttentionWeights
     readout_NKR: Tensor
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> "StepResult":
+        """Applies a function to every tensor."""
+        return StepResult(self.rows.map(change), self.attention_weights.map_all(change), change(self.readout_NKR))
+
 
 SearchStep = Callable[[Predictor, Memory, SlotState, bool], StepResult]  # `search_step`, or compiled
 

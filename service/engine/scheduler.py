@@ -2,13 +2,14 @@
 
 from collections import Counter, deque
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from seq2seq.bundle import Bundle
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import EncodedRequest, Request, SequenceGenerator
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model
+from seq2seq.search.captured import COMMON_LENGTHS, CapturedStep, row_counts
 from seq2seq.search.compiled import compiling
 from service.engine.fair_queue import FairQueue
 from service.engine.protocol import EngineRequest
@@ -235,21 +236,44 @@ class BatchScheduler:
     def warm_up(self) -> Explanation:
         """Run a search, so that the first request finds everything loaded; returns an example explanation.
 
-        A search that is compiled runs with one text and with two: these numbers differ in their compiled steps.
+        A search that is compiled runs with one text and with two: these numbers differ in their compiled steps. One
+        that is captured takes a step of each common size twice, which captures it.
         """
         if not self.bundle.is_compiled:
             return self._search_example(1)
         with compiling():
             self._search_example(2)
-            return self._search_example(1)
+            explanation = self._search_example(1)
+            if isinstance(self.bundle.search_step, CapturedStep):
+                for rows in row_counts(self.slots):
+                    for length in COMMON_LENGTHS:
+                        self._take_two_steps(min(rows, self.slots), length)
+            return explanation
 
-    def _search_example(self, texts_count: int) -> Explanation:
+    def _example(self, explain: bool) -> EncodedRequest:
         card = self.bundle.card
         texts = dict.fromkeys(card.model.texts, "1")
         images = {name: blank_image(grid) for name, grid in card.model.images.items()}
-        warm_up_request = Request(texts, card.search, explain=True, images=images)
-        generation = self.generation
-        generation.admit([(number, generation.encode(warm_up_request)) for number in range(texts_count)])
+        return self.generation.encode(Request(texts, card.search, explain=explain, images=images))
+
+    def _take_two_steps(self, texts_count: int, length: int) -> None:
+        """Take two steps with so many texts of a length, which counts the end symbol."""
+        card, example = self.bundle.card, self._example(explain=False)
+        words = max(1, length - 1)
+        sources = {
+            name: replace(text, ids=text.ids[:1] * words, offsets=text.offsets[:1] * words)
+            for name, text in example.sources.items()
+        }
+        limit = min(card.search.output_limit(words), card.limits.target_length)
+        text = replace(example, sources=sources, length=length, max_length=limit)
+        self.generation.admit([(number, text) for number in range(texts_count)])
+        self.generation.step()
+        self.generation.step()
+        self.generation.cancel(range(texts_count))
+
+    def _search_example(self, texts_count: int) -> Explanation:
+        generation, example = self.generation, self._example(explain=True)
+        generation.admit([(number, example) for number in range(texts_count)])
         while not (finished := generation.step()):
             pass
         (_, answer), *_ = finished

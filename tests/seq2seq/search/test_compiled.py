@@ -17,6 +17,7 @@ from seq2seq.layers.int8 import quantise
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.search.captured import CapturedStep, fast_step
 from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
 from tests.seq2seq.model.test_precision import RECIPES, small
@@ -28,6 +29,7 @@ CAPTURE = "eager"  # the whole step is captured as for a compiler, and its opera
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """Other tests' compilations do not count, and stances end."""
+    torch.compiler.set_stance("default")
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     yield
@@ -162,7 +164,9 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
-    assert not resolve_compile("auto", "cuda:0")
+    assert resolve_compile("auto", "cuda:0")
+    step = fast_step("cuda:0")
+    assert isinstance(step, CapturedStep) and step.step is search_step  # only captured
     with pytest.raises(UsageError, match=r"--compile on.*no Triton"):
         resolve_compile("on", "cuda:0")
 

@@ -11,10 +11,12 @@ import pytest
 from seq2seq.bundle import load
 from seq2seq.generate import EncodedRequest, Request, SequenceGenerator
 from seq2seq.search import SearchOptions
+from seq2seq.search.captured import CapturedStep
 from seq2seq.text import Encoded
 from service.engine.protocol import Abort, Add, EngineOutputs, EngineRequest, Event, Ping, Pong, Scheduled, SearchFailed
-from service.engine.scheduler import MAX_HELD_STEPS
+from service.engine.scheduler import MAX_HELD_STEPS, BatchScheduler
 from service.engine.search_thread import HEARTBEAT_SECONDS, SearchThread
+from tests.seq2seq.search.test_captured import Recomputed
 from tests.service.engine.test_engine import MANY, before_its_layers, until
 
 SLOTS = 16
@@ -165,3 +167,19 @@ def test_a_restarted_text_sends_no_prefix_twice(search, event_queue):
             event.prefixes[number] for event in events if isinstance(event, EngineOutputs) and number in event.prefixes
         ]
         assert [len(ids) for ids in prefixes] == sorted({len(ids) for ids in prefixes})
+
+
+@pytest.mark.parametrize("name", ["de-en", "headlines"])
+def test_a_captured_search_captures_common_sizes_before_it_is_ready(bundles, name):
+    """Every number of texts up to the slots, of up to 64 tokens; and what is captured finds the same."""
+    bundle = load(bundles.folders[name])
+    capture = Recomputed()
+    scheduler = BatchScheduler(0, replace(bundle, search_step=CapturedStep(capture=capture)), SLOTS, 5)
+    scheduler.warm_up()
+    captured, replays = capture.captures, capture.replays
+    source, *_ = bundle.card.model.texts
+    texts = [Request({source: " ".join(MANY[i : i + 3])[: 1 + i]}, SearchOptions(beam=1 + i % 5)) for i in range(40)]
+    found = list(scheduler.generation.generate(texts))
+    assert capture.captures == captured and capture.replays > replays
+    expected = SequenceGenerator(bundle, SLOTS, 5).generate(texts)
+    assert [result.candidates[0].text for result in found] == [result.candidates[0].text for result in expected]

@@ -1,0 +1,195 @@
+"""The step of a search as CUDA graphs: a GPU is given one launch for a step, instead of one for every operator.
+
+A graph computes from fixed tensors to fixed tensors, for one size of table. So the tensors of a step are copied in and
+out, in a few launches, and its rows are filled up to a few numbers; `SlotTable` rounds the other sizes up.
+
+Axes: N sentences in the table (rows).
+"""
+
+import logging
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from seq2seq.layers.state import Memory
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search.compiled import CompiledStep, has_compiler
+from seq2seq.search.state import SlotState
+from seq2seq.search.step import SearchStep, StepResult, search_step
+
+MIN_ROWS = 8
+MAX_GRAPHS = 128
+MESSAGE_CHARACTERS = 300  # of a driver's message
+
+# Lengths that are captured before a service is ready: the shortest and the longest source of each size of table. Both,
+# since they may differ in the size for their outputs.
+COMMON_LENGTHS = sorted([*range(1, 58, 8), *range(8, 65, 8)])
+
+log = logging.getLogger("interlinear.search")
+
+
+class Mapped(Protocol):
+    def map(self, change: Callable[[Tensor], Tensor]) -> object: ...
+
+
+Value = TypeVar("Value", bound=Mapped)
+
+
+class Capture(Protocol):
+    """Captures the work of a function that takes no arguments: returns its result, and a function that does the work
+    again, from the same tensors and into those of the result."""
+
+    def __call__(self, work: Callable[[], Value], pool: object) -> tuple[Value, Callable[[], None]]: ...
+
+
+class CapturedStep:
+    """A step (`search_step`, or a compiled one) that is captured once for each size of table.
+
+    A size is captured when it occurs for the second time: what the first needs, a compilation too, is done then. Where
+    it cannot be captured, a warning is logged, and steps run as they are. For one device; several threads may call it.
+    """
+
+    def __init__(self, step: SearchStep = search_step, capture: Capture | None = None) -> None:
+        self.step = step
+        self._capture = capture or capture_cuda_graph
+        self._graphs: OrderedDict[Hashable, StepGraph] = OrderedDict()  # the least recently used first
+        self._seen: set[Hashable] = set()
+        self._pool: object = None  # of the memory that all graphs share: one runs at a time, and its result is copied
+        self._lock = threading.Lock()
+        self._failed = False
+
+    def __call__(self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+        size = (
+            *(id(model), round_up_rows(memory.rows), *rows.written_NKL.shape[1:]),
+            *(*memory.capacity.items(), memory.summary_BS.dtype, with_coverage),
+        )
+        with self._lock:
+            graph = self._graphs.get(size)
+            if graph is None and size in self._seen and not self._failed:
+                graph = self._captured(size, model, memory, rows, with_coverage)
+            if graph is None:
+                self._seen.add(size)
+                return self.step(model, memory, rows, with_coverage)
+            self._graphs.move_to_end(size)
+            return graph.run(memory, rows)
+
+    def _captured(
+        self, size: Hashable, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool
+    ) -> "StepGraph | None":
+        if self._pool is None and memory.summary_BS.is_cuda:
+            self._pool = torch.cuda.graph_pool_handle()
+        try:
+            graph = StepGraph(self.step, self._capture, self._pool, model, memory, rows, with_coverage)
+        except RuntimeError as error:  # of CUDA, of its memory too
+            self._failed = True
+            self._graphs.clear()
+            reason = " ".join(str(error).split())[:MESSAGE_CHARACTERS]
+            log.warning("the search is not captured as CUDA graphs, and slower: %s", reason)
+            return None
+        self._graphs[size] = graph
+        if len(self._graphs) > MAX_GRAPHS:
+            self._graphs.popitem(last=False)
+        return graph
+
+
+class StepGraph:
+    """A captured step for one size of table, with the tensors that it reads and writes."""
+
+    def __init__(
+        self,
+        step: SearchStep,
+        capture: Capture,
+        pool: object,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+    ) -> None:
+        n = memory.rows
+        # Rows that are not used repeat the first, so that no index is invalid, and are finished.
+        index_N = torch.tensor([*range(n), *[0] * (round_up_rows(n) - n)], device=rows.token_NK.device)
+        self._memory = memory.map(lambda tensor: tensor.index_select(0, index_N))
+        self._rows = rows.map(lambda tensor: tensor.index_select(0, index_N))
+        self._rows.done_N[n:] = True
+        self._copied_memory = weakref.ref(memory)
+
+        def work() -> StepResult:
+            # A view keeps what is computed from it: so each time another view, else it would not be computed again.
+            return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage)
+
+        self._result, self._replay = capture(work, pool)
+
+    def run(self, memory: Memory, rows: SlotState) -> StepResult:
+        """The result of a step, in tensors of its own."""
+        n = memory.rows
+        if memory is not self._copied_memory():
+            copy_all([tensor[:n] for tensor in tensors_of(self._memory)], tensors_of(memory))
+            self._copied_memory = weakref.ref(memory)
+        copy_all([tensor[:n] for tensor in tensors_of(self._rows)], tensors_of(rows))
+        self._replay()
+        outputs = [tensor[:n] for tensor in tensors_of(self._result)]
+        copies = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in outputs]
+        copy_all(copies, outputs)
+        remaining = iter(copies)
+        return self._result.map(lambda _: next(remaining))
+
+
+def tensors_of(structure: Mapped) -> list[Tensor]:
+    """The tensors of a structure, in the order of its `map`."""
+    found: list[Tensor] = []
+
+    def collect(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    structure.map(collect)
+    return found
+
+
+def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy each source into its target, with one launch for many tensors of a type."""
+    by_dtype: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for target, source in zip(targets, sources, strict=True):
+        if target.numel():
+            pair = by_dtype.setdefault(target.dtype, ([], []))
+            pair[0].append(target)
+            pair[1].append(source)
+    for pair in by_dtype.values():
+        torch._foreach_copy_(*pair)
+
+
+def fast_step(device: str) -> SearchStep:
+    """The step of a search that is compiled (`resolve_compile`): on a GPU, also captured; only that without Triton."""
+    step = CompiledStep() if has_compiler(device) else search_step
+    return CapturedStep(step) if torch.device(device).type == "cuda" else step
+
+
+def round_up_rows(rows: int) -> int:
+    """The number of rows that a step is captured for: 8, 16, 32, 64, ..."""
+    return max(MIN_ROWS, 1 << (rows - 1).bit_length())
+
+
+def row_counts(slots: int) -> list[int]:
+    """The numbers of rows that a table of so many slots is captured for."""
+    return sorted({round_up_rows(rows) for rows in range(1, slots + 1)})
+
+
+def capture_cuda_graph(work: Callable[[], Value], pool: object) -> tuple[Value, Callable[[], None]]:
+    """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    # Not torch.cuda.graph(), which begins with a garbage collection of the whole process.
+    with torch.cuda.stream(stream):
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[arg-type]
+        try:
+            result = work()
+        finally:
+            graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return result, graph.replay
