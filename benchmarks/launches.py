@@ -3,13 +3,18 @@ launch or more.
 
     python -m benchmarks.launches [--save]
 
-Counted on torch's meta device, so that no GPU is needed and no time is measured.
+Counted on torch's meta device, so that no GPU is needed and no time is measured; of a compiled step, in the program
+that torch's compiler writes for it.
 """
 
 import argparse
+import ast
+from contextlib import suppress
 from typing import Any
 
 import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.utils import get_code
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.reporting import Report
@@ -17,6 +22,8 @@ from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
+from seq2seq.search.compiled import CompiledStep
+from seq2seq.search.step import SearchStep, search_step
 from training.recipe import load_recipe
 from training.recipe.loading import recipe_names
 
@@ -24,7 +31,8 @@ SENTENCES, LENGTH, VOCABULARY = 2, 6, 9
 
 NOTES = (
     "Operators of torch's dispatcher without those that only make a view. *Search, a step*: one step of a table with "
-    "two sentences at beam 3, without its read of the results. *Training, a position*: loss and backward pass, for one "
+    "two sentences at beam 3, without its read of the results. *Compiled*: calls of kernels in the compiled step's "
+    "program, fused ones, products, and others such as top-k. *Training, a position*: loss and backward pass, for one "
     f"target position more; *an update*: everything else of them, at {LENGTH} source positions. The encoder's LSTM "
     "counts by its positions here, as the meta device has no fused one; cuDNN has.",
 )
@@ -42,8 +50,8 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def sample(recipe: str, target_length: int) -> tuple[Model, Batch]:
-    """A recipe's model with few words, on the meta device, and a batch on the host."""
+def sample(recipe: str, target_length: int, device: str = "meta") -> tuple[Model, Batch]:
+    """A recipe's model with few words, on a device, and a batch on the host."""
     settings = load_recipe(recipe)
     config = settings.model_for(dict.fromkeys([*settings.sources, "target"], VOCABULARY), {})
     texts: dict[str, list[list[int] | None]] = {name: [[5] * LENGTH] * SENTENCES for name in config.texts}
@@ -51,21 +59,41 @@ def sample(recipe: str, target_length: int) -> tuple[Model, Batch]:
         name: stack_images([blank_image(grid)] * SENTENCES, blank_image(grid), grid.regions)
         for name, grid in config.images.items()
     }
-    with torch.device("meta"):
+    with torch.device(device):
         model = build(config)
     return model, collate(texts, [[5] * target_length] * SENTENCES, images=images)
 
 
-def search_step(recipe: str) -> int:
-    """Operators of one step of search."""
-    model, batch = sample(recipe, LENGTH)
-    table = SlotTable(model.eval(), 3, sync_interval=4)
+def table_of(recipe: str, device: str, search_step: SearchStep = search_step) -> SlotTable:
+    """A table with two sentences."""
+    model, batch = sample(recipe, LENGTH, device)
+    table = SlotTable(model.eval(), 3, sync_interval=4, search_step=search_step)
     options = SearchOptions(beam=3)
     table.admit(Batch(batch.sources), [SearchRequest(row, options, LENGTH) for row in range(batch.rows)])
+    return table
+
+
+def search_operators(recipe: str) -> int:
+    """Operators of one step of search."""
+    table = table_of(recipe, "meta")
     table.step()
     with Operators() as operators:
         table.step()
     return operators.count
+
+
+def compiled_kernels(recipe: str) -> int:
+    """Calls of kernels in the program that the compiler writes for one step of search; it is not run."""
+    table = table_of(recipe, "cpu", CompiledStep())
+
+    def step() -> None:
+        with suppress(AssertionError, TypeError):  # there is no program to run
+            table.step()
+
+    with inductor_config.patch(force_disable_caches=True):  # else a program of an earlier call is not written again
+        program = "\n".join(get_code(step))
+    called = [ast.unparse(node.func) for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Call)]
+    return sum(name.startswith(("cpp_fused_", "extern_kernels.", "torch.ops.", "aten.")) for name in called)
 
 
 def update(recipe: str, target_length: int) -> int:
@@ -88,9 +116,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
-    counts = {recipe: (search_step(recipe), *training(recipe)) for recipe in recipe_names()}
+    counts = {
+        recipe: (search_operators(recipe), compiled_kernels(recipe), *training(recipe)) for recipe in recipe_names()
+    }
     rows = [[recipe, *(f"{count:.0f}" for count in numbers)] for recipe, numbers in counts.items()]
-    columns = ["recipe", "search, a step", "training, a position", "training, an update"]
+    columns = ["recipe", "search, a step", "compiled", "training, a position", "training, an update"]
     Report("launches", "Operators of every recipe", columns, rows, NOTES, counts).publish(asked.save)
 
 

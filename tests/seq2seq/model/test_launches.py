@@ -5,7 +5,7 @@ A recipe that needs more than today's most expensive one does something in a loo
 
 import pytest
 
-from benchmarks.launches import search_step, training
+from benchmarks.launches import compiled_kernels, search_operators, training
 from training.recipe.loading import recipe_names
 
 RECIPES = [name for name in recipe_names() if "/" not in name]
@@ -14,10 +14,18 @@ RECIPES = [name for name in recipe_names() if "/" not in name]
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_step_and_a_position_are_few_operators(recipe: str) -> None:
     position, _ = training(recipe)
-    assert 0 < search_step(recipe) <= 175
+    assert 0 < search_operators(recipe) <= 175
     assert 0 < position <= 155
 
 
 def test_rnnsearch_has_the_fewest() -> None:
     position, _ = training("rnnsearch")
-    assert search_step("rnnsearch") <= 120 and position <= 50
+    assert search_operators("rnnsearch") <= 120 and position <= 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=pytest.mark.ci) if name == "rnnsearch" else name for name in RECIPES]
+)
+def test_a_compiled_step_has_a_third_of_the_kernels(recipe: str) -> None:
+    assert 0 < compiled_kernels(recipe) <= search_operators(recipe) / 3
