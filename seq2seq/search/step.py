@@ -18,6 +18,8 @@ from seq2seq.search.ranking import active_beam, finished_mask, length_penalty_fa
 from seq2seq.search.state import SlotState
 from seq2seq.text import BEGIN, END, PAD
 
+BLOCK = 64  # columns
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -53,7 +55,7 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     # Continuations: the best K words of each hypothesis, and of these the best K in total.
     last_N1 = (rows.length_N >= rows.max_N)[:, None]
     k = min(width, log_NKC.shape[-1])
-    best_NKk, column_NKk = log_NKC.topk(k, -1)
+    best_NKk, column_NKk = best_columns(log_NKC, k)
     continuation_NM = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
     score_NK, chosen_NK = continuation_NM.topk(width, 1)
     parent_NK, column_NK = chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK)
@@ -92,6 +94,26 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
         coverage_NKT=coverage_NKT,
     )
     return StepResult(replace(rows, done_N=finished_mask(rows)), attention_weights, readout_NKR)
+
+
+def best_columns(log_NKC: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest values of each row and their columns, (N, K, k), as `topk`.
+
+    On a CPU `topk` reads a row value by value. The k blocks with the largest maxima contain the k largest values, and
+    maxima are computed by vector instructions (benchmarks/search/output.py).
+    """
+    blocks = log_NKC.shape[-1] // BLOCK
+    if blocks < 4 * k or log_NKC.device.type != "cpu":
+        best_NKk, column_NKk = log_NKC.topk(k, -1)
+        return best_NKk, column_NKk
+    block_NKCB = log_NKC[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK))
+    chosen_NKk = block_NKCB.amax(-1).topk(k, -1).indices
+    column_B = torch.arange(BLOCK, device=log_NKC.device)
+    candidate_NKC = (chosen_NKk[..., None] * BLOCK + column_B).flatten(-2)  # of the chosen blocks, then of the rest
+    rest_C = torch.arange(blocks * BLOCK, log_NKC.shape[-1], device=log_NKC.device)
+    candidate_NKC = torch.cat([candidate_NKC, rest_C.expand(*log_NKC.shape[:-1], -1)], -1)
+    best_NKk, position_NKk = log_NKC.gather(-1, candidate_NKC).topk(k, -1)
+    return best_NKk, candidate_NKC.gather(-1, position_NKk)
 
 
 def coverage_penalty(memory: Memory, rows: SlotState, coverage_NKT: Tensor) -> Tensor:
