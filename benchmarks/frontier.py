@@ -30,6 +30,7 @@ from benchmarks.reporting import ROOT, Report, alone, median, say, table_number
 from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.devices import computes_bf16
+from seq2seq.search.compiled import has_compiler
 
 PEERS = Path(__file__).parent / "peers"
 BEAMS = (5, 1)
@@ -66,22 +67,26 @@ class Contestant:
 
 
 def our_contestants(name: str, bundle: Path) -> list[Contestant]:
-    """A bundle in every precision that this processor has, and with its shortlist if it has one."""
+    """A bundle in every precision that this processor has, then with its shortlist if it has one, and compiled where
+    there is a compiler."""
     precisions = ["fp32", *(["bf16"] if computes_bf16(torch.device("cpu")) else [])]
     precisions += ["int8"] if resolve_precision("auto", "cpu") == "int8" else []
-    has_shortlist = (bundle / SHORTLIST).is_file()
-    forms = [(precision, False) for precision in precisions] + [(precisions[-1], True)] * has_shortlist
+    forms = [[precision] for precision in precisions]
+    if (bundle / SHORTLIST).is_file():
+        forms.append([*forms[-1], "shortlist"])
+    if has_compiler("cpu"):
+        forms.append([*forms[-1], "compile"])
     return [
         Contestant(
             name,
-            f"{precision} + shortlist" if shortlist else precision,
+            " + ".join(form),
             beam,
             (
                 *(sys.executable, "-m", "benchmarks.frontier_search", "OUTPUT", str(bundle.resolve())),
-                *("--precision", precision, *(["--shortlist"] if shortlist else [])),
+                *("--precision", form[0], *(f"--{option}" for option in form[1:])),
             ),
         )
-        for precision, shortlist in forms
+        for form in forms
         for beam in BEAMS
     ]
 

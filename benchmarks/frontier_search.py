@@ -1,7 +1,7 @@
 """Our side of benchmarks/frontier.py: one process that searches with a bundle, from text to text.
 
-python -m benchmarks.frontier_search OUTPUT BUNDLE --precision P [--shortlist] --beam N --threads N --lines FILE
-    --alone N
+python -m benchmarks.frontier_search OUTPUT BUNDLE --precision P [--shortlist] [--compile] --beam N --threads N
+    --lines FILE --alone N
 """
 
 import argparse
@@ -12,8 +12,10 @@ import torch
 
 import seq2seq
 from benchmarks.peers.search_times import measure
+from seq2seq.bundle import with_compiled_search
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
+from seq2seq.search.compiled import compiling
 
 SLOTS = 32  # sentences that are searched together
 
@@ -24,6 +26,7 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], required=True)
     parser.add_argument("--shortlist", action="store_true")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--beam", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--lines", type=Path, required=True)
@@ -32,6 +35,8 @@ def main() -> None:
     keep_freed_memory()  # as the command does
     torch.set_num_threads(asked.threads)
     bundle = seq2seq.load(asked.bundle, precision=asked.precision, shortlist=asked.shortlist)
+    if asked.compile:
+        bundle = with_compiled_search(bundle)
     options = bundle.card.search.model_copy(update={"beam": asked.beam})
     source = next(iter(bundle.card.model.texts))
 
@@ -43,6 +48,10 @@ def main() -> None:
             outputs.append(answer.candidates[0].text)
         return outputs
 
+    if asked.compile:  # as a service before it is ready: for several sentences, and for one
+        with compiling():
+            translate(["a", "b"])
+            translate(["a"])
     measure(asked.output, translate, translate, asked.lines.read_text("utf-8").splitlines(), asked.alone)
 
 
