@@ -4,7 +4,7 @@ Axes: B sentences, T source positions, L target positions, C candidate words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,15 +19,22 @@ class InputLengths:
     """The length of each row of an input, 0 for a row without this source.
 
     lengths_B: on the device of the input's other tensors. lengths: the same on the host, for what is computed there
-    (how sequences are packed, which rows have an image), so that nothing waits for the device.
+    (how sequences are packed, which rows have an image), so that nothing waits for the device. None: they are on the
+    device only, and everything has a shape that does not depend on them.
     """
 
     lengths_B: Tensor
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...] | None
 
     def __post_init__(self) -> None:
-        if len(self.lengths) != len(self.lengths_B):
+        if self.lengths is not None and len(self.lengths) != len(self.lengths_B):
             object.__setattr__(self, "lengths", tuple(self.lengths_B.tolist()))
+
+    @property
+    def host_lengths(self) -> tuple[int, ...]:
+        """The lengths on the host, where they are known there."""
+        assert self.lengths is not None
+        return self.lengths
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class TextInput(InputLengths):
 
     ids_BT: Tensor
     lengths_B: Tensor
-    lengths: tuple[int, ...] = ()
+    lengths: tuple[int, ...] | None = ()
 
     @property
     def padding_BT(self) -> Tensor:
@@ -57,7 +64,7 @@ class ImageInput(InputLengths):
 
     values: Tensor
     lengths_B: Tensor
-    lengths: tuple[int, ...] = ()
+    lengths: tuple[int, ...] | None = ()
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "ImageInput":
         """Apply `change` to every tensor."""
@@ -78,7 +85,7 @@ class CandidateInput(InputLengths):
 
     words_BC: Tensor
     lengths_B: Tensor
-    lengths: tuple[int, ...] = ()
+    lengths: tuple[int, ...] | None = ()
 
     @property
     def padding_BC(self) -> Tensor:
@@ -94,18 +101,21 @@ class CandidateInput(InputLengths):
 class Batch:
     """Model inputs by source name, and the target ids. A target ends with END; the model shifts it right.
 
-    target_lengths: the targets' lengths on the host, END counted. candidates: the words that search may write; None:
-    the whole vocabulary. The probabilities of given targets never depend on them.
+    target_lengths: the targets' lengths on the host, END counted; None: they are known on the device only, as those of
+    the sources. candidates: the words that search may write; None: the whole vocabulary. The probabilities of given
+    targets never depend on them.
     """
 
     sources: dict[str, SourceInput]
     target_BL: Tensor | None = None
-    target_lengths: tuple[int, ...] = ()
+    target_lengths: tuple[int, ...] | None = ()
     candidates: CandidateInput | None = None
 
     def __post_init__(self) -> None:
-        if self.target_BL is not None and len(self.target_lengths) != len(self.target_BL):
-            object.__setattr__(self, "target_lengths", tuple((self.target_BL != PAD).sum(1).tolist()))
+        if self.target_BL is None or self.target_lengths is None:
+            return
+        if len(self.target_lengths) != len(self.target_BL):
+            object.__setattr__(self, "target_lengths", tuple(target_lengths(self.target_BL).tolist()))
 
     @property
     def rows(self) -> int:
@@ -116,7 +126,7 @@ class Batch:
         inputs: dict[str, InputLengths] = {**self.sources}
         if self.candidates is not None:
             inputs[TARGET] = self.candidates
-        return {name: each.lengths[row] for name, each in inputs.items()}
+        return {name: each.host_lengths[row] for name, each in inputs.items()}
 
     def text(self, source: str) -> TextInput:
         """The input of a text source."""
@@ -140,12 +150,36 @@ class Batch:
             None if self.candidates is None else self.candidates.map(change),
         )
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Every tensor, in an order that is the same for all batches of the same inputs."""
+        tensors: list[Tensor] = []
+
+        def collect(tensor: Tensor) -> Tensor:
+            tensors.append(tensor)
+            return tensor
+
+        self.map(collect)
+        return tensors
+
+    def without_host_lengths(self) -> "Batch":
+        """The same tensors, with lengths on the device only: what is computed then has the same operations and shapes
+        for all lengths, as a computation needs that is recorded once and repeated for other batches."""
+        sources: dict[str, SourceInput] = {name: replace(own, lengths=None) for name, own in self.sources.items()}
+        candidates = None if self.candidates is None else replace(self.candidates, lengths=None)
+        return Batch(sources, self.target_BL, None, candidates)
+
     def to(self, device: torch.device | str) -> "Batch":
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> "Batch":
         """A copy in page-locked memory, which allows asynchronous copies to a GPU."""
         return self.map(Tensor.pin_memory)
+
+
+def target_lengths(target_BL: Tensor) -> Tensor:
+    """The lengths (B) of targets that are followed by PAD."""
+    return (target_BL != PAD).sum(1)
 
 
 def positions(first: Sequence[int], last: Sequence[int], width: int, device: torch.device) -> Tensor:

@@ -4,7 +4,7 @@ Axes: B sentences, T source positions, E embedding, H hidden, D annotation size 
 directions are summed), F features of a region.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -90,11 +90,16 @@ class ImageEncoder(nn.Module):
         """Region features, (B, T, F); zeros for an absent image."""
         if self.network is None:
             return image.values.to(self.projection.weight.dtype)
+        gradients = torch.is_grad_enabled() and not self.frozen
+        if image.lengths is None:
+            with torch.set_grad_enabled(gradients):
+                features_BTF: Tensor = self.network(image.values)
+            return features_BTF.masked_fill((image.lengths_B == 0)[:, None, None], 0.0)
         nothing = self.projection.weight.new_zeros(len(image.lengths), self.grid.regions, self.grid.features)
         present_N = positions([0] * len(image.lengths), image.lengths, 1, nothing.device)
         if not len(present_N):
             return nothing
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+        with torch.set_grad_enabled(gradients):
             features_NTF = self.network(image.values.index_select(0, present_N))
         return nothing.to(features_NTF.dtype).index_copy(0, present_N, features_NTF)
 
@@ -158,9 +163,8 @@ class BidirectionalEncoder(nn.Module):
                     forward, mirrored = ahead(states)[0], back(gather_positions(states, mirror_BT))[0]
             backward = gather_positions(mirrored, mirror_BT)
             states = forward + backward if self.summed else torch.cat([forward, backward], -1)
-        last_B1 = (lengths_B[:, None] - 1).clamp(min=0)
         return BidirectionalOutput(
-            states, gather_positions(forward, last_B1)[:, 0], backward[:, 0], torch.cat(last, -1) if last else None
+            states, last_states(forward, lengths_B), backward[:, 0], torch.cat(last, -1) if last else None
         )
 
 
@@ -224,8 +228,10 @@ def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLeng
     """States of the top layer (B, T, H), and each layer's state (and memory) at each sentence's last word, (B, H)."""
     if isinstance(network, PaperGRU):
         states_BTH, layers = network(inputs_BTI)
-        last_B1 = (text.lengths_B[:, None] - 1).clamp(min=0)
-        return states_BTH, [gather_positions(layer, last_B1)[:, 0] for layer in layers]
+        return states_BTH, [last_states(layer, text.lengths_B) for layer in layers]
+    assert isinstance(network, nn.LSTM | nn.GRU)
+    if text.lengths is None:
+        return run_unpacked(network, inputs_BTI, text.lengths_B)
     # Kernels return the LSTM memory only at the end of a sequence; in a packed one that is the sentence's end.
     # The rows are sorted here, by the lengths on the host: torch would read its order back from the device.
     sorted_lengths, order_B = torch.tensor(text.lengths).sort(descending=True)
@@ -235,6 +241,47 @@ def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLeng
     states_BTH, _ = pad_packed_sequence(output, batch_first=True, total_length=inputs_BTI.shape[1])
     leaves = list(ends) if isinstance(ends, Tensor) else [leaf for layer in zip(*ends, strict=True) for leaf in layer]
     return states_BTH.index_select(0, row_B), [leaf.index_select(0, row_B) for leaf in leaves]
+
+
+def run_unpacked(network: nn.LSTM | nn.GRU, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """As `run_with_last_states`, without packing, so that no shape depends on the lengths; states at padding are finite
+    and have no meaning. Layers run one by one, since torch's kernels return only the top layer's states."""
+    states_BTH, ends = inputs_BTI, []
+    nothing_1BH = inputs_BTI.new_zeros(1, inputs_BTI.shape[0], network.hidden_size)
+    for i in range(network.num_layers):
+        inputs_BTI = F.dropout(states_BTH, network.dropout, network.training and i > 0)
+        weights = [getattr(network, f"{name}_l{i}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        options = (True, 1, 0.0, network.training, False, True)  # biases, layers, dropout, one direction, batch first
+        if isinstance(network, nn.LSTM):
+            states_BTH = torch.lstm(inputs_BTI, (nothing_1BH, nothing_1BH), weights, *options)[0]
+        else:
+            states_BTH = torch.gru(inputs_BTI, nothing_1BH, weights, *options)[0]
+        ends.append(last_states(states_BTH, lengths_B))
+        if isinstance(network, nn.LSTM):
+            ends.append(last_memory(inputs_BTI, states_BTH, lengths_B, weights))
+    return states_BTH, ends
+
+
+def last_memory(inputs_BTI: Tensor, states_BTH: Tensor, lengths_B: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """The memory (B, H) of an LSTM layer at each sentence's last word, from the layer's inputs and states.
+
+    Gates depend only on inputs and states, so those of all steps are computed at once, and c_t = f_t c_{t-1} + i_t g_t
+    is the sum c_n = sum_t i_t g_t f_{t+1} ... f_n, whose products are computed as sums of logarithms.
+    """
+    weight_ih, weight_hh, bias_ih, bias_hh = weights
+    before_BTH = F.pad(states_BTH, (0, 0, 1, -1))
+    gates_BTG = F.linear(inputs_BTI, weight_ih, bias_ih) + F.linear(before_BTH, weight_hh, bias_hh)
+    i, f, g, _ = at_least_fp32(gates_BTG).chunk(4, -1)
+    padding_BT1 = (torch.arange(i.shape[1], device=lengths_B.device) >= lengths_B[:, None])[:, :, None]
+    log_f = F.logsigmoid(f).masked_fill(padding_BT1, 0.0)
+    log_kept = F.pad(log_f, (0, 0, -1, 1)).flip(1).cumsum(1).flip(1)  # of all forget gates after step t
+    added = (torch.sigmoid(i) * torch.tanh(g)).masked_fill(padding_BT1, 0.0)
+    return (added * log_kept.exp()).sum(1).to(states_BTH.dtype)
+
+
+def last_states(states_BTH: Tensor, lengths_B: Tensor) -> Tensor:
+    """The states (B, H) at each sentence's last word; at the first position of an absent one."""
+    return gather_positions(states_BTH, (lengths_B[:, None] - 1).clamp(min=0))[:, 0]
 
 
 def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:

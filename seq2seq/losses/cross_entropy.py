@@ -36,9 +36,14 @@ class Loss:
 
 
 def chunked_cross_entropy(
-    readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float = 0.0
+    readouts_NR: Tensor,
+    weight_VR: Tensor,
+    bias_V: Tensor,
+    targets_N: Tensor,
+    smoothing: float = 0.0,
+    counted_N: Tensor | None = None,
 ) -> Loss:
-    """Cross-entropy of softmax(W r + b) with label smoothing, summed.
+    """Cross-entropy of softmax(W r + b) with label smoothing, summed over all rows, or those that `counted_N` selects.
 
     The smoothed target has 1 - smoothing on the correct word, plus smoothing / V on every word (Szegedy et al. 2016).
     Logits are computed in chunks of rows; each chunk's loss and gradients are computed in the forward pass, so that
@@ -46,7 +51,9 @@ def chunked_cross_entropy(
     """
     dtype = autocast_dtype(readouts_NR.device) or weight_VR.dtype
     gradients = torch.is_grad_enabled()
-    objective, nats = _ChunkedCrossEntropy.apply(readouts_NR, weight_VR, bias_V, targets_N, smoothing, dtype, gradients)
+    objective, nats = _ChunkedCrossEntropy.apply(
+        readouts_NR, weight_VR, bias_V, targets_N, smoothing, counted_N, dtype, gradients
+    )
     return Loss(objective, nats)
 
 
@@ -54,7 +61,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float,
-        dtype: torch.dtype, gradients: bool,
+        counted: Tensor | None, dtype: torch.dtype, gradients: bool,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
         nats = readouts.new_zeros((), dtype=torch.promote_types(dtype, torch.float32))
@@ -62,10 +69,15 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         d_readouts, d_weight, d_bias = torch.empty_like(readouts), torch.zeros_like(weight), torch.zeros_like(bias)
         rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
-            chunk, target = readouts[start : start + rows].to(dtype), targets[start : start + rows, None]
+            part = slice(start, start + rows)
+            chunk, target = readouts[part].to(dtype), targets[part, None]
             logits = F.linear(chunk, weight_cast, bias_cast)
-            for block, words in zip(logits.split(few), target.split(few), strict=True):
+            excluded = None if counted is None else ~counted[part, None]
+            for number, (block, words) in enumerate(zip(logits.split(few), target.split(few), strict=True)):
                 slope = torch.log_softmax(block.to(nats.dtype), 1)
+                out = None if excluded is None else excluded[number * few : (number + 1) * few]
+                if out is not None:  # log-probabilities of 0 add nothing to the sums
+                    slope.masked_fill_(out, 0.0)
                 chosen = slope.gather(1, words)
                 nats -= chosen.sum()
                 if smoothing:
@@ -75,10 +87,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                     if smoothing:
                         slope -= smoothing / size
                     slope.scatter_add_(1, words, torch.full_like(chosen, smoothing - 1))
+                    if out is not None:
+                        slope.masked_fill_(out, 0.0)
                     d_bias += slope.sum(0)
                     block.copy_(slope)
             if gradients:
-                d_readouts[start : start + rows] = logits @ weight_cast
+                d_readouts[part] = logits @ weight_cast
                 d_weight += logits.t() @ chunk
         objective = (1 - smoothing) * nats + smoothing * uniform
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
@@ -87,7 +101,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None
+        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None, None
 
 
 def log_likelihoods(readouts_NR: Tensor, weight_VR: Tensor, bias_V: Tensor, targets_N: Tensor) -> Tensor:
@@ -144,17 +158,18 @@ class _ChunkedLogLikelihood(torch.autograd.Function):
 
 
 def bag_of_words(
-    readouts_BLR: Tensor, weight_VR: Tensor, bias_V: Tensor, steps_BL: Tensor, words_BT: Tensor, c: float
-) -> Tensor:
+    readouts_BLR: Tensor, weight_VR: Tensor, bias_V: Tensor, steps_BL: Tensor, words_BT: Tensor, c: float,
+    on_host: bool = True,
+) -> Tensor:  # fmt: skip
     """The alignment module's loss, sum over sentences of |q~ - x~|^2 / C (Kiyono et al. 2018, equations 13, 16, 18).
 
-    q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count. The
-    weights of the steps, `steps_BL`, are on the host: which of them count is known without waiting for the device. As
-    in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
+    q~ = sum_j steps_j softmax(W z_j + b), and x~ counts each word of the source; PAD in `words_BT` does not count.
+    `on_host`: the weights of the steps, `steps_BL`, are on the host, and logits are computed only for those that count,
+    else for all. As in `chunked_cross_entropy`, gradients are computed in the forward pass and no distribution is kept.
     """
     dtype = autocast_dtype(readouts_BLR.device) or weight_VR.dtype
     loss: Tensor = _BagOfWords.apply(
-        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, dtype, torch.is_grad_enabled()
+        readouts_BLR, weight_VR, bias_V, steps_BL, words_BT, c, on_host, dtype, torch.is_grad_enabled()
     )
     return loss
 
@@ -163,7 +178,7 @@ class _BagOfWords(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, readouts: Tensor, weight: Tensor, bias: Tensor, steps: Tensor, words: Tensor, c: float,
-        dtype: torch.dtype, gradients: bool,
+        on_host: bool, dtype: torch.dtype, gradients: bool,
     ) -> Tensor:  # fmt: skip
         weight_cast, bias_cast, size = weight.to(dtype), bias.to(dtype), weight.shape[0]
         full = torch.promote_types(dtype, torch.float32)
@@ -172,17 +187,19 @@ class _BagOfWords(torch.autograd.Function):
         many, few = chunk_rows(size * steps.shape[1], readouts.device)  # sentences
         for start in range(0, readouts.shape[0], many):
             part = slice(start, start + many)
-            counted = steps[part].flatten().nonzero().squeeze(1)
-            chosen = counted.to(readouts.device, non_blocking=True)
-            rows = readouts[part].flatten(0, 1).index_select(0, chosen).to(dtype)
+            rows = readouts[part].flatten(0, 1)
+            if on_host:
+                chosen = steps[part].flatten().nonzero().squeeze(1).to(readouts.device, non_blocking=True)
+                rows = rows.index_select(0, chosen)
+            rows = rows.to(dtype)
             logits = F.linear(rows, weight_cast, bias_cast)
-            blocks = logits.split([int((own > 0).sum()) for own in steps[part].split(few)])
+            blocks = logits.split([int((own > 0).sum()) if on_host else own.numel() for own in steps[part].split(few)])
             sentences = (column[part].split(few) for column in (steps, words))
             with autocast_disabled(readouts.device):
                 for block, own_steps, bags in zip(blocks, *sentences, strict=True):
-                    sentence, step = own_steps.nonzero(as_tuple=True)
-                    scale = own_steps[sentence, step].to(full).to(readouts.device, non_blocking=True)
+                    sentence, scale = sentences_and_weights(own_steps, on_host)
                     sentence = sentence.to(readouts.device, non_blocking=True)
+                    scale = scale.to(full).to(readouts.device, non_blocking=True)
                     q = torch.softmax(block.to(full), 1)
                     share = scale * (sentence == torch.arange(len(bags), device=sentence.device)[:, None])
                     off = (share @ q).scatter_add_(1, bags, -(bags != 0).to(full))  # q~ - x~
@@ -195,11 +212,23 @@ class _BagOfWords(torch.autograd.Function):
                         block.copy_(slope)
             if gradients:
                 d_rows = (logits @ weight_cast).to(d_readouts.dtype)
-                d_readouts[part].flatten(0, 1).index_copy_(0, chosen, d_rows)
+                if on_host:
+                    d_readouts[part].flatten(0, 1).index_copy_(0, chosen, d_rows)
+                else:
+                    d_readouts[part] = d_rows.view_as(d_readouts[part])
                 d_weight += logits.t() @ rows
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
         return loss
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), None, None, None, None, None
+        return *(gradient * upstream[0] for gradient in ctx.saved_tensors), *[None] * 6
+
+
+def sentences_and_weights(steps_BL: Tensor, only_counted: bool) -> tuple[Tensor, Tensor]:
+    """The sentence and the weight of every step, or of those whose weight is not 0: (N) each."""
+    if only_counted:
+        sentence_N, step_N = steps_BL.nonzero(as_tuple=True)
+        return sentence_N, steps_BL[sentence_N, step_N]
+    sentence_B1 = torch.arange(steps_BL.shape[0], device=steps_BL.device)[:, None]
+    return sentence_B1.expand_as(steps_BL).flatten(), steps_BL.flatten()

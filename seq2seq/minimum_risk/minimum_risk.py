@@ -109,7 +109,7 @@ def candidate_quality(candidates: Candidates, options: RiskOptions) -> Tensor:
 @torch.no_grad()
 def generate_candidates(model: Model, batch: Batch, options: RiskOptions) -> Candidates:
     """Generates candidates for every sentence of a batch with the current weights, without dropout."""
-    assert batch.target_BL is not None
+    assert batch.target_BL is not None and batch.target_lengths is not None
     found = [[reference] for reference in strip_padding(batch.target_BL)]
     max_lengths = options.max_lengths([length - 1 for length in batch.target_lengths])
     training = model.training

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.batch import Batch, CandidateInput, SourceInput, positions
+from seq2seq.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
@@ -229,28 +229,30 @@ class Model(nn.Module):
         loss is added (Kiyono et al. 2018, equation 19); nats and label smoothing still cover only the real words.
         """
         assert batch.target_BL is not None
-        target_BL = batch.target_BL
+        target_BL, width, on_host = batch.target_BL, batch.target_BL.shape[1], batch.target_lengths is not None
+        targets_B = target_lengths(target_BL) if batch.target_lengths is None else torch.tensor(batch.target_lengths)
         if self.alignment is not None:
-            target_BL = pad_or_trim(target_BL, 1, max(target_BL.shape[1], batch.text(self.source).ids_BT.shape[1]), PAD)
+            target_BL = pad_or_trim(target_BL, 1, max(width, batch.text(self.source).ids_BT.shape[1]), PAD)
         batch = self.with_source_dropout(batch)
         memory = self.encode_present(batch)
         readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
-        starts = [0] * batch.rows
-        loss = self.word_loss(readouts_BLR, target_BL, starts, batch.target_lengths, smoothing)
+        loss = self.word_loss(
+            readouts_BLR[:, :width], target_BL[:, :width], torch.zeros_like(targets_B), targets_B, smoothing, on_host
+        )
         if self.image_words is not None:
             loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch))
         if self.alignment is None:
             return loss
         text = batch.text(self.source)
-        targets_B, sources_B = torch.tensor(batch.target_lengths), torch.tensor(text.lengths)
+        sources_B = text.lengths_B if text.lengths is None else torch.tensor(text.lengths)
         steps_BL = bag_of_words_steps(targets_B, sources_B, target_BL.shape[1], self.config.alignment_longer)
         # No smoothing here: <null>s soon become certain and are most of the target, so it would dominate the loss.
-        nulls = self.word_loss(readouts_BLR, target_BL, batch.target_lengths, text.lengths, 0.0)
+        nulls = self.word_loss(readouts_BLR, target_BL, targets_B, sources_B, 0.0, on_host)
         words_BT = text.ids_BT.masked_fill(text.padding_BT, PAD)
         bags = bag_of_words(
             readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
-            self.config.alignment_weight or 10.0,
+            self.config.alignment_weight or 10.0, on_host,
         )  # fmt: skip
         return Loss(loss.objective + nulls.objective + bags, loss.nats)
 
@@ -264,10 +266,13 @@ class Model(nn.Module):
         total = memory.summary_BS.new_zeros((), dtype=torch.promote_types(memory.summary_BS.dtype, torch.float32))
         for name, head in self.image_words.items():
             values_BTD = memory.views[f"{name}.{STATES}"].values_BTD
-            lengths = batch.image(name).lengths
-            present_N = positions([0] * len(lengths), lengths, 1, values_BTD.device)
-            log_p_NTV = torch.log_softmax(head(values_BTD.index_select(0, present_N)), -1, dtype=total.dtype)
-            words_NL = batch.target_BL.index_select(0, present_N)
+            image, words_NL = batch.image(name), batch.target_BL
+            if image.lengths is None:
+                words_NL = words_NL.masked_fill((image.lengths_B == 0)[:, None], PAD)
+            else:
+                present_N = positions([0] * len(image.lengths), image.lengths, 1, values_BTD.device)
+                values_BTD, words_NL = values_BTD.index_select(0, present_N), words_NL.index_select(0, present_N)
+            log_p_NTV = torch.log_softmax(head(values_BTD), -1, dtype=total.dtype)
             log_p_NTL = log_p_NTV.gather(-1, words_NL[:, None].expand(-1, log_p_NTV.shape[1], -1))
             log_p_NL = torch.logsumexp(log_p_NTL, 1) - math.log(log_p_NTV.shape[1])
             total = total - (log_p_NL * (words_NL > END)).sum()
@@ -288,13 +293,28 @@ class Model(nn.Module):
         return words_N.new_zeros(target_BKL.numel()).index_copy(0, chosen_N, words_N).view_as(target_BKL).sum(-1)
 
     def word_loss(
-        self, readouts_BLR: Tensor, target_BL: Tensor, first: Sequence[int], last: Sequence[int], smoothing: float
+        self,
+        readouts_BLR: Tensor,
+        target_BL: Tensor,
+        first_B: Tensor,
+        last_B: Tensor,
+        smoothing: float,
+        on_host: bool = True,
     ) -> Loss:
-        """Cross-entropy of each row's positions first <= l < last."""
-        chosen_N = positions(first, last, target_BL.shape[1], target_BL.device)
-        readouts_NR = readouts_BLR.flatten(0, 1).index_select(0, chosen_N)
-        targets_N = target_BL.flatten().index_select(0, chosen_N)
-        return chunked_cross_entropy(readouts_NR, self.output.weight, self.output.bias, targets_N, smoothing)
+        """Cross-entropy of each row's positions first <= l < last.
+
+        Where these are known on the host, only their logits are computed; else those of all positions, of which the
+        others do not count.
+        """
+        position_L = torch.arange(target_BL.shape[1], device=first_B.device)
+        counted_N = ((position_L >= first_B[:, None]) & (position_L < last_B[:, None])).flatten()
+        readouts_NR, targets_N = readouts_BLR.flatten(0, 1), target_BL.flatten()
+        if on_host:
+            chosen_N = counted_N.nonzero().squeeze(1).to(target_BL.device, non_blocking=True)
+            readouts_NR, targets_N = readouts_NR.index_select(0, chosen_N), targets_N.index_select(0, chosen_N)
+        return chunked_cross_entropy(
+            readouts_NR, self.output.weight, self.output.bias, targets_N, smoothing, None if on_host else counted_N
+        )
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -380,14 +400,22 @@ def orthogonalize(model: Model) -> None:
 
 
 def drop_sources(batch: Batch, share: float) -> Batch:
-    """Source dropout: drops each source of a sentence with probability `share`, unless that would drop all of them."""
-    lengths_NB = torch.tensor([source.lengths for source in batch.sources.values()])
-    kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape) >= share)
+    """Source dropout: drops each source of a sentence with probability `share`, unless that would drop all of them.
+
+    Drawn on the host where the lengths are known there, else on their device.
+    """
+    on_host = batch.target_lengths is not None
+    lengths_NB = (
+        torch.tensor([source.host_lengths for source in batch.sources.values()])
+        if on_host
+        else torch.stack([source.lengths_B for source in batch.sources.values()])
+    )
+    kept_NB = (lengths_NB > 0) & (torch.rand(lengths_NB.shape, device=lengths_NB.device) >= share)
     kept_NB = kept_NB | ~kept_NB.any(0)
     sources: dict[str, SourceInput] = {}
     for (name, source), lengths_B in zip(batch.sources.items(), lengths_NB * kept_NB, strict=True):
         on_device = lengths_B.to(source.lengths_B.device, non_blocking=True)
-        sources[name] = replace(source, lengths_B=on_device, lengths=tuple(lengths_B.tolist()))
+        sources[name] = replace(source, lengths_B=on_device, lengths=tuple(lengths_B.tolist()) if on_host else None)
     return replace(batch, sources=sources)
 
 
@@ -395,7 +423,8 @@ def bag_of_words_steps(targets_B: Tensor, sources_B: Tensor, steps: int, longer:
     """Weight of each step in the sum over steps that is matched with the source's bag of words, (B, L).
 
     A source of I tokens has I steps (Kiyono et al. 2018, section 4.1). A longer target, J + 1 > I, has no <null>, and
-    `longer` chooses the steps that count: the first I, all, or all scaled by I / (J + 1). Lengths are on the host.
+    `longer` chooses the steps that count: the first I, all, or all scaled by I / (J + 1). The weights are on the device
+    of the lengths.
     """
     all_B = torch.maximum(targets_B, sources_B)
     counted_B = sources_B if longer in (None, "first") else all_B

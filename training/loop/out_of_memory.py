@@ -66,11 +66,12 @@ def _rows(batch: Batch, rows: slice) -> Batch:
     for name, source in batch.sources.items():
         lengths_B = source.lengths_B[rows]
         if isinstance(source, TextInput):
-            sources[name] = TextInput(source.ids_BT[rows, : max(1, *source.lengths[rows])], lengths_B)
+            sources[name] = TextInput(source.ids_BT[rows, : max(1, *source.host_lengths[rows])], lengths_B)
         else:
             sources[name] = type(source)(source.values[rows], lengths_B)
     if batch.target_BL is None:
         return Batch(sources)
+    assert batch.target_lengths is not None  # a batch from the loader, or a part of one
     lengths = batch.target_lengths[rows]
     return Batch(sources, batch.target_BL[rows, : max(lengths)], lengths)
 

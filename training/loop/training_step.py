@@ -1,7 +1,8 @@
 """One update of a worker: gradients of its part of a batch, their sum over all workers, and the optimizer's step."""
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.devices import computes_bf16
+from seq2seq.losses.cross_entropy import Loss
 from seq2seq.model.model import Model
+from training.loop.cuda_graphs import CapturedGradients, CaptureError
 from training.loop.objective import Objective
 from training.loop.optim import build_optimizer
 from training.loop.out_of_memory import (
@@ -24,6 +27,8 @@ from training.loop.out_of_memory import (
 )
 from training.loop.process_group import Collective, ProcessGroup
 from training.recipe import TrainingSettings
+
+log = logging.getLogger("interlinear.training")
 
 # The updates that a GPU is given before the host reads the result of one: it does not become idle meanwhile.
 GPU_READ_DELAY = 2
@@ -86,7 +91,11 @@ class TrainingStep:
         model: Model,
         workers: ProcessGroup,
         device: torch.device,
+        cuda_graphs: bool = False,
+        warn: Callable[[str], None] = log.warning,
     ) -> None:
+        """`cuda_graphs`: compute gradients by CUDA graphs, except for expected risk, whose candidates are made on the
+        host. `warn` is told where that fails, and the updates go on without."""
         self.settings, self.objective, self.model = settings, objective, model
         self.workers, self.device = workers, device
         self.optimizer = build_optimizer(settings, [p for p in model.parameters() if p.requires_grad])
@@ -97,6 +106,10 @@ class TrainingStep:
         # The host reads an update's result after so many more, the same at every worker. Where candidates are made and
         # compared on the host, it waits for the device in every update anyway.
         self.read_delay = 0 if device.type == "cpu" or objective.risk else GPU_READ_DELAY
+        self.warn = warn
+        self.captured = (
+            CapturedGradients(self.loss, self.parameters, device) if cuda_graphs and not objective.risk else None
+        )
 
     def run(self, batches: Sequence[Batch], normalizer: int, rate: float, updates_done: int) -> EnqueuedStep:
         """One optimizer step over this worker's part of a batch, whose loss is divided by `normalizer`.
@@ -133,22 +146,48 @@ class TrainingStep:
         numbers.
         """
         self.seed(updates_done)
-        self.optimizer.zero_grad(set_to_none=True)
         sums[1:3] = 0
+        if self.captured:
+            self.captured.reset()
+        else:
+            self.optimizer.zero_grad(set_to_none=True)
         for number, micro_batch in enumerate(micro_batches):
             try:
-                with self.precision():
-                    loss = self.objective.loss(self.model, micro_batch.batch.to(self.device))
-                (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
-                sums[1] += loss.objective.detach()
-                sums[2] += loss.nats
+                if self.captured:
+                    self.captured.add(micro_batch.batch, normalizer)
+                else:
+                    loss = self.loss(micro_batch.batch.to(self.device))
+                    (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
+                    sums[1] += loss.objective.detach()
+                    sums[2] += loss.nats
+                continue
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
+                if not (is_out_of_memory(error) or isinstance(error, CaptureError)):
                     raise
-                if micro_batch.batch.rows == 1:
-                    raise RowDoesNotFitError(micro_batch.part, micro_batch.first, error_summary(error)) from None
-                return number
+                reason = error_summary(error)
+            # From here on the error, and with it what the failed computation had in memory, is gone.
+            if self.captured:  # the graphs' memory may be what is missing
+                self.stop_capturing(reason)
+                return self.compute_gradients(micro_batches, normalizer, sums, updates_done)
+            if micro_batch.batch.rows == 1:
+                raise RowDoesNotFitError(micro_batch.part, micro_batch.first, reason)
+            return number
+        if self.captured:
+            sums[1:3] = self.captured.sums_2
         return None
+
+    def loss(self, batch: Batch) -> Loss:
+        """The objective of a micro-batch on the device."""
+        with self.precision():
+            return self.objective.loss(self.model, batch)
+
+    def stop_capturing(self, reason: str) -> None:
+        """Free the CUDA graphs, and compute this and all later updates without them."""
+        assert self.captured
+        self.captured.release()
+        self.captured = None
+        empty_cache(self.device)
+        self.warn(f"updates are computed without CUDA graphs, and more slowly ({reason})")
 
     def all_reduce(self, sums: Tensor) -> Collective | None:
         """Sum gradients and counts over the workers, once, in one flat buffer; None where it is done.
