@@ -102,6 +102,10 @@ LocalWorkers = Annotated[
     ),
 ]  # fmt: skip
 Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
+NoCudaGraphs = Annotated[
+    bool,
+    typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),
+]
 TrainingCluster = Annotated[
     str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
 ]
@@ -219,3 +223,9 @@ def number_range(option: str, text: str) -> tuple[int, int]:
     if not all(number.isascii() and number.isdigit() for number in numbers) or not 1 <= int(fewest) <= int(numbers[1]):
         raise UsageError(option, f"'{text}' is neither a number from 1 on nor a range", "write N, or MIN:MAX")
     return int(fewest), int(numbers[1])
+
+
+def check_cuda_graphs(without: bool, gpu: bool) -> None:
+    """Raise UsageError for `--no-cuda-graphs` where there are none to leave out."""
+    if without and not gpu:
+        raise UsageError("--no-cuda-graphs", "CUDA graphs are used on GPUs only", "leave it out, or train with --gpu")

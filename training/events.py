@@ -86,6 +86,7 @@ class TrainingPlan:
     git_commit: str | None = None
     network_weights: Mapping[str, Path] = field(default_factory=dict)  # initial weights of the image sources' networks
     stated: frozenset[str] = frozenset()  # recipe keys that were set for this training (training/runs/small_data.py)
+    cuda_graphs: bool = True  # on GPUs; not part of the recipe, so a resumed run may have another value
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from interlinear.options import (
     ClusterAddress,
     Experiment,
     Gpu,
+    NoCudaGraphs,
     NoTracking,
     ParentRun,
     RecipeName,
@@ -23,6 +24,7 @@ from interlinear.options import (
     TrainingData,
     WaitForJob,
     Workers,
+    check_cuda_graphs,
     number_range,
 )
 from seq2seq.errors import UsageError
@@ -37,6 +39,7 @@ def submit(
     settings: Settings = None,
     workers: Workers = "1",
     gpu: Gpu = False,
+    no_cuda_graphs: NoCudaGraphs = False,
     run: RunName = None,
     resume: Resume = False,
     wait: WaitForJob = False,
@@ -83,6 +86,7 @@ def submit(
     from training.ray.jobs import Cluster, check_resources
 
     min_workers, _ = number_range("--workers", workers)
+    check_cuda_graphs(no_cuda_graphs, gpu)
     if no_tracking and (register or tracking or experiment or parent):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
     if pack_data and data_root:
@@ -94,7 +98,8 @@ def submit(
         "--parent": parent, "--data-root": data_root, "--prepared": prepared, "--runs": runs,
     }  # fmt: skip
     options += [word for option, value in valued.items() if value for word in (option, value)]
-    options += [option for option, on in (("--gpu", gpu), ("--no-tracking", no_tracking)) if on]
+    flags = {"--gpu": gpu, "--no-cuda-graphs": no_cuda_graphs, "--no-tracking": no_tracking}
+    options += [option for option, on in flags.items() if on]
     environment = job_environment(env or (), None if no_tracking else tracking)
     job_spec = build_job_spec(package, run, options, resume, folder)
     cluster = Cluster(address)

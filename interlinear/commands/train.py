@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from interlinear.options import (
     Experiment,
     Gpu,
     LocalWorkers,
+    NoCudaGraphs,
     NoTracking,
     ParentRun,
     PreparedFolder,
@@ -26,6 +28,7 @@ from interlinear.options import (
     Tracking,
     TrainingCluster,
     TrainingData,
+    check_cuda_graphs,
     number_range,
 )
 from interlinear.progress import ProgressLine
@@ -40,6 +43,7 @@ def train(
     settings: Settings = None,
     workers: LocalWorkers = None,
     gpu: Gpu = False,
+    no_cuda_graphs: NoCudaGraphs = False,
     address: TrainingCluster = None,
     run: RunName = None,
     resume: Resume = False,
@@ -65,6 +69,7 @@ def train(
     from training.runs.run_lock import run_lock
 
     min_workers, max_workers = number_range("--workers", workers or "1")
+    check_cuda_graphs(no_cuda_graphs, gpu)
     if no_ray and (max_workers > 1 or address):
         raise UsageError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
@@ -76,6 +81,7 @@ def train(
         shared_storage = Storage(storage, say)
     # Invalid options are reported before the MLflow store, the run or a cluster is changed.
     plan = plan_training(recipe, data, settings or (), data_root, runs, run, resume, shared_storage)
+    plan = replace(plan, cuda_graphs=not no_cuda_graphs)
     if not resume and plan.name != (requested_name := run or plan.default_name):
         say(
             f"there is a run '{requested_name}' already: this one is '{plan.name}'. "

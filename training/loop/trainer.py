@@ -93,7 +93,8 @@ class Trainer:
         config = job.recipe.model_for({name: tokenizers[name].size for name in self.fields}, self.prepared.grids)
         self.model = build(config)
         self.model.to(device)
-        self.step = TrainingStep(self.settings, self.objective, self.model, workers, device)
+        cuda_graphs = job.cuda_graphs and device.type == "cuda"
+        self.step = TrainingStep(self.settings, self.objective, self.model, workers, device, cuda_graphs, self.warn)
         self.evaluator = Evaluator(
             job, workers, self.prepared, self.model, model_card(job, self.model), device, self.step.precision
         )

@@ -120,6 +120,7 @@ def test_invalid_arguments_are_found_before_contacting_the_cluster(
         (["--tracking", "sqlite:///mlflow.db"], "is a file, and the job would look for it on the cluster"),
         (["--tracking", "mlruns"], "is a file, and the job would look for it on the cluster"),
         (["--no-tracking", "--register", "x"], "--no-tracking: the other options of MLflow have no effect"),
+        (["--no-cuda-graphs"], "--no-cuda-graphs: CUDA graphs are used on GPUs only"),
         (["--pack-data", "--data-root", "/srv"], "the text goes along"),
     ):
         address = ["--address", f"http://127.0.0.1:{free_port()}"]
