@@ -160,7 +160,8 @@ class BidirectionalEncoder(nn.Module):
                     mirrored, back_ends = run_with_last_states(back, gather_positions(states, mirror_BT), text)
                     last += [one + other for one, other in zip(ends, back_ends, strict=True)]
                 else:
-                    forward, mirrored = ahead(states)[0], back(gather_positions(states, mirror_BT))[0]
+                    forward = top_states(ahead, states, text)
+                    mirrored = top_states(back, gather_positions(states, mirror_BT), text)
             backward = gather_positions(mirrored, mirror_BT)
             states = forward + backward if self.summed else torch.cat([forward, backward], -1)
         return BidirectionalOutput(
@@ -224,6 +225,14 @@ def onednn_has_half_lstm() -> bool:
     return True
 
 
+def top_states(network: nn.Module, inputs_BTI: Tensor, text: InputLengths) -> Tensor:
+    """States of the top layer (B, T, H); without meaning at padding."""
+    if text.lengths is None and isinstance(network, nn.LSTM | nn.GRU):
+        return run_layers(network, inputs_BTI)[-1][1]
+    states_BTH: Tensor = network(inputs_BTI)[0]
+    return states_BTH
+
+
 def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLengths) -> tuple[Tensor, list[Tensor]]:
     """States of the top layer (B, T, H), and each layer's state (and memory) at each sentence's last word, (B, H)."""
     if isinstance(network, PaperGRU):
@@ -231,7 +240,13 @@ def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLeng
         return states_BTH, [last_states(layer, text.lengths_B) for layer in layers]
     assert isinstance(network, nn.LSTM | nn.GRU)
     if text.lengths is None:
-        return run_unpacked(network, inputs_BTI, text.lengths_B)
+        layers = run_layers(network, inputs_BTI)
+        found = []
+        for i, (inputs, states_BTH) in enumerate(layers):
+            found.append(last_states(states_BTH, text.lengths_B))
+            if isinstance(network, nn.LSTM):
+                found.append(last_memory(inputs, states_BTH, text.lengths_B, layer_weights(network, i)))
+        return layers[-1][1], found
     # Kernels return the LSTM memory only at the end of a sequence; in a packed one that is the sentence's end.
     # The rows are sorted here, by the lengths on the host: torch would read its order back from the device.
     sorted_lengths, order_B = torch.tensor(text.lengths).sort(descending=True)
@@ -243,23 +258,29 @@ def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLeng
     return states_BTH.index_select(0, row_B), [leaf.index_select(0, row_B) for leaf in leaves]
 
 
-def run_unpacked(network: nn.LSTM | nn.GRU, inputs_BTI: Tensor, lengths_B: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """As `run_with_last_states`, without packing, so that no shape depends on the lengths; states at padding are finite
-    and have no meaning. Layers run one by one, since torch's kernels return only the top layer's states."""
-    states_BTH, ends = inputs_BTI, []
-    nothing_1BH = inputs_BTI.new_zeros(1, inputs_BTI.shape[0], network.hidden_size)
+def run_layers(network: nn.LSTM | nn.GRU, inputs_BTI: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Inputs and states (B, T, H) of each layer, one by one: torch's kernels for all layers return the top layer's
+    states only, and cuDNN's dropout between layers waits for the device whenever torch's generator was seeded."""
+    layers: list[tuple[Tensor, Tensor]] = []
+    start_1BH = inputs_BTI.new_zeros(1, inputs_BTI.shape[0], network.hidden_size)
     for i in range(network.num_layers):
-        inputs_BTI = F.dropout(states_BTH, network.dropout, network.training and i > 0)
-        weights = [getattr(network, f"{name}_l{i}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        inputs_BTI = F.dropout(layers[-1][1], network.dropout, network.training) if layers else inputs_BTI
+        weights = layer_weights(network, i)
+        if network.num_layers > 1:  # cuDNN wants a layer's weights side by side, which those of several are not
+            flat = torch.cat([weight.flatten() for weight in weights]).split([weight.numel() for weight in weights])
+            weights = [part.view_as(weight) for part, weight in zip(flat, weights, strict=True)]
         options = (True, 1, 0.0, network.training, False, True)  # biases, layers, dropout, one direction, batch first
         if isinstance(network, nn.LSTM):
-            states_BTH = torch.lstm(inputs_BTI, (nothing_1BH, nothing_1BH), weights, *options)[0]
+            states_BTH, _, _ = torch.lstm(inputs_BTI, (start_1BH, start_1BH), weights, *options)
         else:
-            states_BTH = torch.gru(inputs_BTI, nothing_1BH, weights, *options)[0]
-        ends.append(last_states(states_BTH, lengths_B))
-        if isinstance(network, nn.LSTM):
-            ends.append(last_memory(inputs_BTI, states_BTH, lengths_B, weights))
-    return states_BTH, ends
+            states_BTH, _ = torch.gru(inputs_BTI, start_1BH, weights, *options)
+        layers.append((inputs_BTI, states_BTH))
+    return layers
+
+
+def layer_weights(network: nn.LSTM | nn.GRU, layer: int) -> list[Tensor]:
+    """A layer's maps of inputs and states, and their biases."""
+    return [getattr(network, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
 
 
 def last_memory(inputs_BTI: Tensor, states_BTH: Tensor, lengths_B: Tensor, weights: Sequence[Tensor]) -> Tensor:

@@ -1,5 +1,6 @@
 """Random recipes: each is refused with a message that names a key, or trains, searches and explains."""
 
+import copy
 import random
 import re
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from seq2seq.batch import ImageInput, collate
+from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.errors import RecipeError
@@ -119,9 +120,9 @@ def accepted(content: dict[str, Any]) -> tuple[Recipe, ModelConfig]:
                 sources.popitem()
 
 
-def train_a_step(recipe: Recipe, model: Model) -> None:
-    """An update on a batch in which every source is missing from a row, if there are several."""
-    config, rows = model.config, len(LINES)
+def batch_for(config: ModelConfig) -> Batch:
+    """A batch in which every source is missing from a row, if there are several."""
+    rows = len(LINES)
     several = len(config.sources) > 1
     absent = {name: (number + 1) % rows if several else None for number, name in enumerate(config.sources)}
     ids = [TOKENIZER.encode(line).ids for line in LINES]
@@ -130,17 +131,35 @@ def train_a_step(recipe: Recipe, model: Model) -> None:
     for name, grid in config.images.items():
         lengths = torch.tensor([0 if row == absent[name] else grid.regions for row in range(rows)])
         images[name] = ImageInput(torch.ones(rows, *torch.as_tensor(blank_image(grid)).shape), lengths)
+    return collate(texts, ids[::-1], images=images)
+
+
+def train_a_step(recipe: Recipe, model: Model) -> None:
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     steps = build_optimizer(recipe.training, list(model.parameters()))
     bf16 = recipe.training.precision == "bf16"
     with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-        loss = Objective(recipe.training).loss(model.train(), collate(texts, ids[::-1], images=images))
+        loss = Objective(recipe.training).loss(model.train(), batch_for(model.config))
     assert torch.isfinite(loss.objective)
     loss.objective.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
     steps.step()
     assert any(not torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+
+
+def compare_without_host_lengths(recipe: Recipe, model: Model) -> None:
+    """Loss and gradients are the same where the lengths are on the device only, as CUDA graphs need it."""
+    model = copy.deepcopy(model).double().eval()
+    parameters, batch = list(model.parameters()), batch_for(model.config)
+    expected = Objective(recipe.training).loss(model, batch)
+    found = Objective(recipe.training).loss(model, batch.without_host_lengths())
+    torch.testing.assert_close([found.objective, found.nats], [expected.objective, expected.nats], rtol=1e-10, atol=0)
+    gradients = [
+        torch.autograd.grad(loss.objective, parameters, allow_unused=True, materialize_grads=True)
+        for loss in (found, expected)
+    ]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-10)
 
 
 def search_and_explain(model: Model, options: SearchOptions) -> None:
@@ -171,6 +190,7 @@ def test_a_recipe_is_refused_with_a_message_or_works(part: int) -> None:
         torch.manual_seed(number)
         try:
             model = build(config)
+            compare_without_host_lengths(recipe, model)
             train_a_step(recipe, model)
             search_and_explain(model, recipe.search)
         except Exception as error:

@@ -30,6 +30,23 @@ def test_chunks_add_up_to_the_definition(monkeypatch: pytest.MonkeyPatch, smooth
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("chunk", [1, 40, 2**23])
+def test_rows_that_do_not_count_are_left_out(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    """Loss and gradients, the others' readouts included, in chunks and blocks of any size."""
+    monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
+    monkeypatch.setattr(cross_entropy, "BLOCK", 2 * 13)
+    torch.manual_seed(0)
+    r, W, b = (torch.randn(*s, dtype=torch.float64, requires_grad=True) for s in [(11, 4), (13, 4), (13,)])
+    y, counted = torch.randint(13, (11,)), torch.tensor([1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0]).bool()
+    masked = cross_entropy.chunked_cross_entropy(r, W, b, y, 0.1, counted)
+    chosen = cross_entropy.chunked_cross_entropy(r[counted], W, b, y[counted], 0.1)
+    for ours, theirs in ((masked.nats, chosen.nats), (masked.objective, chosen.objective)):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    gradients = [torch.autograd.grad(loss.objective, [r, W, b]) for loss in (masked, chosen)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-10)
+    assert (gradients[0][0][~counted] == 0).all()
+
+
 def test_gradients_under_autocast_equal_fp32_within_bf16_precision() -> None:
     torch.manual_seed(0)
     r, W, b = (torch.randn(*s, requires_grad=True) for s in [(50, 32), (80, 32), (80,)])
@@ -70,9 +87,12 @@ def test_log_likelihoods_and_gradients_equal_the_definitions(monkeypatch: pytest
 
 @pytest.mark.parametrize("block", [1, 200, 2**23])
 @pytest.mark.parametrize("chunk", [1, 200, 2**23])
-def test_the_bag_of_words_loss_equals_its_definition(monkeypatch: pytest.MonkeyPatch, chunk: int, block: int) -> None:
+@pytest.mark.parametrize("on_host", [True, False])
+def test_the_bag_of_words_loss_equals_its_definition(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, block: int, on_host: bool
+) -> None:
     """Kiyono et al. 2018, equations 13, 16 and 18, for sentences with and without steps, in chunks and blocks of any
-    size."""
+    size, with logits of the steps that count or of all."""
     monkeypatch.setattr(cross_entropy, "CHUNK", chunk)
     monkeypatch.setattr(cross_entropy, "BLOCK", block)
     torch.manual_seed(0)
@@ -80,7 +100,7 @@ def test_the_bag_of_words_loss_equals_its_definition(monkeypatch: pytest.MonkeyP
     steps = torch.rand(5, 6, dtype=torch.float64) * (torch.arange(6) < torch.tensor([[6], [3], [0], [1], [5]]))
     words = torch.randint(1, 13, (5, 7)) * (torch.arange(7) < torch.tensor([[7], [2], [3], [0], [5]]))
 
-    ours = cross_entropy.bag_of_words(z, W, b, steps, words, 10.0)
+    ours = cross_entropy.bag_of_words(z, W, b, steps, words, 10.0, on_host)
     q = (steps[..., None] * torch.softmax(z @ W.T + b, -1)).sum(1)
     bags = torch.stack([torch.bincount(own[own > 0], minlength=13) for own in words])
     theirs = ((q - bags) ** 2).sum() / 10.0

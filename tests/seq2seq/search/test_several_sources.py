@@ -158,6 +158,19 @@ def test_source_dropout_drops_the_configured_share() -> None:
     assert all(share == pytest.approx(0.3 - 0.3**3, abs=0.03) for share in hidden)
 
 
+def test_source_dropout_on_the_device_drops_the_same_as_on_the_host() -> None:
+    """Also where sources are missing already."""
+    ids = torch.full((50, 1), 3)
+    batch = Batch({name: TextInput(ids, torch.arange(50) % every) for name, every in (("a", 2), ("b", 3), ("c", 50))})
+    dropped = []
+    for one in (batch, batch.without_host_lengths()):
+        torch.manual_seed(1)
+        dropped.append([source.lengths_B for source in drop_sources(one, 0.4).sources.values()])
+    torch.testing.assert_close(*dropped, rtol=0, atol=0)
+    assert any((lengths_B == 0).sum() > (source.lengths_B == 0).sum() for lengths_B, source in
+               zip(dropped[0], batch.sources.values(), strict=True))  # fmt: skip
+
+
 def test_an_image_dropped_in_training_is_absent_from_every_term_of_the_loss() -> None:
     recipe = load_recipe("multimodal_hierarchical")
     changed = {"embedding": 8, "hidden": 8, "attention_size": None, "combination_size": None, "dropout": 0.0}

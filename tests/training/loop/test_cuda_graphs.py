@@ -1,86 +1,234 @@
-"""Updates from fixed buffers, which CUDA graphs repeat, equal those of the batches themselves.
+"""Gradients computed from buffers, as CUDA graphs need it, equal those computed from the batches.
 
-Without a GPU the recorded function runs as it is, on the same buffers; tests/training/loop/test_gpu_graphs.py runs the
-graphs.
+Without a GPU the recorded function runs as it is; tests/training/loop/test_gpu_graphs.py runs the graphs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, multiprocessing
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from seq2seq.batch import Batch, collate, stack_images
-from seq2seq.images.inputs import blank_image
-from seq2seq.model.model import Model
+from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.seq2seq.model.test_precision import RECIPES, small
+from tests.training.loop.test_out_of_memory import WHOLE, UpdateResult, assert_same, first_update, fits
+from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates
+from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of
+from tests.training.toy import toy_job
+from training.events import TrainingJob
+from training.loop import cuda_graphs
 from training.loop.objective import Objective
-from training.loop.process_group import SingleProcess
-from training.loop.training_step import ResultCopy, TrainingStep
-from training.recipe import TrainingSettings, load_recipe
+from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup
+from training.loop.trainer import Trainer
+from training.loop.training_step import TrainingStep
+from training.recipe import load_recipe
 
-CPU = torch.device("cpu")
-
-
-def settings_of(recipe: str) -> TrainingSettings:
-    return load_recipe(recipe).training.model_copy(update={"precision": "fp32"})
+CPU, META = torch.device("cpu"), torch.device("meta")
 
 
-def batches_of(model: Model, count: int = 8) -> list[Batch]:
-    """Random batches of two shapes in turn, so that every buffer is used again for other lengths; sources and images
-    that may be missing are missing in some rows."""
-    random = np.random.default_rng(5)
-
-    def ids(longest: int) -> list[int]:
-        return random.integers(4, 9, random.integers(1, longest + 1)).tolist()
-
-    batches = []
-    for number in range(count):
-        rows, longest = ((5, 6), (3, 3))[number % 2]
-        texts: dict[str, list[list[int] | None]] = {
-            name: [ids(longest) for _ in range(rows)] for name in model.config.texts
-        }
-        images = {}
-        for name, grid in model.config.images.items():
-            blank = blank_image(grid)
-            values = [
-                np.full_like(blank, random.integers(1, 9)) if random.random() < 0.6 else None for _ in range(rows)
-            ]
-            images[name] = stack_images(values, blank, grid.regions)
-        for name in list(texts)[1:]:
-            texts[name] = [row if random.random() < 0.6 else None for row in texts[name]]
-        targets = [ids(longest) for _ in range(rows)]
-        batches.append(collate(texts, targets, multiple=8, images=images))
-    return batches
-
-
-def train_on(
-    recipe: str, batches: Sequence[Batch], cuda_graphs: bool, dtype: torch.dtype
-) -> tuple[Tensor, list[Tensor]]:
-    """Results of all updates, and the weights after them."""
-    model, _ = small(recipe)
-    model = model.to(dtype)
-    for module in model.modules():
-        if isinstance(module, nn.RNNBase):  # between its layers dropout draws other numbers for a packed sequence
-            module.dropout = 0.0
-    settings = settings_of(recipe)
-    step = TrainingStep(settings, Objective(settings), model, SingleProcess(), CPU, cuda_graphs)
-    results = [
-        ResultCopy(step.run([batch, batches[update - 1]], 2 * batch.rows, 0.01, update)).numbers_5
-        for update, batch in enumerate(batches)
-    ]
-    return torch.stack(results), [parameter.detach() for parameter in step.parameters]
+def with_buffers(job: TrainingJob, workers: ProcessGroup | None = None, *observers: RecordingObserver) -> Trainer:
+    """A training on the CPU that computes as it would on a GPU, but for the graphs themselves."""
+    training = Trainer(job, workers or SingleProcess(), observers, CPU)
+    training.step = TrainingStep(
+        training.settings, training.objective, training.model, training.workers, CPU, True, training.warn
+    )
+    return training
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
     """Of every recipe, with its dropout, over batches of two shapes and many lengths: nothing is left in the buffers
-    from the batch before, and each half of an update adds its own gradients."""
+    from the batch before, and each part of an update adds its own gradients."""
     batches = batches_of(small(recipe)[0])
-    assert len({tuple(tensor.shape for tensor in batch.tensors) for batch in batches}) == 2
-    expected, expected_weights = train_on(recipe, batches, False, torch.float64)
-    found, weights = train_on(recipe, batches, True, torch.float64)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
-    for own, other in zip(weights, expected_weights, strict=True):
-        torch.testing.assert_close(own, other, rtol=0, atol=1e-8)
+    assert len({tuple(tensor.shape for tensor in batch.tensors) for batch in batches}) == len(SHAPES)
+    plain, buffered = step_of(recipe, False, CPU), step_of(recipe, True, CPU)
+    torch.testing.assert_close(updates(buffered, batches), updates(plain, batches), rtol=1e-6, atol=0)
+    torch.testing.assert_close(weights_of(buffered), weights_of(plain), rtol=0, atol=1e-8)
+    assert buffered.captured and len(buffered.captured.buckets) == len(SHAPES)
+
+
+@pytest.mark.parametrize("recipe", ["rnnsearch", "rnnsearch_star", "luong", "uam"])
+def test_updates_in_bf16(recipe: str) -> None:
+    """An LSTM's last memory among them, which is computed from products in bf16."""
+    batches = batches_of(small(recipe)[0], 2)
+    plain, buffered = (step_of(recipe, on, CPU, torch.float32, "bf16") for on in (False, True))
+    assert plain.bf16 == buffered.bf16
+    torch.testing.assert_close(updates(buffered, batches, 0.0), updates(plain, batches, 0.0), rtol=0.02, atol=0)
+
+
+class RecordOperations(TorchDispatchMode):
+    """Records every operation with the shapes of its tensors and the values of all other arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        leaves = tree_leaves((args, kwargs, result))
+        described = ((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else leaf for leaf in leaves)
+        self.operations.append((function, *described))
+        return result
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_batches_of_one_shape_are_the_same_operations(recipe: str) -> None:
+    """With the same arguments, whatever the lengths: what is recorded for one batch is right for the next."""
+    recorded = []
+    for batch in batches_of(small(recipe)[0])[::2]:
+        step = step_of(recipe, True, CPU)
+        assert step.captured
+        bucket = step.captured.bucket(batch)
+        assert bucket
+        bucket.load(batch)
+        with RecordOperations() as recorder:
+            step.captured.compute(bucket.batch)
+        recorded.append(recorder.operations)
+    assert len(recorded) == 4 and len(recorded[0]) > 100
+    for operations in recorded[1:]:
+        for own, first in zip(operations, recorded[0], strict=True):
+            assert own == first
+
+
+def test_a_sequence_packed_by_its_lengths_would_be_noticed() -> None:
+    """The test above finds operations that differ by lengths: those of a batch whose lengths are on the host."""
+    recorded = []
+    for batch in batches_of(small("luong")[0])[::2]:
+        step = step_of("luong", True, CPU)
+        assert step.captured
+        with RecordOperations() as recorder:
+            step.captured.compute(batch)
+        recorded.append(recorder.operations)
+    assert any(len(operations) != len(recorded[0]) or operations != recorded[0] for operations in recorded[1:])
+
+
+class NoHostTensors(TorchDispatchMode):
+    """Raises where a tensor of the host takes part, which a graph would copy once, or whose copy it cannot record."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        for leaf in tree_leaves((args, kwargs, result)):
+            assert not (isinstance(leaf, Tensor) and leaf.device == CPU), f"{function} with a tensor on the host"
+        return result
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_is_recorded_reads_nothing_from_the_device_and_nothing_from_the_host(recipe: str) -> None:
+    """On the meta device, which has no values to read."""
+    model, batch = small(recipe)
+    settings = load_recipe(recipe).training.model_copy(update={"precision": "fp32"})
+    step = TrainingStep(settings, Objective(settings), model.to(META), SingleProcess(), META, cuda_graphs=True)
+    assert step.captured
+    bucket = step.captured.bucket(batch)
+    assert bucket
+    with NoHostTensors():
+        step.captured.compute(bucket.batch)
+    result = step.run([batch, batch], normalizer=5, rate=0.1, updates_done=0)
+    assert result.sums_4.device == result.norm.device == META
+
+
+def test_the_number_of_graphs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of further shapes are computed without."""
+    batches = batches_of(small("rnnsearch")[0])
+    expected = updates(step_of("rnnsearch", True, CPU), batches)
+    monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS", 1)
+    bounded = step_of("rnnsearch", True, CPU)
+    torch.testing.assert_close(updates(bounded, batches), expected, rtol=1e-6, atol=0)
+    assert bounded.captured and len(bounded.captured.buckets) == 1
+
+
+def test_expected_risk_is_computed_without_graphs() -> None:
+    """Its candidates are made on the host."""
+    settings = load_recipe("rnnsearch").training.model_copy(update={"objective": "risk", "risk": RiskOptions()})
+    model, _ = small("rnnsearch")
+    assert TrainingStep(settings, Objective(settings), model, SingleProcess(), CPU, True).captured is None
+
+
+def test_a_training_learns_the_same_and_resumes_exactly(tmp_path: Path) -> None:
+    """Interrupted in its second epoch, it ends with the weights of the uninterrupted one, bit for bit."""
+    plain = Trainer(toy_job(tmp_path, "plain"), SingleProcess(), [], CPU).run()
+    whole = with_buffers(toy_job(tmp_path, "whole")).run()
+    assert whole.dev_perplexity == pytest.approx(plain.dev_perplexity, rel=1e-3)
+    updates_an_epoch = whole.updates // 3
+    stopped = with_buffers(toy_job(tmp_path, "stopped"), StopAfterUpdates(updates_an_epoch + 5)).run()
+    assert stopped.signal and updates_an_epoch < stopped.updates < whole.updates
+    resumed = with_buffers(toy_job(tmp_path, "stopped", resume=True)).run()
+    assert resumed.weights_sha256 == whole.weights_sha256
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+def test_out_of_memory_frees_the_graphs_and_then_splits(tmp_path: Path, backward: bool) -> None:
+    """The update is the same, and there is one warning."""
+    job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50", "training.accumulation=3"])
+    whole = first_update(Trainer(job, SingleProcess(), [], CPU))
+    notes = RecordingObserver()
+    training = with_buffers(job, None, notes)
+    fits(training, 7, backward=backward)
+    halved = first_update(training)
+    assert halved.split == 1 and training.step.captured is None
+    assert_same(halved, whole)
+    (warning,) = notes.warnings
+    assert warning.startswith("updates are computed without CUDA graphs, and more slowly (CUDA out of memory.")
+
+
+def test_memory_that_the_graphs_took_is_enough_without_them(tmp_path: Path) -> None:
+    """A batch that fits once they are freed is not split."""
+    job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50"])
+    whole = first_update(Trainer(job, SingleProcess(), [], CPU))
+    notes = RecordingObserver()
+    training = with_buffers(job, None, notes)
+
+    def forward(_module: Any, _inputs: Iterable[Tensor]) -> None:
+        if training.step.captured:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    training.model.encoders["source"].words.register_forward_pre_hook(forward)
+    found = first_update(training)
+    assert found.split == 0 and len(notes.warnings) == 1
+    assert_same(found, whole)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
+    training = with_buffers(toy_job(tmp_path))
+
+    def forward(_module: Any, _inputs: Iterable[Tensor]) -> None:
+        raise RuntimeError("shapes cannot be multiplied")
+
+    training.model.encoders["source"].words.register_forward_pre_hook(forward)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        first_update(training)
+
+
+def two(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, UpdateResult]]") -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
+    training = with_buffers(job, TorchProcessGroup())
+    first_update(training)  # after which the parameters' gradients are those of the sum
+    if rank == 1:
+        fits(training, 10)
+    answers.put((rank, first_update(training)))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_workers_sum_their_gradients(tmp_path: Path) -> None:
+    """Also where one of them has given up its graphs."""
+    job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50"])
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[tuple[int, UpdateResult]] = context.Queue()
+    processes = [
+        context.Process(target=two, args=(rank, f"file://{tmp_path / 'meeting'}", job, answers)) for rank in range(2)
+    ]
+    for process in processes:
+        process.start()
+    whole = first_update(Trainer(job, SingleProcess(), [], CPU))
+    shares = dict(answers.get(timeout=90) for _ in processes)
+    for process in processes:
+        process.join(30)
+    assert shares[0].split == shares[1].split == 1
+    np.testing.assert_array_equal(shares[0].gradient, shares[1].gradient)
+    assert_same(shares[0], whole)
