@@ -1,4 +1,4 @@
-"""Gradients of training by CUDA graphs: one launch for each micro-batch instead of one for each of its operations.
+"""Gradients of training by CUDA graphs: one launch for a micro-batch instead of one for each of its operations.
 
     step = TrainingStep(settings, objective, model, SingleProcess(), torch.device("cuda"), cuda_graphs=True)
     for update, batch in enumerate(batches):  # on the host, pinned
@@ -13,6 +13,8 @@ would need its learning rate and step in tensors, which checkpoints do not have,
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -30,13 +32,89 @@ class CaptureError(RuntimeError):
     """CUDA could not record an update."""
 
 
+class Graph(Protocol):
+    """A recorded computation."""
+
+    def replay(self) -> None:
+        """Run it again."""
+
+
+class Recorder(Protocol):
+    """Records computations that have no arguments and no results."""
+
+    def warm_up(self, compute: Callable[[], None]) -> None:
+        """Run a computation as it will be recorded."""
+
+    def record(self, compute: Callable[[], None]) -> Graph:
+        """Record a computation without running it. Raises CaptureError."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has run everything that it was given."""
+
+
+class CudaRecorder:
+    """Records CUDA graphs."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        # Warming up on the stream of the recording makes cuBLAS allocate that stream's workspace outside the recording.
+        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        # One memory pool for all graphs: they run one after the other, and nothing in it is needed after a run.
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def warm_up(self, compute: Callable[[], None]) -> None:
+        """In order with the current stream."""
+        current = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            compute()
+        current.wait_stream(self.stream)
+
+    def record(self, compute: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Only this thread's calls are restricted: the loader's thread allocates page-locked memory meanwhile.
+            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
+                compute()
+        except RuntimeError as error:
+            # The generator may still expect a recording: give it a new state, which the next update seeds.
+            index = torch.cuda.current_device() if self.device.index is None else self.device.index
+            generator = torch.cuda.default_generators[index]
+            generator.graphsafe_set_state(torch.Generator(self.device).graphsafe_get_state())
+            raise CaptureError(error_summary(error)) from error
+        return graph
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize(self.device)
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """A graph where there is no CUDA: the computation itself."""
+
+    replay: Callable[[], None]
+
+
+class FunctionRecorder:
+    """Stands for CUDA graphs on other devices, on which the same computations on the same buffers run as they are."""
+
+    def warm_up(self, compute: Callable[[], None]) -> None:
+        compute()
+
+    def record(self, compute: Callable[[], None]) -> Graph:
+        return FunctionCall(compute)
+
+    def synchronize(self) -> None:
+        """Nothing runs in the background."""
+
+
 @dataclass
 class ShapeBucket:
     """Batches of one shape: the buffers that they are copied to, and the graph once it is recorded."""
 
     batch: Batch
     warmed_up: bool = False
-    graph: torch.cuda.CUDAGraph | None = None
+    graph: Graph | None = None
 
     def load(self, batch: Batch) -> None:
         """Copy a batch into the buffers, without waiting."""
@@ -47,21 +125,27 @@ class ShapeBucket:
 class CapturedGradients:
     """Adds up the gradients of micro-batches, each of them with one launch of a CUDA graph.
 
-    The first batch of a shape is computed as it is, on the stream on which the second is recorded. On a device without
-    CUDA every batch is computed as it is, from the same buffers by the same operations.
+    The first batch of a shape warms up libraries and caches, at the second its computation is recorded.
     """
 
-    def __init__(self, loss: Callable[[Batch], Loss], parameters: Sequence[nn.Parameter], device: torch.device) -> None:
-        """`loss`: of a batch without lengths on the host. The parameters keep their memory as long as this object."""
-        self.loss, self.parameters, self.device = loss, parameters, device
+    def __init__(
+        self,
+        loss: Callable[[Batch], Loss],
+        parameters: Sequence[nn.Parameter],
+        device: torch.device,
+        wait: Callable[[], None],
+    ) -> None:
+        """`loss`: of a batch without lengths on the host. The parameters keep their memory as long as this object.
+
+        `wait` waits for other workers, with a time limit. A recording begins by waiting for the device, which may be
+        waiting for a worker that is lost.
+        """
+        self.loss, self.parameters, self.device, self.wait = loss, parameters, device, wait
         self.gradients = [torch.zeros_like(parameter) for parameter in parameters]
         self.sums_2 = torch.zeros(2, device=device)  # objective and nats
         self.scale = torch.ones((), device=device, dtype=torch.promote_types(parameters[0].dtype, torch.float32))
         self.buckets: dict[Hashable, ShapeBucket] = {}
-        # Warming up on the stream of the recording makes cuBLAS allocate that stream's workspace outside the recording.
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        # One memory pool for all graphs: they run one after the other, and nothing in it is needed after a run.
-        self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self.recorder: Recorder = CudaRecorder(device) if device.type == "cuda" else FunctionRecorder()
 
     def reset(self) -> None:
         """Set gradients and sums to zero, and give the gradients to the parameters."""
@@ -72,7 +156,8 @@ class CapturedGradients:
     def add(self, batch: Batch, normalizer: int) -> None:
         """Add a batch's gradients of objective / normalizer, and its objective and nats to `sums_2`.
 
-        Raises CaptureError, and torch's errors for lack of memory; gradients and sums are then undefined.
+        Raises CaptureError, torch's errors for lack of memory, and what `wait` raises; gradients and sums are then
+        undefined.
         """
         self.scale.fill_(1 / normalizer)
         bucket = self.bucket(batch)
@@ -80,14 +165,15 @@ class CapturedGradients:
             self.compute(batch.to(self.device))
             return
         bucket.load(batch)
-        if self.stream is None:
-            self.compute(bucket.batch)
-        elif bucket.warmed_up:
-            bucket.graph = bucket.graph or self.capture(bucket.batch)
-            bucket.graph.replay()
-        else:
-            self.warm_up(bucket.batch, self.stream)
+        compute = partial(self.compute, bucket.batch)
+        if not bucket.warmed_up:
+            self.recorder.warm_up(compute)
             bucket.warmed_up = True
+            return
+        if bucket.graph is None:
+            self.wait()
+            bucket.graph = self.recorder.record(compute)
+        bucket.graph.replay()
 
     def bucket(self, batch: Batch) -> ShapeBucket | None:
         """The bucket of a batch's shape; None where there are too many shapes."""
@@ -106,31 +192,8 @@ class CapturedGradients:
         torch._foreach_add_([total for total, _ in used], [new for _, new in used])
         self.sums_2 += torch.stack([loss.objective.detach(), loss.nats])
 
-    def warm_up(self, batch: Batch, stream: torch.cuda.Stream) -> None:
-        """Compute a batch on the stream of recordings, in order with the current stream."""
-        current = torch.cuda.current_stream(self.device)
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            self.compute(batch)
-        current.wait_stream(stream)
-
-    def capture(self, batch: Batch) -> torch.cuda.CUDAGraph:
-        """Record the computation of a batch's buffers, without running it. Raises CaptureError."""
-        graph = torch.cuda.CUDAGraph()
-        try:
-            # Only this thread's calls are restricted: the loader's thread allocates page-locked memory meanwhile.
-            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
-                self.compute(batch)
-        except RuntimeError as error:
-            # The generator may still expect a recording: give it a new state, which the next update seeds.
-            index = torch.cuda.current_device() if self.device.index is None else self.device.index
-            generator = torch.cuda.default_generators[index]
-            generator.graphsafe_set_state(torch.Generator(self.device).graphsafe_get_state())
-            raise CaptureError(error_summary(error)) from error
-        return graph
-
     def release(self) -> None:
         """Free the graphs and buffers, when the device has run those that it was given."""
-        if self.stream is not None:
-            torch.cuda.synchronize(self.device)
+        self.wait()
+        self.recorder.synchronize()
         self.buckets.clear()

@@ -107,9 +107,10 @@ class TrainingStep:
         # compared on the host, it waits for the device in every update anyway.
         self.read_delay = 0 if device.type == "cpu" or objective.risk else GPU_READ_DELAY
         self.warn = warn
-        self.captured = (
-            CapturedGradients(self.loss, self.parameters, device) if cuda_graphs and not objective.risk else None
-        )
+        self.collective: Collective | None = None  # the newest sum over the workers
+        self.captured: CapturedGradients | None = None
+        if cuda_graphs and not objective.risk:
+            self.captured = CapturedGradients(self.loss, self.parameters, device, self.wait_for_workers)
 
     def run(self, batches: Sequence[Batch], normalizer: int, rate: float, updates_done: int) -> EnqueuedStep:
         """One optimizer step over this worker's part of a batch, whose loss is divided by `normalizer`.
@@ -131,10 +132,10 @@ class TrainingStep:
         for parameter in self.parameters:
             if parameter.grad is None:  # unused in this batch: there was no image, or there were no rows
                 parameter.grad = torch.zeros_like(parameter)
-        all_reduce = self.all_reduce(sums) if self.workers.world_size > 1 else None
+        self.collective = self.all_reduce(sums) if self.workers.world_size > 1 else None
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip or math.inf)
         self.optimizer.step()
-        return EnqueuedStep(sums, norm, all_reduce)
+        return EnqueuedStep(sums, norm, self.collective)
 
     def compute_gradients(
         self, micro_batches: Sequence[MicroBatch], normalizer: int, sums: Tensor, updates_done: int
@@ -180,6 +181,11 @@ class TrainingStep:
         """The objective of a micro-batch on the device."""
         with self.precision():
             return self.objective.loss(self.model, batch)
+
+    def wait_for_workers(self) -> None:
+        """Wait until the newest sum over the workers is done. Raises WorkerLostError."""
+        if self.collective:
+            self.collective.wait()
 
     def stop_capturing(self, reason: str) -> None:
         """Free the CUDA graphs, and compute this and all later updates without them."""

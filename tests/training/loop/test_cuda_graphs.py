@@ -3,7 +3,7 @@
 Without a GPU the recorded function runs as it is; tests/training/loop/test_gpu_graphs.py runs the graphs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, we
 from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop import cuda_graphs
+from training.loop.cuda_graphs import CaptureError, FunctionRecorder, Graph
 from training.loop.objective import Objective
-from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup
+from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup, WorkerLostError
 from training.loop.trainer import Trainer
 from training.loop.training_step import TrainingStep
 from training.recipe import load_recipe
@@ -50,6 +51,7 @@ def test_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
     torch.testing.assert_close(updates(buffered, batches), updates(plain, batches), rtol=1e-6, atol=0)
     torch.testing.assert_close(weights_of(buffered), weights_of(plain), rtol=0, atol=1e-8)
     assert buffered.captured and len(buffered.captured.buckets) == len(SHAPES)
+    assert all(bucket.graph for bucket in buffered.captured.buckets.values())
 
 
 @pytest.mark.parametrize("recipe", ["rnnsearch", "rnnsearch_star", "luong", "uam"])
@@ -132,6 +134,36 @@ def test_what_is_recorded_reads_nothing_from_the_device_and_nothing_from_the_hos
     assert result.sums_4.device == result.norm.device == META
 
 
+class RefusingRecorder(FunctionRecorder):
+    """Records a number of graphs, and then fails as CUDA does."""
+
+    def __init__(self, graphs: int) -> None:
+        self.left = graphs
+
+    def record(self, compute: Callable[[], None]) -> Graph:
+        if not self.left:
+            raise CaptureError("CUDA error: operation not permitted when stream is capturing")
+        self.left -= 1
+        return super().record(compute)
+
+
+@pytest.mark.parametrize("graphs", [0, 1])
+def test_updates_go_on_where_they_cannot_be_recorded(graphs: int) -> None:
+    """Also the update whose first part has been added already. There is one warning."""
+    batches = batches_of(small("rnnsearch")[0])
+    plain, warnings = step_of("rnnsearch", False, CPU), []
+    buffered = step_of("rnnsearch", True, CPU, warn=warnings.append)
+    assert buffered.captured
+    buffered.captured.recorder = RefusingRecorder(graphs)
+    torch.testing.assert_close(updates(buffered, batches), updates(plain, batches), rtol=1e-6, atol=0)
+    torch.testing.assert_close(weights_of(buffered), weights_of(plain), rtol=0, atol=1e-8)
+    assert buffered.captured is None
+    assert warnings == [
+        "updates are computed without CUDA graphs, and more slowly "
+        "(CUDA error: operation not permitted when stream is capturing)"
+    ]
+
+
 def test_the_number_of_graphs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of further shapes are computed without."""
     batches = batches_of(small("rnnsearch")[0])
@@ -202,6 +234,37 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None
     training.model.encoders["source"].words.register_forward_pre_hook(forward)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         first_update(training)
+
+
+class LosingAWorker(SingleProcess):
+    """One of two workers, of which the other is lost after some sums: to wait for a later sum raises."""
+
+    world_size = 2
+
+    def __init__(self, sums: int) -> None:
+        super().__init__()
+        self.left = sums
+
+    def all_reduce(self, tensor: Tensor, enqueue: bool = False) -> Any:
+        self.left -= 1
+        return self
+
+    def wait(self) -> None:
+        if self.left < 0:
+            raise WorkerLostError("rank 0", "another of the 2 workers took no part in a sum", "check that worker")
+
+
+def test_a_recording_does_not_wait_for_a_lost_worker_for_ever() -> None:
+    """It begins by waiting for the device, which waits for the sum without a time limit."""
+    batches = batches_of(small("rnnsearch")[0])[::2]
+    step = step_of("rnnsearch", True, CPU, torch.float32, workers=LosingAWorker(2))
+    assert step.captured
+    for update in range(3):  # of one shape: warms up, records, replays; the last one's sum is never done
+        step.run([batches[update]], 1, 0.01, update)
+    step.captured.buckets.clear()
+    step.run([batches[3]], 1, 0.01, 3)
+    with pytest.raises(WorkerLostError, match="took no part in a sum"):
+        step.run([batches[0]], 1, 0.01, 4)
 
 
 def two(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, UpdateResult]]") -> None:

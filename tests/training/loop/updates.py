@@ -11,7 +11,7 @@ from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model
 from tests.seq2seq.model.test_precision import small
 from training.loop.objective import Objective
-from training.loop.process_group import SingleProcess
+from training.loop.process_group import ProcessGroup, SingleProcess
 from training.loop.training_step import ResultCopy, TrainingStep
 from training.recipe import load_recipe
 
@@ -51,6 +51,7 @@ def step_of(
     dtype: torch.dtype = torch.float64,
     precision: str = "fp32",
     warn: Callable[[str], None] = print,
+    workers: ProcessGroup | None = None,
 ) -> TrainingStep:
     """The updates of a recipe's small model.
 
@@ -63,7 +64,7 @@ def step_of(
         if isinstance(module, nn.RNNBase) and (device.type == "cuda" or model.config.first_state == "sum"):
             module.dropout = 0.0
     settings = load_recipe(recipe).training.model_copy(update={"precision": precision})
-    return TrainingStep(settings, Objective(settings), model, SingleProcess(), device, cuda_graphs, warn)
+    return TrainingStep(settings, Objective(settings), model, workers or SingleProcess(), device, cuda_graphs, warn)
 
 
 def updates(step: TrainingStep, batches: Sequence[Batch], rate: float = 0.01) -> Tensor:
