@@ -3,7 +3,9 @@
 Without a GPU the recorded function runs as it is; tests/training/loop/test_gpu_graphs.py runs the graphs.
 """
 
+import pickle
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from training.loop import cuda_graphs
 from training.loop.cuda_graphs import CaptureError, FunctionRecorder, Graph
 from training.loop.objective import Objective
 from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup, WorkerLostError
-from training.loop.trainer import Trainer
+from training.loop.trainer import Trainer, train
 from training.loop.training_step import TrainingStep
 from training.recipe import load_recipe
 
@@ -191,6 +193,15 @@ def test_a_training_learns_the_same_and_resumes_exactly(tmp_path: Path) -> None:
     assert stopped.signal and updates_an_epoch < stopped.updates < whole.updates
     resumed = with_buffers(toy_job(tmp_path, "stopped", resume=True)).run()
     assert resumed.weights_sha256 == whole.weights_sha256
+
+
+def test_the_choice_belongs_to_the_job_and_not_to_the_run(tmp_path: Path) -> None:
+    """It reaches workers in other processes, and a run that is resumed may have another."""
+    job = toy_job(tmp_path, "one")
+    assert job.cuda_graphs and not pickle.loads(pickle.dumps(replace(job, cuda_graphs=False))).cuda_graphs
+    assert train(job, StopAfterUpdates(5)).signal
+    resumed = train(replace(toy_job(tmp_path, "one", resume=True), cuda_graphs=False))
+    assert resumed.weights_sha256 == train(toy_job(tmp_path, "whole")).weights_sha256
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
