@@ -5,6 +5,7 @@ Axes: B sentences, T source positions, L target positions, C candidate words.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -150,18 +151,6 @@ class Batch:
             None if self.candidates is None else self.candidates.map(change),
         )
 
-    @property
-    def tensors(self) -> list[Tensor]:
-        """Every tensor, in an order that is the same for all batches of the same inputs."""
-        tensors: list[Tensor] = []
-
-        def collect(tensor: Tensor) -> Tensor:
-            tensors.append(tensor)
-            return tensor
-
-        self.map(collect)
-        return tensors
-
     def without_host_lengths(self) -> "Batch":
         """The same tensors, with lengths on the device only: what is computed then has the same operations and shapes
         for all lengths, as a computation needs that is recorded once and repeated for other batches."""
@@ -175,6 +164,24 @@ class Batch:
     def pin_memory(self) -> "Batch":
         """A copy in page-locked memory, which allows asynchronous copies to a GPU."""
         return self.map(Tensor.pin_memory)
+
+
+class Mapped(Protocol):
+    """A structure of tensors."""
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> object: ...
+
+
+def tensors_of(structure: Mapped) -> list[Tensor]:
+    """The tensors of a structure, in the order of its `map`."""
+    found: list[Tensor] = []
+
+    def collect(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    structure.map(collect)
+    return found
 
 
 def target_lengths(target_BL: Tensor) -> Tensor:

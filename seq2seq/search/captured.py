@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from seq2seq.batch import Mapped, tensors_of
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.compiled import CompiledStep, has_compiler
@@ -31,10 +32,6 @@ MESSAGE_CHARACTERS = 300  # of a driver's message
 COMMON_LENGTHS = sorted([*range(1, 58, 8), *range(8, 65, 8)])
 
 log = logging.getLogger("interlinear.search")
-
-
-class Mapped(Protocol):
-    def map(self, change: Callable[[Tensor], Tensor]) -> object: ...
 
 
 Value = TypeVar("Value", bound=Mapped)
@@ -137,18 +134,6 @@ class StepGraph:
         copy_all(copies, outputs)
         remaining = iter(copies)
         return self._result.map(lambda _: next(remaining))
-
-
-def tensors_of(structure: Mapped) -> list[Tensor]:
-    """The tensors of a structure, in the order of its `map`."""
-    found: list[Tensor] = []
-
-    def collect(tensor: Tensor) -> Tensor:
-        found.append(tensor)
-        return tensor
-
-    structure.map(collect)
-    return found
 
 
 def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:

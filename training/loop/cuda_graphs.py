@@ -19,12 +19,12 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from seq2seq.batch import Batch
+from seq2seq.batch import Batch, tensors_of
 from seq2seq.losses.cross_entropy import Loss
 from training.loop.out_of_memory import error_summary
 
-# An epoch has some 40 shapes (tests/training/loop/test_batches.py). Those that are met twice first are also the most
-# frequent ones; further shapes run without a graph, so that no graph is recorded again and again.
+# An epoch has some 40 shapes (tests/training/loop/test_batches.py), and frequent ones are met first. Further shapes run
+# without a graph instead of replacing one, so that no graph is recorded again and again.
 MAX_GRAPHS = 64
 
 
@@ -118,7 +118,7 @@ class ShapeBucket:
 
     def load(self, batch: Batch) -> None:
         """Copy a batch into the buffers, without waiting."""
-        for buffer, tensor in zip(self.batch.tensors, batch.tensors, strict=True):
+        for buffer, tensor in zip(tensors_of(self.batch), tensors_of(batch), strict=True):
             buffer.copy_(tensor, non_blocking=True)
 
 
@@ -177,7 +177,7 @@ class CapturedGradients:
 
     def bucket(self, batch: Batch) -> ShapeBucket | None:
         """The bucket of a batch's shape; None where there are too many shapes."""
-        key = (*batch.sources, *((tensor.shape, tensor.dtype) for tensor in batch.tensors))
+        key = (*batch.sources, *((tensor.shape, tensor.dtype) for tensor in tensors_of(batch)))
         if key not in self.buckets and len(self.buckets) < MAX_GRAPHS:
             buffers = batch.map(lambda tensor: torch.empty_like(tensor, device=self.device))
             self.buckets[key] = ShapeBucket(buffers.without_host_lengths())

@@ -16,6 +16,7 @@ from torch import Tensor, multiprocessing
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from seq2seq.batch import tensors_of
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.seq2seq.model.test_precision import RECIPES, small
 from tests.training.loop.test_out_of_memory import WHOLE, UpdateResult, assert_same, first_update, fits
@@ -48,7 +49,7 @@ def test_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
     """Of every recipe, with its dropout, over batches of two shapes and many lengths: nothing is left in the buffers
     from the batch before, and each part of an update adds its own gradients."""
     batches = batches_of(small(recipe)[0])
-    assert len({tuple(tensor.shape for tensor in batch.tensors) for batch in batches}) == len(SHAPES)
+    assert len({tuple(tensor.shape for tensor in tensors_of(batch)) for batch in batches}) == len(SHAPES)
     plain, buffered = step_of(recipe, False, CPU), step_of(recipe, True, CPU)
     torch.testing.assert_close(updates(buffered, batches), updates(plain, batches), rtol=1e-6, atol=0)
     torch.testing.assert_close(weights_of(buffered), weights_of(plain), rtol=0, atol=1e-8)
