@@ -3,10 +3,10 @@
 import os
 import signal
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 # torch, Ray and MLflow read these once, when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,9 +30,12 @@ pytest.register_assert_rewrite("tests.papers.agreement", "tests.service.engine.e
 # In background jobs the shell ignores Ctrl-C (SIGINT), for the tests and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No deadline: on a busy machine the duration of an example means nothing.
-settings.register_profile("interlinear", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("interlinear")
+with suppress(ModuleNotFoundError):  # a GPU machine that only runs the tests for a GPU has few packages
+    from hypothesis import HealthCheck, settings
+
+    # No deadline: on a busy machine the duration of an example means nothing.
+    settings.register_profile("interlinear", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("interlinear")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,0 +1,1 @@
+"""Tests and measurements on a GPU in one call: `python -m benchmarks.gpu --output FOLDER`."""
