@@ -33,7 +33,11 @@ def commit() -> str:
     """The measured commit, and whether its files have uncommitted changes."""
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True).stdout.strip()
+        try:
+            found = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
+        except FileNotFoundError:  # a machine without git
+            return ""
+        return found.stdout.strip()
 
     changed = git("status", "--porcelain", "--untracked-files=no", "--", "seq2seq", "training", "registry", "service")
     return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (" with changes" if changed else "")
@@ -43,6 +47,7 @@ def command() -> str:
     """The command line, without this machine's folders."""
     words = ["FOLDER" if Path(word).is_absolute() else word for word in sys.argv[1:]]
     module = ".".join(Path(sys.argv[0]).resolve().relative_to(ROOT.resolve()).with_suffix("").parts)
+    module = module.removesuffix(".__main__")  # of a package
     return " ".join(["python -m", module, *words])
 
 
@@ -85,6 +90,10 @@ class Machine:
         )
 
 
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *rows])
+
+
 @dataclass(frozen=True)
 class Report:
     """The result of a benchmark. `measured` contains every number that the table's were computed from."""
@@ -101,8 +110,7 @@ class Report:
     command: str = field(default_factory=command)
 
     def markdown(self) -> str:
-        rows = [self.columns, ["---"] * len(self.columns), *self.rows]
-        table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+        table = markdown_table(self.columns, self.rows)
         about = f"{self.date}, commit {self.commit}, {self.machine}.\n\n    {self.command}"
         return "\n\n".join([f"# {self.title}", about, table, *self.notes]) + "\n"
 

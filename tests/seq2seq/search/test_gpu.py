@@ -2,15 +2,18 @@
 `pytest -m gpu`."""
 
 import copy
+from collections.abc import Iterator
 
 import pytest
 import torch
 
+from benchmarks.gpu.cases import warnings_raised
+from benchmarks.gpu.search import MODES
 from seq2seq.batch import Batch
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
-from seq2seq.search.compiled import CompiledStep
+from seq2seq.search.captured import CapturedStep
 from seq2seq.search.step import SearchStep, search_step
 from tests.gpu import full_fp32, on_devices, sample, sample_batch
 
@@ -24,6 +27,16 @@ BEAM = 5
 FP32, BF16 = 1e-3, 1e-2
 
 
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Other tests' compilations do not count, nor what they have set for the whole process."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch.compiler.set_stance("default")
+    yield
+    torch._dynamo.reset()
+
+
 def search(
     model: Predictor, batches: list[Batch], device: str, step: SearchStep = search_step
 ) -> dict[object, SearchResult]:
@@ -31,7 +44,7 @@ def search(
     table = SlotTable(model.to(device).eval(), BEAM, search_step=step)
     waiting, found, number = list(batches), {}, 0
     while waiting or table.active:
-        if waiting and table.step_count % 3 == 0:
+        if waiting and (table.step_count % 3 == 0 or not table.active):
             batch = waiting.pop(0)
             options = [OPTIONS[(number + row) % len(OPTIONS)] for row in range(batch.rows)]
             table.admit(
@@ -114,15 +127,34 @@ def test_an_ensemble_equals_that_on_the_cpu(device: str, recipe: str) -> None:
         assert_same(search(Ensemble(copy.deepcopy(members)), batches, device), expected)
 
 
-@on_devices(["rnnsearch", "contextual_gates", "multimodal_hierarchical"])
+@on_devices(["rnnsearch"], on_cpu=None)
 def test_a_compiled_search_equals_that_on_the_cpu(device: str, recipe: str) -> None:
-    """On the CPU without the compiler itself, which takes half a minute."""
-    assert_step_equals(device, recipe, CompiledStep("inductor" if device != "cpu" else "eager"))
+    assert_step_equals(device, recipe, MODES["compiled"](torch.device(device)))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+@on_devices()
+def test_a_captured_search_equals_that_on_the_cpu(device: str, recipe: str) -> None:
+    step = MODES["captured"](torch.device(device))
+    assert_step_equals(device, recipe, step)
+    assert isinstance(step, CapturedStep) and step._graphs
+
+
+@on_devices(["contextual_gates", "multimodal_hierarchical"])
+def test_a_search_compiled_and_captured_equals_that_on_the_cpu(device: str, recipe: str) -> None:
+    """What a service on a GPU runs by default. On the CPU without the compiler itself, which takes half a minute."""
+    step = MODES["compiled and captured"](torch.device(device))
+    assert_step_equals(device, recipe, step)
+    assert isinstance(step, CapturedStep) and step._graphs and torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
 def assert_step_equals(device: str, recipe: str, step: SearchStep) -> None:
+    """Twice, as a size of table is captured when it occurs for the second time. A step that cannot be compiled or
+    captured warns, and is taken as it is."""
     model = sample(recipe)
     batches = [Batch(sample_batch(model).sources)] * 2
-    with full_fp32():
-        expected = search(copy.deepcopy(model), batches, "cpu")
-        assert_same(search(copy.deepcopy(model), batches, device, step), expected)
+    on_device = copy.deepcopy(model).to(device)
+    with full_fp32(), warnings_raised():
+        expected = search(model, batches, "cpu")
+        for _ in range(2):
+            assert_same(search(on_device, batches, device, step), expected)

@@ -1,0 +1,85 @@
+"""The measured systems, at two sizes, with random weights and vocabularies of numbered words."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from benchmarks.gpu.data import LONGEST, random_image
+from seq2seq.bundle import Bundle, ModelCard
+from seq2seq.generate import Request
+from seq2seq.model.model import Model, build
+from seq2seq.search import SearchOptions
+from seq2seq.text import SPECIAL, TextConfig, Tokenizer
+from training.recipe import Recipe, load_recipe
+
+Size = Literal["reference", "paper", "tiny"]
+
+REFERENCE = str(Path(__file__).parents[1] / "reference.yaml")
+# Each system's recipe with the sizes of its paper. The multimodal recipe has its own: its paper states none for texts
+# as short.
+PAPER = {
+    "rnnsearch": "paper/rnnsearch_2",
+    "contextual_gates": "paper/contextual_gates_2",
+    "interactive_attention": "paper/interactive_attention_80",
+    "uam": "paper/uam",
+    "multimodal_hierarchical": "multimodal_hierarchical",
+}
+SYSTEMS = tuple(PAPER)
+VOCABULARY = {"reference": 8000, "paper": 8000, "tiny": 60}
+
+
+@dataclass(frozen=True)
+class System:
+    """A system at a size. tiny: for a run that only shows that everything runs."""
+
+    name: str
+    size: Size
+
+    @property
+    def vocabulary(self) -> int:
+        return VOCABULARY[self.size]
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe; at the size `reference`, with the sizes of benchmarks/reference.yaml."""
+        if self.size == "paper":
+            return load_recipe(PAPER[self.name])
+        recipe = load_recipe(self.name)
+        sizes = load_recipe(REFERENCE).model.model_dump(include={"layers", "embedding", "hidden", "dropout"})
+        if self.size == "tiny":
+            sizes = {"layers": 1, "embedding": 16, "hidden": 16, "dropout": 0.0}
+        return recipe.model_copy(update={"model": recipe.model.model_copy(update=sizes)})
+
+    def build(self) -> Model:
+        """The model on the CPU."""
+        recipe = self.recipe
+        torch.manual_seed(1)
+        return build(recipe.model_for(dict.fromkeys([*recipe.sources, "target"], self.vocabulary), {}))
+
+    def bundle(self, model: Model) -> Bundle[Model]:
+        """The model as a bundle that is not on disk."""
+        tokenizers = dict.fromkeys([*model.config.texts, "target"], numbered_words(self.vocabulary))
+        return Bundle(model, tokenizers, ModelCard(model=model.config), Path("nowhere"))
+
+    def request(self, model: Model, source: int, target: int, beam: int, random: np.random.Generator) -> Request:
+        """A search of a random sentence of `source` words, whose output has `target` words."""
+        assert max(source, target) <= LONGEST
+        config = model.config
+        words = len(SPECIAL) + random.integers(0, self.vocabulary - len(SPECIAL), (len(config.texts), source))
+        return Request(
+            {name: " ".join(map(str, row)) for name, row in zip(config.texts, words.tolist(), strict=True)},
+            SearchOptions(beam=beam, min_length=target, max_length=target),
+            tokenised=frozenset([*config.texts, "target"]),
+            images={name: random_image(grid, random) for name, grid in config.images.items()},
+        )
+
+
+@cache
+def numbered_words(vocabulary: int) -> Tokenizer:
+    """A tokenizer whose words are their own ids."""
+    config = TextConfig(units="words", vocabulary=vocabulary, tokenised=True)
+    return Tokenizer(config, [*SPECIAL, *map(str, range(len(SPECIAL), vocabulary))])
