@@ -4,7 +4,7 @@
 
 It needs the packages of benchmarks/gpu/requirements.txt beside torch and numpy, and no network. FOLDER receives
 report.md and report.json, which are complete at every moment; for every part the records and what its process printed;
-and the output of pytest. Exit status 1 means that a part or a test has failed, and the report says why.
+and the output of pytest. Exit status 1 means that something has failed, and the report says what.
 """
 
 import argparse

@@ -60,10 +60,12 @@ class GpuReport:
     def section(self, name: str, outcome: Outcome) -> list[str]:
         """A part's heading, table and notes."""
         if name == TESTS:
-            return ["## Tests", *(row["summary"] for row in outcome.rows)]
+            rows = [[str(row["file"]), str(row["result"])] for row in outcome.rows]
+            return ["## Tests", markdown_table(["file", "result"], rows)]
         part = self.parts[name]
         state = "running" if outcome.running else f"in {outcome.seconds:.0f} s"
-        measured = f"{outcome.ended} of {outcome.cases} cases, {state}. {part.notes}"
+        cut = f", and {outcome.cut} in part" if outcome.cut else ""
+        measured = f"{outcome.ended} of {outcome.cases} cases{cut}, {state}. {part.notes}"
         if not outcome.rows:
             return [f"## {part.title}", measured]
         cells = [[cell(key, self.value(key, row)) for key in part.columns] for row in outcome.rows]

@@ -11,20 +11,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.cases import Deadline, Row
 from benchmarks.gpu.worker import DEVICE_LOST
-from benchmarks.reporting import ROOT, say
+from benchmarks.reporting import ROOT
 
 POLL_SECONDS = 0.2
 SILENCE = 90.0  # seconds without a record after which a case counts as hung: a compilation takes less
 GRACE = 10.0  # seconds for a process to end by itself when its part's time is over
 TESTS_SHARE = 0.3
 TEST_FOLDERS = ("tests/seq2seq", "tests/training")
+PYTEST = (  # without the project's own options, some of which need plugins of pytest
+    *("-v", "--import-mode=importlib", "-p", "no:cacheprovider", "-o", "addopts=", "--durations=10", "-rsfE"),
+)
+OVERDUE = "was stopped when the time of its part was over"
 SUMMARY = re.compile(r"\d+ (passed|failed|skipped|error).* in [\d.]+s")  # pytest's last line
 
 
@@ -34,6 +39,7 @@ class Outcome:
 
     rows: list[Row] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    cut: str | None = None  # the case that was being measured when the time was over
     cases: int = 0  # how many it has
     ended: int = 0  # how many of them were measured, as far as their time allowed
     seconds: float = 0.0
@@ -77,56 +83,58 @@ def run_part(
             break
         if begun is None or begun < first:
             append(records, {"case": first, "error": f"its process {problem} before it began; see {log.name}"})
-            first = cases
-        else:
-            if problem != f"ended with status {DEVICE_LOST}":
-                append(records, {"case": begun, "error": f"its process {problem}; see {log.name}"})
-            first = begun + 1
+            break
+        if problem == OVERDUE and outcome.rows:
+            append(records, {"case": begun, "cut": True})
+        elif problem != f"ended with status {DEVICE_LOST}":
+            append(records, {"case": begun, "error": f"its process {problem}; see {log.name}"})
+        first = begun + 1
     read_records(records, outcome)
     outcome.seconds, outcome.running = seconds - deadline.remaining, False
     changed(outcome)
     return outcome
 
 
-def run_process(
-    command: Sequence[str],
-    log: Path,
-    deadline: Deadline,
-    refresh: Callable[[], int],
-    silence: float = float("inf"),
-) -> str | None:
-    """Run a process until it ends, its deadline passes, or `refresh` has returned the same for `silence` seconds.
-
-    Returns what went wrong, or None. Everything that it prints is appended to `log`.
-    """
+@contextmanager
+def started(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is ended at the end, with all that it has started. What it prints is appended to `log`."""
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it starts, compilers for example, ends with it
-        )
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        size, since = refresh(), time.monotonic()
-        while process.poll() is None:
-            if deadline.passed:
-                return "was stopped when the time of its part was over"
-            if time.monotonic() - since > silence:
-                return f"was stopped after {silence:.0f} s without a result"
-            time.sleep(POLL_SECONDS)
-            if (now := refresh()) != size:
-                size, since = now, time.monotonic()
-        status = process.returncode
-        return None if status == 0 else f"ended with {f'status {status}' if status > 0 else signal_name(-status)}"
+        yield process
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def signal_name(number: int) -> str:
-    return signal.Signals(number).name
+def run_process(
+    command: Sequence[str], log: Path, deadline: Deadline, refresh: Callable[[], int], silence: float
+) -> str | None:
+    """Run a process until it ends, its deadline passes, or `refresh` has returned the same for `silence` seconds.
+
+    Returns what went wrong, or None.
+    """
+    with started(command, log) as process:
+        size, since = refresh(), time.monotonic()
+        while process.poll() is None:
+            if deadline.passed:
+                return OVERDUE
+            if time.monotonic() - since > silence:
+                return f"was stopped after {silence:.0f} s without a result"
+            time.sleep(POLL_SECONDS)
+            if (now := refresh()) != size:
+                size, since = now, time.monotonic()
+        return describe_status(process.returncode)
+
+
+def describe_status(status: int | None) -> str | None:
+    """What went wrong in a process, or None. `status`: None if it has not ended."""
+    if status is None:
+        return OVERDUE
+    if status == 0:
+        return None
+    return f"ended with {f'status {status}' if status > 0 else signal.Signals(-status).name}"
 
 
 def append(records: Path, record: Mapping[str, Any]) -> None:
@@ -152,25 +160,55 @@ def read_records(records: Path, outcome: Outcome) -> None:
     names = {line["case"]: line["begin"] for line in lines if "begin" in line}
     outcome.rows = [line["row"] for line in lines if "row" in line]
     outcome.ended = sum("end" in line for line in lines)
+    outcome.cut = next((names[line["case"]] for line in lines if "cut" in line), None)
     outcome.failures = [f"{names.get(line['case'], 'start')}: {line['error']}" for line in lines if "error" in line]
 
 
 def run_tests(on_gpu: bool, folder: Path, seconds: float) -> Outcome:
-    """The tests that need a GPU; without one, those of the same files that run their code on the CPU."""
-    files = sorted(str(path.relative_to(ROOT)) for test in TEST_FOLDERS for path in (ROOT / test).rglob("test_gpu*.py"))
-    log = folder / "tests.log"
-    log.unlink(missing_ok=True)
-    # Without the project's own options, some of which need plugins of pytest.
-    options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-o", "addopts=", "--durations=10", "-rs"]
-    command = [sys.executable, "-m", "pytest", *options, "-m", "gpu" if on_gpu else "not gpu", *files]
+    """The tests that need a GPU, each file in a process of its own, all at once; without a GPU those of the same files
+    that run their code on the CPU, one after the other."""
     deadline = Deadline(seconds)
-    problem = run_process(command, log, deadline, lambda: 0)
-    lines = log.read_text(errors="replace").splitlines()
+    files = sorted(path.relative_to(ROOT) for test in TEST_FOLDERS for path in (ROOT / test).rglob("test_gpu*.py"))
+    outcome = Outcome(cases=len(files), running=False)
+    for group in [files] if on_gpu else [[file] for file in files]:
+        logs = [folder / f"{'-'.join(file.with_suffix('').parts)}.log" for file in group]
+        with ExitStack() as stack:
+            processes = []
+            for file, log in zip(group, logs, strict=True):
+                log.unlink(missing_ok=True)
+                command = [sys.executable, "-m", "pytest", *PYTEST, "-m", "gpu" if on_gpu else "not gpu", str(file)]
+                processes.append(stack.enter_context(started(command, log)))
+            while any(process.poll() is None for process in processes) and not deadline.passed:
+                time.sleep(POLL_SECONDS)
+            statuses = [process.poll() for process in processes]
+        for file, log, status in zip(group, logs, statuses, strict=True):
+            found = read_test_log(log.read_text(errors="replace"), status)
+            outcome.rows.append({"file": str(file), "result": found.summary})
+            outcome.failures += [f"{failure}; see {log.name}" for failure in found.failures]
+            outcome.ended += status is not None
+    outcome.seconds = seconds - deadline.remaining
+    return outcome
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """What a file of tests has brought: pytest's last line, and what has failed."""
+
+    summary: str
+    failures: list[str]
+
+
+def read_test_log(text: str, status: int | None) -> FileResult:
+    """The result of what pytest has printed; `status`: how it ended, None where it was ended."""
+    lines = text.splitlines()
     failures = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    passed = sum(" PASSED" in line for line in lines)
+    summary = next(
+        (line.strip("= ") for line in reversed(lines) if SUMMARY.search(line)), f"{passed} passed before it ended"
+    )
+    problem = describe_status(status)
     if problem and not failures:
-        failures = [f"pytest {problem}; see {log.name}"]
-    summary = next((line.strip("= ") for line in reversed(lines) if SUMMARY.search(line)), "no summary")
-    if problem is None and "passed" not in summary:
-        failures.append(f"no test ran: {summary}")
-    say(f"tests: {summary}")
-    return Outcome([{"summary": summary}], failures, 1, int(problem is None), seconds - deadline.remaining, False)
+        failures = [f"pytest {problem}: {summary}"]
+    elif not passed:
+        failures = [f"no test ran: {summary}"]
+    return FileResult(summary, failures)

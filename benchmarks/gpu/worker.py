@@ -8,6 +8,7 @@ with DEVICE_LOST when an error has left the device unusable: then another proces
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -36,7 +37,7 @@ class Records:
 
 def measure(part: str, setting: Setting, records: Records, first: int, seconds: float) -> int:
     """Measure a part's cases from number `first` on; returns the process's exit status."""
-    deadline, cases = Deadline(seconds), parts.PARTS[part].cases(setting)
+    deadline, cases, parent = Deadline(seconds), parts.PARTS[part].cases(setting), os.getppid()
     for number, case in list(enumerate(cases))[first:]:
         if deadline.passed:
             return 0
@@ -49,6 +50,8 @@ def measure(part: str, setting: Setting, records: Records, first: int, seconds: 
                     records.write("error", row["error"])
                 else:
                     records.write("row", row)
+                if os.getppid() != parent:  # it was killed, and nobody waits
+                    return 0
         except Exception as error:
             traceback.print_exc()
             records.write("error", describe(error))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +19,7 @@ from benchmarks.gpu.floor import Work, update_operations, update_work
 from benchmarks.gpu.models import SYSTEMS, System
 from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.report import GpuReport
-from benchmarks.gpu.run import Outcome, run_part
+from benchmarks.gpu.run import FileResult, Outcome, read_test_log, run_part
 from benchmarks.gpu.timing import activity_of, union
 from seq2seq.generate import SequenceGenerator
 from seq2seq.search.compiled import CompiledStep, compiling
@@ -162,14 +163,43 @@ def test_a_part_ends_at_its_deadline_with_what_it_has_measured(tmp_path: Path) -
     script = WORKER.replace("case == 1", "case == 9")
     outcome = run_part([sys.executable, "-c", script], 5, tmp_path / "part.jsonl", 5, lambda new: None)
     assert [row["measured"] for row in outcome.rows] == [0, 1]
+    assert (outcome.failures, outcome.ended, outcome.cut) == ([], 2, "case 2")
+
+
+def test_a_part_that_has_measured_nothing_is_a_failure(tmp_path: Path) -> None:
+    script = WORKER.replace("case == 2", "case == 0")
+    outcome = run_part([sys.executable, "-c", script], 1, tmp_path / "part.jsonl", 5, lambda new: None)
     (failure,) = outcome.failures
-    assert failure.startswith("case 2") and "the time of its part was over" in failure
+    assert failure.startswith("case 0") and "the time of its part was over" in failure
 
 
 def test_a_worker_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
     outcome = run_part([sys.executable, "-c", "1 / 0"], 5, tmp_path / "part.jsonl", 60, lambda new: None)
     assert len(outcome.failures) == 1 and "status 1" in outcome.failures[0] and "part.log" in outcome.failures[0]
     assert "ZeroDivisionError" in (tmp_path / "part.log").read_text()
+
+
+PYTEST = """
+tests/test_gpu.py::test_one PASSED                                       [ 33%]
+tests/test_gpu.py::test_two FAILED                                       [ 66%]
+tests/test_gpu.py::test_three PASSED                                     [100%]
+FAILED tests/test_gpu.py::test_two - assert 1 == 2
+==================== 1 failed, 2 passed, 3 deselected in 6.58s ====================
+"""
+
+
+def test_what_pytest_has_found() -> None:
+    assert read_test_log(PYTEST, 1) == FileResult(
+        "1 failed, 2 passed, 3 deselected in 6.58s", ["FAILED tests/test_gpu.py::test_two - assert 1 == 2"]
+    )
+    cut = "\n".join(PYTEST.splitlines()[:2])
+    stopped, crashed = read_test_log(cut, None), read_test_log(cut, -signal.SIGSEGV)
+    assert stopped.failures == ["pytest was stopped when the time of its part was over: 1 passed before it ended"]
+    assert "SIGSEGV" in crashed.failures[0]
+    skipped = "tests/test_gpu.py::test_one SKIPPED (no GPU)\n=== 3 skipped in 0.10s ==="
+    assert read_test_log(skipped, 0).failures == ["no test ran: 3 skipped in 0.10s"]
+    passed = PYTEST.replace("FAILED", "PASSED").replace("1 failed, 2 passed", "3 passed")
+    assert read_test_log(passed, 0) == FileResult("3 passed, 3 deselected in 6.58s", [])
 
 
 def test_the_report_is_complete_after_each_measurement(tmp_path: Path) -> None:
@@ -249,6 +279,7 @@ def test_it_imports_only_what_its_requirements_name() -> None:
 
 @pytest.mark.slow
 @pytest.mark.ci
+@pytest.mark.timeout(600)
 def test_everything_runs_on_a_cpu(tmp_path: Path) -> None:
     """All parts with tiny models: every mode of training, search and engine."""
     run = subprocess.run(
@@ -259,7 +290,7 @@ def test_everything_runs_on_a_cpu(tmp_path: Path) -> None:
     parts = json.loads((tmp_path / "report.json").read_text())["parts"]
     assert list(parts) == ["device", "tests", "training", "search", "engine"]
     assert all(part["ended"] == part["cases"] and not part["failures"] for part in parts.values())
-    assert "passed" in parts["tests"]["rows"][0]["summary"]
+    assert all("passed" in row["result"] for row in parts["tests"]["rows"])
     from benchmarks.gpu import search, training
 
     for name, modes in (("training", training.MODES), ("search", search.MODES), ("engine", search.MODES)):
