@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.gpu.data import random_image
+from benchmarks.gpu.models import random_image
 from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model, build

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.gpu.cases import Deadline, Setting
-from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.report import TESTS, GpuReport
 from benchmarks.gpu.run import TESTS_SHARE, run_part, run_tests
+from benchmarks.gpu.worker import PARTS
 from benchmarks.reporting import say
 from seq2seq.devices import check_device
 from seq2seq.errors import UsageError

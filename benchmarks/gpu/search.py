@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from benchmarks.gpu.cases import Case, Deadline, Part, Row, Setting, describe
-from benchmarks.gpu.data import random_lengths
 from benchmarks.gpu.floor import step_work
-from benchmarks.gpu.models import SYSTEMS, System
+from benchmarks.gpu.models import SYSTEMS, System, random_lengths
 from benchmarks.gpu.timing import PeakMemory, activity, interleaved
 from benchmarks.reporting import median
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +48,8 @@ def synchronize(device: torch.device) -> None:
 
 def release_memory(device: torch.device) -> None:
     """Free what earlier measurements held, compiled code too."""
-    torch._dynamo.reset()
+    if "torch._dynamo" in sys.modules:  # its import takes seconds
+        torch._dynamo.reset()
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

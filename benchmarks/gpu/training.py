@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from benchmarks.gpu.cases import Case, Deadline, Part, Row, Setting, describe
-from benchmarks.gpu.data import random_image, random_lengths
 from benchmarks.gpu.floor import update_work
-from benchmarks.gpu.models import SYSTEMS, Size, System
+from benchmarks.gpu.models import SYSTEMS, Size, System, random_image, random_lengths
 from benchmarks.gpu.timing import PeakMemory, activity, interleaved, release_memory
 from benchmarks.reporting import median
 from seq2seq.batch import Batch, collate, stack_images
@@ -84,47 +83,53 @@ def rows(
 ) -> Iterator[Row]:
     """One row for each number of sentences and each mode."""
     settings = system.recipe.training.model_copy(update={"precision": precision})
-    model, device = system.build(), setting.device
+    model = system.build()
+    about = {"system": system.name, "size": system.size, "precision": precision}
     for done, sentences in enumerate(sizes):
         if done and deadline.passed:
             return
         batches = random_batches(system, model, sentences)
-        if device.type == "cuda":
-            batches = [batch.pin_memory() for batch in batches]  # as the loader does
-        runs: dict[str, Callable[[], None]] = {}
-        memory: dict[str, float | None] = {}
-        for mode, create in MODES.items():
-            peak = PeakMemory(device)
-            try:
-                run = updater(create(settings, copy.deepcopy(model).to(device), device), batches)
-                for _ in range(1 if setting.quick else WARM_UP):
-                    run()
-            except Exception as error:
-                yield {"error": f"{sentences} sentences, {mode}: {describe(error)}"}
-                continue
-            runs[mode], memory[mode] = run, peak.mebibytes()
-        seconds = interleaved(runs, device, 2 if setting.quick else ROUNDS, deadline.end)
-        tokens = sum(sum(batch.target_lengths) for batch in batches)
         work = update_work(system, [shape_of(batch, model) for batch in batches])
-        for mode, run in runs.items():
-            per_run = median(seconds[mode])
-            yield {
-                "system": system.name,
-                "size": system.size,
-                "precision": precision,
-                "batch": sentences,
-                "mode": mode,
-                "tokens_per_second": tokens / per_run,
-                "speedup": median(seconds["eager"]) / per_run if "eager" in seconds else None,
-                "milliseconds": 1000 * per_run / BATCHES,
-                "peak_mebibytes": memory[mode],
-                **activity(run, device).as_row(BATCHES, per_run / BATCHES),
-                "operations": work.operations,
-                "bytes": work.bytes,
-                "seconds": seconds[mode],
-            }
-        del runs, run
-        release_memory(device)
+        for row in measure(settings, model, batches, setting, deadline):
+            if "error" in row:
+                yield {"error": f"{sentences} sentences, {row['error']}"}
+            else:
+                yield about | {"batch": sentences} | row | {"operations": work.operations, "bytes": work.bytes}
+        release_memory(setting.device)
+
+
+def measure(
+    settings: TrainingSettings, model: Model, batches: Sequence[Batch], setting: Setting, deadline: Deadline
+) -> Iterator[Row]:
+    """One row for each mode, which all train on the same batches."""
+    device = setting.device
+    if device.type == "cuda":
+        batches = [batch.pin_memory() for batch in batches]  # as the loader does
+    tokens = sum(sum(batch.target_lengths) for batch in batches)
+    runs: dict[str, Callable[[], None]] = {}
+    memory: dict[str, float | None] = {}
+    for mode, create in MODES.items():
+        peak = PeakMemory(device)
+        try:
+            run = updater(create(settings, copy.deepcopy(model).to(device), device), batches)
+            for _ in range(1 if setting.quick else WARM_UP):
+                run()
+        except Exception as error:
+            yield {"error": f"{mode}: {describe(error)}"}
+            continue
+        runs[mode], memory[mode] = run, peak.mebibytes()
+    seconds = interleaved(runs, device, 2 if setting.quick else ROUNDS, deadline.end)
+    for mode, run in runs.items():
+        per_run = median(seconds[mode])
+        yield {
+            "mode": mode,
+            "tokens_per_second": tokens / per_run,
+            "speedup": median(seconds["eager"]) / per_run if "eager" in seconds else None,
+            "milliseconds": 1000 * per_run / BATCHES,
+            "peak_mebibytes": memory[mode],
+            **activity(run, device).as_row(BATCHES, per_run / BATCHES),
+            "seconds": seconds[mode],
+        }
 
 
 def shape_of(batch: Batch, model: Model) -> tuple[int, int, int]:

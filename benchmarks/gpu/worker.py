@@ -16,12 +16,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu import parts
-from benchmarks.gpu.cases import Deadline, Setting, describe, warnings_raised
+from benchmarks.gpu import device, engine, search, training
+from benchmarks.gpu.cases import Deadline, Part, Setting, describe, warnings_raised
 from benchmarks.gpu.timing import prepare_profiler, release_memory, synchronize
 from seq2seq.devices import check_device
 
 DEVICE_LOST = 3
+
+# By name, in the order in which they run.
+PARTS: dict[str, Part] = {part.name: part for part in (device.PART, training.PART, search.PART, engine.PART)}
 
 
 class Records:
@@ -37,7 +40,7 @@ class Records:
 
 def measure(part: str, setting: Setting, records: Records, first: int, seconds: float) -> int:
     """Measure a part's cases from number `first` on; returns the process's exit status."""
-    deadline, cases, parent = Deadline(seconds), parts.PARTS[part].cases(setting), os.getppid()
+    deadline, cases, parent = Deadline(seconds), PARTS[part].cases(setting), os.getppid()
     for number, case in list(enumerate(cases))[first:]:
         if deadline.passed:
             return 0
@@ -66,7 +69,7 @@ def measure(part: str, setting: Setting, records: Records, first: int, seconds: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=parts.PARTS)
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--device", required=True)
     parser.add_argument("--records", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True, help="after which no further case begins")

@@ -13,14 +13,13 @@ import pytest
 
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.cases import ProgramWarningError, warnings_raised
-from benchmarks.gpu.data import LONGEST, SHORTEST, random_lengths
 from benchmarks.gpu.engine import Load, highest_rate
 from benchmarks.gpu.floor import Work, update_operations, update_work
-from benchmarks.gpu.models import SYSTEMS, System
-from benchmarks.gpu.parts import PARTS
+from benchmarks.gpu.models import LONGEST, SHORTEST, SYSTEMS, System, random_lengths
 from benchmarks.gpu.report import GpuReport
 from benchmarks.gpu.run import FileResult, Outcome, read_test_log, run_part
 from benchmarks.gpu.timing import activity_of, union
+from benchmarks.gpu.worker import PARTS
 from seq2seq.generate import SequenceGenerator
 from seq2seq.search.compiled import CompiledStep, compiling
 
@@ -223,7 +222,7 @@ def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 IMPORTS = """
-import importlib, importlib.abc, sys
+import importlib, importlib.machinery, sys
 from importlib.metadata import packages_distributions, requires
 from dataclasses import replace
 from pathlib import Path
@@ -246,13 +245,15 @@ distributions = {
     module: {name.lower().replace("_", "-") for name in names} for module, names in packages_distributions().items()
 }
 
-class Absent(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
+class Present(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
         top = name.partition(".")[0]
         if top in distributions and not distributions[top] & needed and "interlinear" not in distributions[top]:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return None
+        return super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Absent())
+sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Present
 for absent in ("ray", "mlflow", "fastapi", "httpx", "hypothesis"):
     try:
         importlib.import_module(absent)
