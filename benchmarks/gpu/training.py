@@ -31,11 +31,16 @@ ROUNDS = 5
 WARM_UP = 3  # runs: what the first ones need more, a capture for example, is done then
 
 
-def eager(settings: TrainingSettings, model: Model, device: torch.device) -> TrainingStep:
-    return TrainingStep(settings, Objective(settings), model, SingleProcess(), device)
+def update_step(
+    settings: TrainingSettings, model: Model, device: torch.device, cuda_graphs: bool = False
+) -> TrainingStep:
+    return TrainingStep(settings, Objective(settings), model, SingleProcess(), device, cuda_graphs)
 
 
-MODES: dict[str, Callable[[TrainingSettings, Model, torch.device], TrainingStep]] = {"eager": eager}
+MODES: dict[str, Callable[[TrainingSettings, Model, torch.device], TrainingStep]] = {
+    "eager": update_step,
+    "captured": partial(update_step, cuda_graphs=True),
+}
 
 
 def random_batches(system: System, model: Model, sentences: int) -> list[Batch]:
@@ -67,8 +72,7 @@ def updater(step: TrainingStep, batches: Sequence[Batch]) -> Callable[[], None]:
 
     def run() -> None:
         copies = [
-            ResultCopy(step.run([batch], sum(batch.target_lengths), RATE, update))
-            for update, batch in enumerate(batches)
+            ResultCopy(step.run([batch], target_words(batch), RATE, update)) for update, batch in enumerate(batches)
         ]
         for each in copies:
             result = each.read()
@@ -105,7 +109,7 @@ def measure(
     device = setting.device
     if device.type == "cuda":
         batches = [batch.pin_memory() for batch in batches]  # as the loader does
-    tokens = sum(sum(batch.target_lengths) for batch in batches)
+    tokens = sum(target_words(batch) for batch in batches)
     runs: dict[str, Callable[[], None]] = {}
     memory: dict[str, float | None] = {}
     for mode, create in MODES.items():
@@ -130,6 +134,12 @@ def measure(
             **activity(run, device).as_row(BATCHES, per_run / BATCHES),
             "seconds": seconds[mode],
         }
+
+
+def target_words(batch: Batch) -> int:
+    """The number of target words, end symbols included."""
+    assert batch.target_lengths is not None
+    return sum(batch.target_lengths)
 
 
 def shape_of(batch: Batch, model: Model) -> tuple[int, int, int]:
