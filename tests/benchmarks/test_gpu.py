@@ -291,7 +291,8 @@ def test_everything_runs_on_a_cpu(tmp_path: Path) -> None:
     parts = json.loads((tmp_path / "report.json").read_text())["parts"]
     assert list(parts) == ["device", "tests", "training", "search", "engine"]
     assert all(part["ended"] == part["cases"] and not part["failures"] for part in parts.values())
-    assert all("passed" in row["result"] for row in parts["tests"]["rows"])
+    results = [row["result"] for row in parts["tests"]["rows"]]
+    assert sum("passed" in result for result in results) >= 2 and not any("failed" in result for result in results)
     from benchmarks.gpu import search, training
 
     for name, modes in (("training", training.MODES), ("search", search.MODES), ("engine", search.MODES)):
