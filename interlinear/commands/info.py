@@ -103,6 +103,7 @@ def model_facts(name: str, tracking: str | None) -> Facts:
     """Facts about a model, from its card; the weights are not loaded."""
     from registry.resolve import fetch_bundle
     from seq2seq.bundle import read_card
+    from seq2seq.bundle.bundle import SHORTLIST
     from seq2seq.model.parameter_shapes import parameter_counts
 
     with status(f"loading {name}"):
@@ -115,6 +116,7 @@ def model_facts(name: str, tracking: str | None) -> Facts:
         ("data", str(card.data.get("name", "-"))),
         ("created", card.created),
         ("git commit", card.git_commit or "-"),
+        ("shortlist", "used with --shortlist" if SHORTLIST in card.files else "-"),
         ("weights", f"SHA-256 {card.weights_sha256}"),
     ]
     return Facts(parameter_counts(card.model), card.weights_sha256, lines)

@@ -142,6 +142,11 @@ def test_a_copy_gets_the_shortlist(model, tmp_path, capsys):
     assert {path.name: path.read_bytes() for path in model.iterdir()} == before
     assert seq2seq.load(copy, shortlist=True).card.weights_sha256 == seq2seq.load(model).card.weights_sha256
     check_files(copy)
+    capsys.readouterr()
+    for folder, says in ((model, "-"), (copy, "used with --shortlist")):
+        assert cli.run(["info", str(folder)]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("shortlist")]
+        assert line.removeprefix("shortlist").strip() == says
 
 
 def test_pairs_that_the_model_cannot_read_are_left_out(model, tmp_path, capsys):
