@@ -9,17 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, multiprocessing
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from seq2seq.batch import tensors_of
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.seq2seq.model.test_precision import RECIPES, small
-from tests.training.loop.test_out_of_memory import WHOLE, UpdateResult, assert_same, first_update, fits
+from tests.training.loop.test_out_of_memory import WHOLE, assert_same, assert_two_workers_equal_one, first_update, fits
 from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates
 from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of
 from tests.training.toy import toy_job
@@ -27,7 +26,7 @@ from training.events import TrainingJob
 from training.loop import cuda_graphs
 from training.loop.cuda_graphs import CaptureError, FunctionRecorder, Graph
 from training.loop.objective import Objective
-from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup, WorkerLostError
+from training.loop.process_group import ProcessGroup, SingleProcess, WorkerLostError
 from training.loop.trainer import Trainer, train
 from training.loop.training_step import TrainingStep
 from training.recipe import load_recipe
@@ -279,31 +278,13 @@ def test_a_recording_does_not_wait_for_a_lost_worker_for_ever() -> None:
         step.run([batches[0]], 1, 0.01, 4)
 
 
-def two(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, UpdateResult]]") -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
-    training = with_buffers(job, TorchProcessGroup())
-    first_update(training)  # after which the parameters' gradients are those of the sum
-    if rank == 1:
-        fits(training, 10)
-    answers.put((rank, first_update(training)))
-    torch.distributed.destroy_process_group()
+def after_an_update(job: TrainingJob, workers: ProcessGroup) -> Trainer:
+    """A training whose parameters' gradients are those of a sum."""
+    training = with_buffers(job, workers)
+    first_update(training)
+    return training
 
 
 def test_two_workers_sum_their_gradients(tmp_path: Path) -> None:
     """Also where one of them has given up its graphs."""
-    job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50"])
-    context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[tuple[int, UpdateResult]] = context.Queue()
-    processes = [
-        context.Process(target=two, args=(rank, f"file://{tmp_path / 'meeting'}", job, answers)) for rank in range(2)
-    ]
-    for process in processes:
-        process.start()
-    whole = first_update(Trainer(job, SingleProcess(), [], CPU))
-    shares = dict(answers.get(timeout=90) for _ in processes)
-    for process in processes:
-        process.join(30)
-    assert shares[0].split == shares[1].split == 1
-    np.testing.assert_array_equal(shares[0].gradient, shares[1].gradient)
-    assert_same(shares[0], whole)
+    assert_two_workers_equal_one(tmp_path, after_an_update)

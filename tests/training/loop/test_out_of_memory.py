@@ -2,6 +2,7 @@
 
 import re
 import resource
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from tests.training.toy import toy_job, write_corpus
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.batches import BatchLoader, BatchPlan
 from training.loop.out_of_memory import is_out_of_memory
-from training.loop.process_group import SingleProcess, TorchProcessGroup
+from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer, train
 from training.loop.training_step import ResultCopy
 
@@ -120,22 +121,31 @@ def test_a_process_with_limited_memory_trains_in_halves(tmp_path: Path) -> None:
     assert_same(halved, whole)
 
 
-def two(rank: int, meeting: str, job: TrainingJob, answers: "multiprocessing.Queue[tuple[int, UpdateResult]]") -> None:
+def train_in_halves(
+    rank: int,
+    begin: Callable[[TrainingJob, ProcessGroup], Trainer],
+    meeting: str,
+    job: TrainingJob,
+    answers: "multiprocessing.Queue[tuple[int, UpdateResult]]",
+) -> None:
+    """A worker of two; the second one's batch does not fit."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", meeting, world_size=2, rank=rank)
-    training = Trainer(job, TorchProcessGroup(), [], CPU)
+    training = begin(job, TorchProcessGroup())
     if rank == 1:
         fits(training, 10)
     answers.put((rank, first_update(training)))
     torch.distributed.destroy_process_group()
 
 
-def test_other_workers_wait_for_a_worker_that_trains_in_halves(tmp_path: Path) -> None:
+def assert_two_workers_equal_one(tmp_path: Path, begin: Callable[[TrainingJob, ProcessGroup], Trainer]) -> None:
+    """The first update of two workers that `begin` begins, of which one trains in halves, equals that of one worker."""
     job = toy_job(tmp_path, settings=[*WHOLE, "training.batch_sentences=50"])
     context = multiprocessing.get_context("spawn")
     answers: multiprocessing.Queue[tuple[int, UpdateResult]] = context.Queue()
+    meeting = f"file://{tmp_path / 'meeting'}"
     processes = [
-        context.Process(target=two, args=(rank, f"file://{tmp_path / 'meeting'}", job, answers)) for rank in range(2)
+        context.Process(target=train_in_halves, args=(rank, begin, meeting, job, answers)) for rank in range(2)
     ]
     for process in processes:
         process.start()
@@ -146,6 +156,14 @@ def test_other_workers_wait_for_a_worker_that_trains_in_halves(tmp_path: Path) -
     assert shares[0].split == shares[1].split == 1
     np.testing.assert_array_equal(shares[0].gradient, shares[1].gradient)
     assert_same(shares[0], whole)
+
+
+def plain(job: TrainingJob, workers: ProcessGroup) -> Trainer:
+    return Trainer(job, workers, [], CPU)
+
+
+def test_other_workers_wait_for_a_worker_that_trains_in_halves(tmp_path: Path) -> None:
+    assert_two_workers_equal_one(tmp_path, plain)
 
 
 @pytest.mark.parametrize("draw", ["samples", "beam"])
