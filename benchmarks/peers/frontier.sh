@@ -3,7 +3,7 @@
 #
 #     INTERLINEAR_DATA=CORPORA benchmarks/peers/frontier.sh FOLDER [opennmt|joeynmt|transformer ...]
 #
-# A step whose output is there is skipped; without names all three are trained, which takes hours on one core.
+# A step whose output is there is skipped, and a training of OpenNMT-py resumes; without names all three are trained, which takes hours on one core.
 # OMP_NUM_THREADS sets the number of threads. What a training says is in FOLDER/NAME.log.
 set -euo pipefail
 
@@ -36,7 +36,10 @@ configuration() { # NAME: the configuration with FOLDER filled in; prints its pa
 train_opennmt() { # NAME: one of OpenNMT-py's models, the average of its last five checkpoints
     [ -e "$folder/$1/averaged.pt" ] && return
     mkdir -p "$folder/$1"
-    "$bin/python" -m onmt.bin.train -config "$(configuration "$1")" > "$folder/$1.log" 2>&1
+    local newest resumed=()
+    newest=$(find "$folder/$1" -name 'model_step_*.pt' | sort --version-sort | tail --lines 1)
+    [ -n "$newest" ] && resumed=(-train_from "$newest")
+    "$bin/python" -m onmt.bin.train -config "$(configuration "$1")" "${resumed[@]}" >> "$folder/$1.log" 2>&1
     mapfile -t checkpoints < <(find "$folder/$1" -name 'model_step_*.pt')
     "$bin/onmt_average_models" -models "${checkpoints[@]}" -output "$folder/$1/averaged.part" >> "$folder/$1.log" 2>&1
     mv "$folder/$1/averaged.part" "$folder/$1/averaged.pt"
