@@ -3,8 +3,8 @@
 #
 #     INTERLINEAR_DATA=CORPORA benchmarks/peers/frontier.sh FOLDER [opennmt|joeynmt|transformer ...]
 #
-# A step whose output is there is skipped, and a training of OpenNMT-py resumes; without names all three are trained, which takes hours on one core.
-# OMP_NUM_THREADS sets the number of threads. What a training says is in FOLDER/NAME.log.
+# A step whose output is there is skipped, and a training of OpenNMT-py resumes; without names all three are trained,
+# which takes hours on one core. OMP_NUM_THREADS sets the number of threads. What a training says is in FOLDER/NAME.log.
 set -euo pipefail
 
 if [ $# -lt 1 ]; then
