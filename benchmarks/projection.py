@@ -40,7 +40,7 @@ NOTES = (
     "order included (the structure match of Hashimoto et al. 2019).",
     "*words* are those of `interlinear align`; in *parts* they are split at hyphens and apostrophes too. A tag of the "
     "reference whose edge lies inside a word is taken to enclose the whole word; *inside a word* is their number. "
-    "Adjacent tags, and tags of blocks and menus, separate words.",
+    "A tag that opens where another closes, and tags of blocks and menus, separate words.",
     "Links: *symmetrized* by grow-diag-final-and; *both directions* are the links of either, those of both counting "
     "twice. *min-max* encloses all linked words, from the first to the last. eflomal 2.0.0 learned from the "
     "1,000 pairs of the language alone, lower-cased, or from these and the ones of `--further`.",
@@ -65,9 +65,10 @@ class Side:
 def parse(line: str, where: str, parts: bool) -> Side:
     """Separate a segment's text and tags. Raises DataError, located at `where`, if tags are not nested."""
     text, names, offsets, stack, end = "", list[str](), list[tuple[int, int, int | None]](), list[int](), 0
+    closed_at = -1  # where the last closing tag ends
     for match in TAG.finditer(line):
         text += html.unescape(line[end : match.start()])
-        separates = match[2] in BLOCKS or (end == match.start() and end > 0)
+        separates = match[2] in BLOCKS or (not match[1] and closed_at == match.start())
         space = " " if separates and text and not text.endswith(" ") else ""
         end = match.end()
         if not match[1]:
@@ -79,6 +80,7 @@ def parse(line: str, where: str, parts: bool) -> Side:
             start, _, parent = offsets[stack[-1]]
             offsets[stack.pop()] = start, len(text), parent
             text += space
+            closed_at = end
         else:
             raise DataError(where, f"</{match[2]}> closes no open tag", "tags must be nested")
     if stack:
@@ -329,7 +331,8 @@ def main() -> None:
             case = f"en-{language} {units} {learned_from} {way}"
             measured[case] = {**vars(score), "inside a word": cut, "apart": apart}
     columns = [
-        "languages", "units", "pairs", "links", "tags", "exact", "structure", "as reference", "inside a word", "other tags",
+        "languages", "units", "pairs", "links", "tags", "exact", "structure", "as reference", "inside a word",
+        "other tags",
     ]  # fmt: skip
     name = "projection_links" if given else "projection"
     Report(name, "Projection of tags by alignment", columns, rows, NOTES, measured).publish(asked.save)
