@@ -141,6 +141,7 @@ def test_heavier_links_win():
 def test_a_target_word_without_links_follows_its_neighbours():
     assert one(TagSpan(1, 3), [(0, 0), (1, 1), (2, 3), (3, 4)], 4, 5) == (1, 4)  # between two words of the tag
     assert one(TagSpan(1, 2), [(0, 0), (1, 2), (2, 4)], 3, 5) == (2, 3)  # at the edges, outside
+    assert one(TagSpan(0, 2), [(0, 1), (1, 2), (2, 3)], 3, 4) == (0, 3)  # before the first word of a tag that begins
 
 
 def test_unaligned_words_of_a_tag_go_between_their_neighbours():
@@ -151,6 +152,7 @@ def test_unaligned_words_of_a_tag_go_between_their_neighbours():
 def test_a_tag_around_the_sentence_stays_around_it_with_its_punctuation():
     assert one(TagSpan(0, 3), [(0, 1)], 3, 6) == (0, 6)
     assert one(TagSpan(0, 2), [(0, 0), (1, 1), (2, 2)], 3, 3) == (0, 2)  # the full stop was outside
+    assert project([TagSpan(0, 2)], [(0, 0), (1, 1)], 2, 2, [1e-9, 1]) == [TagSpan(0, 2)]  # a link of hardly any weight
 
 
 def test_placeholders_stand_beside_their_word():
@@ -167,6 +169,12 @@ def test_an_empty_tag_keeps_its_place_in_its_parent_and_beside_a_sibling():
     spans = [TagSpan(0, 2), TagSpan(0, 0, 0), TagSpan(2, 2, 0), TagSpan(2, 2), TagSpan(2, 4)]
     found = project(spans, links, 4, 4)
     assert [(tag.start, tag.end) for tag in found] == [(2, 4), (2, 2), (4, 4), (4, 4), (0, 2)]
+
+
+def test_an_empty_tag_is_not_put_into_a_tag_that_does_not_enclose_it():
+    links = [(0, 0), (1, 2), (2, 3), (3, 1), (4, 4)]  # its word is translated inside the other tag
+    found = project([TagSpan(0, 2), TagSpan(4, 4)], links, 5, 5, [1, 1, 1, 0.5, 1])
+    assert [(tag.start, tag.end) for tag in found] == [(0, 3), (3, 3)]
 
 
 def test_tags_without_room_are_kept_empty():
