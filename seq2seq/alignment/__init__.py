@@ -1,4 +1,4 @@
-"""Word alignments: links from attention weights, symmetrization of two directions, and gold alignments."""
+"""Word alignments: links from attention weights, symmetrization, gold alignments, and the projection of tags."""
 
 from seq2seq.alignment.links import (
     Alignment,
@@ -10,14 +10,19 @@ from seq2seq.alignment.links import (
     read_gold_alignment,
     symmetrize,
 )
+from seq2seq.alignment.projection import TagEdge, TagSpan, project, tag_edges
 
 __all__ = [
     "Alignment",
     "GoldAlignment",
     "Link",
     "Symmetrization",
+    "TagEdge",
+    "TagSpan",
     "alignment_from",
     "bidirectional_alignment",
+    "project",
     "read_gold_alignment",
     "symmetrize",
+    "tag_edges",
 ]
