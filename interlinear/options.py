@@ -131,10 +131,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InputFiles = typer.Argument(
     metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
 )
-AlignmentKind = Literal["attention", "words", "gated", "uam", "uam-vocabulary"]
+AlignmentKind = Literal["attention", "words", "gated", "next", "next-words", "next-gated", "uam", "uam-vocabulary"]
 AlignedBy = Annotated[
     AlignmentKind | None,
-    typer.Option("--by", show_default=False, help="Kind of attention to align by; else the best that the model has."),
+    typer.Option(
+        "--by",
+        show_default=False,
+        help="Kind of attention to align by, see `interlinear align --help`; else the best that the model has.",
+    ),
 ]
 Reverse = Annotated[
     str | None,

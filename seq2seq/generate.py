@@ -277,16 +277,21 @@ class SequenceGenerator:
         raw: bool = True,
         by: str | None = None,
         vocabulary: bool = False,
+        next_step: bool = False,
     ) -> Iterator[Explanation]:
         """Explain given outputs by forced decoding, in order. A pair is (texts by source, output); images are absent.
 
         `raw`: the texts are raw; otherwise their words are separated by spaces, and are detokenized for a model that
         was trained on raw text. `by`: the kind of attention weights that words are aligned by (`attention_kinds`);
-        None selects the model's best kind. `vocabulary`: see `Model.forced_attention`.
+        None selects the model's best kind. `vocabulary`: see `Model.forced_attention`. `next_step`: the weights of a
+        target word are those of the steps after its tokens, at which these are the decoder's input (Chen et al. 2020),
+        instead of those at which they are its output; not for the kind `uam`.
         """
         for group in batched(pairs, self.slots):
             read = [self.read_pair(texts, target, raw) for texts, target in group]
             attention_weights = self.forced_attention(read, vocabulary)
+            if next_step:
+                attention_weights = attention_weights.of_next_step()
             for i, (sources, target) in enumerate(read):
                 yield self._explain(sources, target, attention_weights.of_sentence(i, 1), by)
 

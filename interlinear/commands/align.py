@@ -32,6 +32,9 @@ def align(
     too long: it is named on stderr, and the exit code is 1 at the end. With --json a line has the words, their
     positions, and a weight for every link.
 
+    --by attention, words (attention over the words) and gated (contextual gates) read the step that outputs the target
+    word. next, next-words and next-gated read the step after it, which takes the word as its input (Chen et al. 2020).
+
     --by uam reads the alignment module: the source word with the largest weight. With uam-vocabulary it is the best
     word of the whole source vocabulary; a target word whose word is not in its source has no link, and is counted on
     stderr.

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 PAIRS_AT_A_TIME = 512  # sentence pairs per batch of input
 KIND_NAMES: dict[str, str] = {
-    "attention": "attention", "words": "word_attention", "gated": "gated", "uam": "uam", "uam-vocabulary": "uam",
+    "attention": "attention", "words": "word_attention", "gated": "gated",
+    "next": "attention", "next-words": "word_attention", "next-gated": "gated",
+    "uam": "uam", "uam-vocabulary": "uam",
 }  # fmt: skip
 
 
@@ -69,6 +71,11 @@ class Aligner:
     def kind(self) -> str | None:
         """The kind of attention weights that is read; None: the best."""
         return None if self.by is None else KIND_NAMES[self.by]
+
+    @property
+    def next_step(self) -> bool:
+        """Whether the weights of a word are those of the step after it."""
+        return self.by in ("next", "next-words", "next-gated")
 
 
 def load_aligner(
@@ -143,7 +150,8 @@ def align_pairs(aligner: Aligner, pairs: Iterator[SentencePair]) -> Iterator[Ali
 
     def force_decode(model: "SequenceGenerator", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
         name = model.bundle.card.model.first_text
-        return model.align((({name: text}, output) for text, output in texts), aligner.raw, aligner.kind, vocabulary)
+        pairs = (({name: text}, output) for text, output in texts)
+        return model.align(pairs, aligner.raw, aligner.kind, vocabulary, aligner.next_step)
 
     while group := list(islice(pairs, PAIRS_AT_A_TIME)):
         problems = {pair.number: problem for pair in group if (problem := length_problem(aligner, pair))}

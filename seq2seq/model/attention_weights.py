@@ -79,6 +79,15 @@ class AttentionWeights:
         selected = self.map(lambda tensor: tensor[row : row + 1, :hypotheses])
         return replace(selected, fertility={source: f[row : row + 1] for source, f in self.fertility.items()})
 
+    def of_next_step(self) -> "AttentionWeights":
+        """The weights of the steps at which the L - 1 first target tokens are the decoder's input (..., L - 1, ...).
+
+        Step l outputs token l, so that token l enters step l + 1; the last one enters the step of the end symbol
+        (Shift-Att, Chen et al. 2020, section 3). Without the kind `uam`, which predicts the source of a step's output.
+        """
+        outputs_left_out = {name: weights for name, weights in self.weights.items() if name[1] != "uam"}
+        return replace(self, weights=outputs_left_out).map(lambda tensor: tensor[:, :, 1:])
+
     @staticmethod
     def mean(several: Sequence["AttentionWeights"]) -> "AttentionWeights":
         """The mean over several models, for every kind that all of them have, `gated` included.

@@ -1,6 +1,8 @@
 """Generation from texts and images with a bundle that was saved and loaded again."""
 
 import io
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +11,17 @@ import torch
 from PIL import Image
 
 import seq2seq
+from seq2seq.batch import collate
 from seq2seq.bundle import Bundle, ModelCard, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import ImageError, RequestError
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.images.inputs import read_image
+from seq2seq.model.ensemble import Ensemble
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
-from seq2seq.text import TextConfig, Tokenizer
+from seq2seq.text import BEGIN, TextConfig, Tokenizer
+from tests.seq2seq.systems import model_of
 
 OPTIONS = SearchOptions(beam=3, max_length=6)
 NETWORK = ImageNetwork(kind="small", size=32)  # 2 x 2 regions
@@ -51,6 +56,27 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
 @pytest.fixture(scope="module")
 def given_features(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
     return SequenceGenerator(written(tmp_path_factory.mktemp("features") / "bundle", GIVEN))
+
+
+@pytest.fixture(scope="module")
+def editing(tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
+    """A model of two texts, whose words are cut into subwords."""
+    sentences = ["a bat flies", "the big bat sleeps", "the bat sleeps", "a big bat"]
+    tokenizer = Tokenizer.train(sentences, TextConfig(units="bpe", vocabulary=275))
+    torch.manual_seed(2)
+    vocabulary = TextVocabulary(vocabulary=tokenizer.size)
+    model = build(
+        ModelConfig(
+            sources={"source": vocabulary, "mt": vocabulary}, target=vocabulary, combination="hierarchical",
+            decoder="conditional", embedding=8, hidden=8, initialization="uniform", initialization_scale=1.2,
+        )
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("editing") / "bundle"
+    tokenizers = dict.fromkeys(("source", "mt", "target"), tokenizer)
+    write_bundle(folder, model, tokenizers, ModelCard(task="post-edit", model=model.config))
+    bundle = seq2seq.load(folder)
+    bundle.model.double()
+    return SequenceGenerator(bundle)
 
 
 def photograph(colour: str) -> bytes:
@@ -110,6 +136,64 @@ def test_an_explanation_covers_every_source_that_is_present(seeing: SequenceGene
         assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert seen.source == [] and seen.matrices == {} and seen.alignment == []
     assert seen.between and not any(seen.between["source"])
+
+
+def test_weights_of_the_next_step_over_every_source(editing: SequenceGenerator) -> None:
+    """Words of several subwords, two texts and a model of both: the mean over the steps that read a word's subwords."""
+    texts, target = {"source": "the big bat sleeps", "mt": "a bat sleeps"}, "the bat flies big"
+    tokenizer, model = editing.bundle.tokenizers["target"], editing.bundle.model
+    assert isinstance(model, Model)
+    encoded = {name: tokenizer.encode(text) for name, text in texts.items()}
+    output = tokenizer.encode(target)
+    assert len(output.ids) > 4  # pieces
+    with torch.inference_mode():
+        memory = model.encode(collate({name: [one.ids] for name, one in encoded.items()}))
+        state, steps = model.start(memory), []
+        for token in [BEGIN, *output.ids]:
+            state, _, attention_weights = model.step(memory, state, torch.tensor([[token]]))
+            steps.append(attention_weights)
+
+    def pieces_of(offsets: list[tuple[int, int]], text: str) -> list[list[int]]:
+        words = [match.span() for match in re.finditer(r"\S+", text)]
+        return [[k for k, (a, b) in enumerate(offsets) if start <= a and b <= end] for start, end in words]
+
+    (by_output,), (by_input,) = (editing.align([(texts, target)], next_step=choice) for choice in (False, True))
+    assert by_input.sources and by_output.sources and by_input.between
+    for name, text in texts.items():
+        expected = []
+        for pieces in pieces_of(output.offsets, target):
+            rows = [steps[k + 1].weights[name, "attention"][0, 0] for k in pieces]  # step k + 1 reads token k
+            mean = sum(rows) / len(rows)
+            expected.append([float(sum(mean[i] for i in own)) for own in pieces_of(encoded[name].offsets, text)])
+        found = by_input.sources[name].matrices["attention"]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=6e-5)  # explanations have four decimals
+        assert np.abs(np.array(found) - by_output.sources[name].matrices["attention"]).max() > 0.01
+        shares = [
+            np.mean([float(steps[k + 1].source_weights[name][0, 0]) for k in pieces])
+            for pieces in pieces_of(output.offsets, target)
+        ]
+        np.testing.assert_allclose(by_input.between[name], shares, rtol=0, atol=6e-5)
+    first = by_input.sources["source"].matrices["attention"]
+    assert by_input.alignment == sorted((int(np.argmax(row)), j) for j, row in enumerate(first))
+
+
+def test_an_ensemble_is_read_at_the_next_step_too(editing: SequenceGenerator) -> None:
+    model = editing.bundle.model
+    assert isinstance(model, Model)
+    pair = ({"source": "the big bat sleeps", "mt": "a bat"}, "the bat flies")
+    twice = SequenceGenerator(replace(editing.bundle, model=Ensemble([model, model]).eval()))
+    (alone,), (together,) = (one.align([pair], next_step=True) for one in (editing, twice))
+    assert together.matrices == alone.matrices and together.alignment == alone.alignment
+
+
+def test_the_alignment_module_has_no_next_step() -> None:
+    model = model_of("uam")
+    memory = model.encode(collate({"source": [[5, 6, 7]]}))
+    attention_weights = model.forced_attention(memory, torch.tensor([[[6, 8, 2]]]))
+    assert set(attention_weights.matrices("source")) == {"attention", "uam"}
+    shifted = attention_weights.of_next_step()
+    assert set(shifted.matrices("source")) == {"attention"}
+    torch.testing.assert_close(shifted.attention, attention_weights.attention[:, :, 1:], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

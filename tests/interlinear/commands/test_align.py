@@ -1,6 +1,7 @@
 """`interlinear align`: every kind of attention, one direction and two, as links and as JSON."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import seq2seq
 from interlinear import cli
 from seq2seq.alignment import Symmetrization, symmetrize
 from seq2seq.batch import collate
+from seq2seq.text import BEGIN
+from tests.interlinear.conftest import ENGLISH, GERMAN, write_toy
 
 Link = tuple[int, int]
 
@@ -106,8 +109,9 @@ def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, te
         (["--symmetrize", "union"], "--reverse"),
         (["--reverse", str(back_toy)], "it is not said how two alignments become one. Say it, as --symmetrize"),
         (["--reverse", str(other_toy), "--symmetrize", "union"], "it goes from de to en, and MODEL from de to en"),
-        (["--by", "gated"], f"{toy}: the model has no attention of kind gated. It has attention."),
-        (["--by", "uam-vocabulary"], "It has attention."),
+        (["--by", "gated"], f"{toy}: the model has no attention of kind gated. It has attention, next."),
+        (["--by", "uam-vocabulary"], "It has attention, next."),
+        (["--by", "next-gated"], f"{toy}: the model has no attention of kind next-gated. It has attention, next."),
         (["--symmetrize", "both"], "Invalid value for '--symmetrize': 'both' is not one of 'intersection',"),
     ]:
         assert cli.run(["align", str(toy), *texts, *options]) == 2, options
@@ -115,6 +119,69 @@ def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, te
     both = ["--reverse", str(back_toy), "--symmetrize", "union", "--by", "gated"]
     assert cli.run(["align", str(gated_toy), *texts, *both]) == 2
     assert f"{back_toy}: the model has no attention of kind gated" in capsys.readouterr().err
+
+
+def links_of_the_next_step(bundle: Path, by: str, source: str, target: str) -> list[Link]:
+    """Word l links to the argmax of the weights at step l + 1, whose input it is; one step after another."""
+    loaded = seq2seq.load(bundle)
+    x, y = loaded.tokenizers["source"].encode(source).ids, loaded.tokenizers["target"].encode(target).ids
+    assert len(x) == len(source.split()) and len(y) == len(target.split())
+    kind = {"next": "attention", "next-words": "word_attention", "next-gated": "gated"}[by]
+    links = []
+    with torch.inference_mode():
+        memory = loaded.model.encode(collate({"source": [x]}))
+        state = loaded.model.start(memory)
+        for step, token in enumerate([BEGIN, *y]):
+            state, _, attention_weights = loaded.model.step(memory, state, torch.tensor([[token]]))
+            weights = attention_weights.matrices("source")[kind][0, 0, : len(x)].tolist()
+            if step > 0:  # `token` is word number step - 1
+                links.append((weights.index(max(weights)), step - 1))
+    return sorted(links)
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Models of both directions with contextual gates whose attention is far from uniform."""
+    folder = tmp_path_factory.mktemp("decided")
+    keys = {"word_attention": True, "contextual_gates": True, "decoder": "conditional"}
+    keys |= {"initialization": "uniform", "initialization_scale": 1.0}
+    return write_toy(folder / "there", seed=11, **keys), write_toy(folder / "back", seed=12, back=True, **keys)
+
+
+@pytest.fixture
+def distinct(tmp_path: Path) -> list[tuple[str, str]]:
+    """Ten pairs without repeated words (which word attention cannot tell apart), of different lengths."""
+    draw = random.Random(8)
+    lengths = [(draw.randint(1, 8), draw.randint(1, 8)) for _ in range(10)]
+    return [(" ".join(draw.sample(GERMAN, i)), " ".join(draw.sample(ENGLISH, j))) for i, j in lengths]
+
+
+def files_of(pairs: list[tuple[str, str]], folder: Path) -> list[str]:
+    source, target = folder / "s", folder / "t"
+    source.write_text("".join(f"{text}\n" for text, _ in pairs), encoding="utf-8")
+    target.write_text("".join(f"{text}\n" for _, text in pairs), encoding="utf-8")
+    return ["--source", str(source), "--target", str(target)]
+
+
+@pytest.mark.parametrize("by", ["next", "next-words", "next-gated"])
+def test_a_word_is_aligned_by_the_step_that_reads_it(by: str, decided, distinct, tmp_path, capsys):
+    there, _ = decided
+    files = files_of(distinct, tmp_path)
+    expected = [links_of_the_next_step(there, by, source, target) for source, target in distinct]
+    assert aligned(capsys, str(there), *files, "--by", by) == expected
+    at_output = {"next": "attention", "next-words": "words", "next-gated": "gated"}[by]
+    assert aligned(capsys, str(there), *files, "--by", at_output) != expected
+
+
+@pytest.mark.parametrize("how", ["intersection", "union", "grow-diag-final-and"])
+def test_two_directions_by_the_next_step(how: Symmetrization, decided, distinct, tmp_path, capsys):
+    there, back = decided
+    expected = []
+    for source, target in distinct:
+        backward = [(i, j) for j, i in links_of_the_next_step(back, "next", target, source)]
+        expected.append(symmetrize(links_of_the_next_step(there, "next", source, target), backward, how))
+    options = [*files_of(distinct, tmp_path), "--by", "next", "--reverse", str(back), "--symmetrize", how]
+    assert aligned(capsys, str(there), *options) == expected
 
 
 @pytest.mark.parametrize("by", ["uam", "uam-vocabulary"])
