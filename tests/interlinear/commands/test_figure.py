@@ -54,7 +54,7 @@ def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     assert "no alignment module" in refused(capsys, 2, *attention, SENTENCE, "--by", "attention", "--nulls")
     for kind in ("gated", "gate"):
         said = refused(capsys, 2, kind, str(uam_toy), "--source", SENTENCE)
-        assert f"{uam_toy}: the model has no attention of kind gated. It has attention, uam" in said
+        assert f"{uam_toy}: the model has no attention of kind gated. It has attention, next, uam" in said
     assert "U+50000" in refused(capsys, 1, *attention, f"{SENTENCE} \U00050000", "--output", str(tmp_path / "a.png"))
     no_font = tmp_path / "font.ttf"
     no_font.write_text("nothing")
