@@ -95,6 +95,12 @@ class GoldSet:
         return {metric.name: metric.score(outputs, references).score for metric in METRICS}
 
 
+def check_aligners(folder: Path) -> None:
+    """Raise UsageError unless the folder has the environment of aligners.sh."""
+    if not (folder / "venv" / "bin" / "python").exists():
+        raise UsageError(str(folder), "the aligners are not there", f"run benchmarks/peers/aligners.sh {folder}")
+
+
 def languages_of(dataset: Dataset) -> Languages:
     """The codes of a data set's languages, source and target."""
     return dataset.languages["source"], dataset.languages["target"]
@@ -286,13 +292,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if not asked.peers and not asked.model:
         parser.error("there is nothing to measure: give --peers or --model")
-    if asked.peers and not (asked.peers / "venv" / ".done").exists():
-        parser.error(f"{asked.peers}: the aligners are not there. Run benchmarks/peers/aligners.sh {asked.peers}")
     if any(len(words) not in (2, 3) for words in asked.model):
         parser.error("--model takes a name, a bundle, and perhaps one of the opposite direction")
     if asked.runs < 1:
         parser.error("--runs must be at least 1")
     try:
+        if asked.peers:
+            check_aligners(asked.peers)
         gold_sets = [GoldSet.read(name, asked.data_root) for name in asked.sets or GOLD_SETS]
         datasets = [open_dataset(name, asked.data_root) for name in asked.data]
         for dataset in datasets:

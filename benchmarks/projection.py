@@ -5,22 +5,22 @@
 FOLDER of `--data` has the segments of localization-xml (Hashimoto et al. 2019), `en-de.en.gz` and `en-de.de.gz`, and so
 on. Source and reference are aligned without their tags, the source's tags are projected onto the reference's words, and
 compared with the reference's own tags. Links are made by eflomal, which `benchmarks/peers/aligners.sh FOLDER`
-installs; they are kept in FOLDER/projection, since eflomal's samples differ from run to run. `--text FOLDER` writes the
-text without tags, a file for each side, and ends; `interlinear align MODEL --source F --target F` of these files makes
-links for `--links LANGUAGE FILE`, which are measured instead of eflomal's.
+installs; they differ a little from run to run, as its samples do. `--text FOLDER` writes the text without tags, a file
+for each side, and ends; `interlinear align MODEL --source F --target F` of these files makes links for
+`--links LANGUAGE FILE`, which are measured instead of eflomal's.
 """
 
 import argparse
 import gzip
 import html
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from benchmarks.alignment import Peer, check_aligners
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
 from seq2seq.errors import DataError, UsageError
@@ -146,33 +146,13 @@ def read_links(path: Path, lines: int) -> list[list[Link]]:
 
 
 def eflomal(
-    peers: Path, name: str, pairs: Sequence[tuple[Side, Side]], further: Sequence[tuple[Side, Side]]
+    peers: Path, pairs: Sequence[tuple[Side, Side]], further: Sequence[tuple[Side, Side]]
 ) -> tuple[list[list[Link]], list[list[Link]]]:
-    """Links of both directions of `pairs`, as (source, target), learned from these and `further` pairs.
-
-    They are made once, and then kept with the text to which they belong.
-    """
-    folder = peers / "projection"
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = {kind: folder / f"{name}.{kind}" for kind in ("src", "tgt", "fwd", "rev")}
-    texts = {
-        kind: "".join(pair[n].tokens.lower() + "\n" for pair in [*pairs, *further])
-        for n, kind in enumerate(("src", "tgt"))
-    }
-    kept = all(path.is_file() for path in paths.values())
-    if not kept or any(paths[kind].read_text() != text for kind, text in texts.items()):
-        for kind, text in texts.items():
-            paths[kind].write_text(text)
-        program = peers / "venv" / "bin" / "eflomal-align"
-        if not program.is_file():
-            raise UsageError(str(program), "eflomal is not there", "run benchmarks/peers/aligners.sh FOLDER")
-        say(f"{name}: eflomal aligns {len(pairs) + len(further):,} segments")
-        arguments = [
-            part for flag, path in zip("stfr", paths.values(), strict=True) for part in (f"-{flag}", str(path))
-        ]
-        subprocess.run([str(program), "--overwrite", *arguments], check=True)
-    forward, backward = (read_links(paths[kind], len(pairs) + len(further))[: len(pairs)] for kind in ("fwd", "rev"))
-    return forward, backward
+    """Links of both directions of `pairs`, as (source, target), learned from these and `further` pairs."""
+    words = [(source.tokens.lower().split(), target.tokens.lower().split()) for source, target in [*pairs, *further]]
+    say(f"eflomal aligns {len(words):,} segments")
+    forward, backward = Peer("eflomal", peers).run(words, len(pairs))
+    return [sorted(links) for links in forward], [sorted(links) for links in backward]
 
 
 def by_project(links: Sequence[Link]) -> Projection:
@@ -282,12 +262,12 @@ def compared(
                 units,
                 f"{len(pairs):,}",
                 pairs,
-                by_eflomal(*eflomal(peers, f"{language}-{units}", pairs, [])),
+                by_eflomal(*eflomal(peers, pairs, [])),
             )
         if language in further:
             pairs = read_pairs(data, language, parts=False)
             more = read_plain(*further[language])
-            links_both = eflomal(peers, f"{language}-words-further", pairs, more)
+            links_both = eflomal(peers, pairs, more)
             yield language, "words", f"{len(pairs) + len(more):,}", pairs, by_eflomal(*links_both)
 
 
@@ -317,6 +297,8 @@ def main() -> None:
         parser.error("give --peers for eflomal's links, or --links")
     if given and asked.peers:
         parser.error("give --peers or --links, not both")
+    if asked.peers:
+        check_aligners(asked.peers)
     further = {language: (Path(source), Path(target)) for language, source, target in asked.further}
     rows, measured = [], {}
     for language, units, learned_from, pairs, ways in compared(asked.data, asked.peers, given, further):

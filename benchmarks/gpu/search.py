@@ -37,7 +37,7 @@ def captured(device: torch.device, step: SearchStep = search_step) -> SearchStep
     return CapturedStep(step, None if device.type == "cuda" else recomputed)
 
 
-def recomputed(work: Callable[[], Value], pool: object) -> tuple[Value, Callable[[], None]]:
+def recomputed(work: Callable[[], Value], device: torch.device, pool: object) -> tuple[Value, Callable[[], None]]:
     """What stands for a CUDA graph on a CPU: the work itself, done again, and copied to the tensors of its first
     result."""
     result = work()

@@ -260,8 +260,8 @@ def advance(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The best gains with one more edge at each position, and the position of the edge before it.
 
-    Of equal gains the latest position is chosen. With
-    `must_have_words` two edges at one position have the penalty of an empty tag.
+    Of equal gains the latest position is chosen. With `must_have_words` two edges at one position have the penalty of
+    an empty tag.
     """
     sums_P = np.concatenate([np.zeros(1, dtype=np.int64), gain_T.cumsum()])
     before_P = best_P - sums_P

@@ -19,13 +19,12 @@ from torch import Tensor
 from seq2seq.batch import Mapped, tensors_of
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search.compiled import CompiledStep, has_compiler
+from seq2seq.search.compiled import CompiledStep, has_compiler, message_of
 from seq2seq.search.state import SlotState
 from seq2seq.search.step import SearchStep, StepResult, search_step
 
 MIN_ROWS = 8
 MAX_GRAPHS = 128
-MESSAGE_CHARACTERS = 300  # of a driver's message
 
 # Lengths that are captured before a service is ready: the shortest and the longest source of each size of table. Both,
 # since they may differ in the size for their outputs.
@@ -38,10 +37,12 @@ Value = TypeVar("Value", bound=Mapped)
 
 
 class Capture(Protocol):
-    """Captures the work of a function that takes no arguments: returns its result, and a function that does the work
-    again, from the same tensors and into those of the result."""
+    """Captures the work of a function that takes no arguments, on a device: returns its result, and a function that
+    does the work again, from the same tensors and into those of the result. pool: of the memory for all captures."""
 
-    def __call__(self, work: Callable[[], Value], pool: object) -> tuple[Value, Callable[[], None]]: ...
+    def __call__(
+        self, work: Callable[[], Value], device: torch.device, pool: object
+    ) -> tuple[Value, Callable[[], None]]: ...
 
 
 class CapturedStep:
@@ -85,8 +86,7 @@ class CapturedStep:
         except RuntimeError as error:  # of CUDA, of its memory too
             self._failed = True
             self._graphs.clear()
-            reason = " ".join(str(error).split())[:MESSAGE_CHARACTERS]
-            log.warning("the search is not captured as CUDA graphs, and slower: %s", reason)
+            log.warning("the search is not captured as CUDA graphs, and slower: %s", message_of(error))
             return None
         self._graphs[size] = graph
         if len(self._graphs) > MAX_GRAPHS:
@@ -119,7 +119,7 @@ class StepGraph:
             # A view keeps what is computed from it: so each time another view, else it would not be computed again.
             return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage)
 
-        self._result, self._replay = capture(work, pool)
+        self._result, self._replay = capture(work, index_N.device, pool)
 
     def run(self, memory: Memory, rows: SlotState) -> StepResult:
         """The result of a step, in tensors of its own."""
@@ -164,10 +164,13 @@ def row_counts(slots: int) -> list[int]:
     return sorted({round_up_rows(rows) for rows in range(1, slots + 1)})
 
 
-def capture_cuda_graph(work: Callable[[], Value], pool: object) -> tuple[Value, Callable[[], None]]:
+def capture_cuda_graph(
+    work: Callable[[], Value], device: torch.device, pool: object
+) -> tuple[Value, Callable[[], None]]:
     """Capture as a CUDA graph. Raises RuntimeError where `work` does what a graph cannot."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
+    # Of the model's device, which need not be the current one: work on another device would be left out of the graph.
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
     graph = torch.cuda.CUDAGraph()
     # Not torch.cuda.graph(), which begins with a garbage collection of the whole process.
     with torch.cuda.stream(stream):
@@ -176,5 +179,5 @@ def capture_cuda_graph(work: Callable[[], Value], pool: object) -> tuple[Value, 
             result = work()
         finally:
             graph.capture_end()
-    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.current_stream(device).wait_stream(stream)
     return result, graph.replay

@@ -22,7 +22,7 @@ from seq2seq.model.ensemble import Predictor
 from seq2seq.search.state import SlotState
 from seq2seq.search.step import StepResult, search_step
 
-MESSAGE_CHARACTERS = 300  # of a compiler's message
+MESSAGE_CHARACTERS = 300  # of a compiler's or driver's message
 
 log = logging.getLogger("interlinear.search")
 
@@ -55,8 +55,13 @@ class CompiledStep:
                 raise
             self._failed = True
             cause = getattr(error, "inner_exception", error)
-            log.warning("the search is not compiled, and slower: %s", " ".join(str(cause).split())[:MESSAGE_CHARACTERS])
+            log.warning("the search is not compiled, and slower: %s", message_of(cause))
             return search_step(model, memory, rows, with_coverage)
+
+
+def message_of(error: BaseException) -> str:
+    """The begin of an error's message, in one line."""
+    return " ".join(str(error).split())[:MESSAGE_CHARACTERS]
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq.batch import CandidateInput
+from benchmarks.gpu.search import recomputed
+from seq2seq.batch import CandidateInput, Mapped, tensors_of
 from seq2seq.bundle import ModelCard, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator
@@ -21,7 +22,7 @@ from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
-from seq2seq.search.captured import CapturedStep, Mapped, copy_all, round_up_rows, tensors_of
+from seq2seq.search.captured import CapturedStep, round_up_rows
 from seq2seq.search.state import SlotState
 from seq2seq.search.step import SearchStep, StepResult, search_step
 from seq2seq.text import END, TextConfig, Tokenizer
@@ -36,18 +37,21 @@ Value = TypeVar("Value", bound=Mapped)
 
 
 class Recomputed:
-    """Does the work again by calling the function; like a graph, it reads and writes the tensors of the first call."""
+    """Counts captures, and how often they are repeated."""
 
     def __init__(self) -> None:
         self.captures = self.replays = 0
 
-    def __call__(self, work: Callable[[], Value], pool: object) -> tuple[Value, Callable[[], None]]:
+    def __call__(
+        self, work: Callable[[], Value], device: torch.device, pool: object
+    ) -> tuple[Value, Callable[[], None]]:
         self.captures += 1
-        result = work()
+        result, repeat = recomputed(work, device, pool)
+        assert all(tensor.device == device for tensor in tensors_of(result))
 
         def replay() -> None:
             self.replays += 1
-            copy_all(tensors_of(result), tensors_of(work()))
+            repeat()
 
         return result, replay
 
@@ -121,7 +125,7 @@ def test_a_coverage_penalty_is_another_graph() -> None:
 def test_what_cannot_be_captured_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """Said once; the search goes on as it is."""
 
-    def fail(work: object, pool: object) -> NoReturn:
+    def fail(work: object, device: object, pool: object) -> NoReturn:
         raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
 
     model = model_of("rnnsearch").eval()
