@@ -1,11 +1,12 @@
-"""How well do models align words, beside the aligners that people use, on the same pairs?
+"""How well do our aligner and our models align words, beside the aligners that people use, on the same pairs?
 
     python -m benchmarks.alignment [--peers FOLDER] [--model NAME BUNDLE [REVERSE] ...] [--set NAME ...]
         [--data NAME ...] [--runs 3] [--save]
 
 FOLDER is made by benchmarks/peers/aligners.sh. A model aligns the gold sets of its languages by forced decoding, in
-each way in which its attention can be read (`interlinear align --by`). eflomal and fast_align are trained on the
-sentences of the gold set alone, and on those with the train splits of the --data of these languages.
+each way in which its attention can be read (`interlinear align --by`). Our aligner (`interlinear align` without a
+model), eflomal and fast_align are trained on the sentences of the gold set alone, and on those with the train splits of
+the --data of these languages.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Protocol, get_args
@@ -25,6 +26,7 @@ from interlinear.evaluation.scoring import align_test_set
 from interlinear.evaluation.test_sets import TestSet
 from interlinear.options import AlignmentKind
 from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
+from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
 from seq2seq.errors import InterlinearError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.metrics.alignment import ErrorRate, Precision, Recall
@@ -34,7 +36,7 @@ from training.data.dataset import Dataset, open_dataset, read_rows
 
 GOLD_SETS = ("hansards.en-fr", "bicici.de-en", "tsinghua.zh-en", "naacl.ro-en", "kftt.ja-en", "demo")
 SYMMETRIZATIONS: tuple[Symmetrization, ...] = ("intersection", "grow-diag", "grow-diag-final-and")
-FORWARD, BACKWARD = "source to target", "target to source"
+FORWARD, BACKWARD, AGREED = "source to target", "target to source", "agreement"
 METRICS = (ErrorRate("aer"), Precision("precision"), Recall("recall"))
 ALIGN_WORDS = Path(__file__).parent / "peers" / "align_words.py"
 
@@ -45,7 +47,8 @@ Languages = tuple[str, str]
 NOTES = (
     "*AER*, and in brackets precision and recall, in per cent (Och and Ney 2003). *Source to target* links a target "
     "word with at most one source word, *target to source* the reverse; both are combined by "
-    "`seq2seq.alignment.symmetrize`.",
+    "`seq2seq.alignment.symmetrize`. *Agreement*: the links of both directions' posteriors together, the default of "
+    "`interlinear align` without a model.",
     "*Trained on*: the pairs that the aligners were trained on. Their text is in lower case; words are those of the "
     "gold alignments, and in other text words and punctuation marks, or what stands between spaces if it is tokenised. "
     "A model reads the text as it is written, and has not been trained on it.",
@@ -147,6 +150,7 @@ class Reading:
     by: str
     forward: list[Links]
     backward: list[Links]
+    agreed: list[Links] = field(default_factory=list)  # by a rule of the system's own
 
     def variants(self) -> Iterator[tuple[str, list[Links]]]:
         """The links of every run: of each direction, and of both combined."""
@@ -157,6 +161,8 @@ class Reading:
         if self.forward and self.backward:
             for how in SYMMETRIZATIONS:
                 yield how, [symmetrized(*run, how) for run in zip(self.forward, self.backward, strict=True)]
+        if self.agreed:
+            yield AGREED, self.agreed
 
 
 def symmetrized(forward: Links, backward: Links, how: Symmetrization) -> Links:
@@ -198,6 +204,23 @@ class Peer:
         both = [json.loads(line) for line in ended.stdout.splitlines()]
         forward, backward = ([frozenset((i, j) for i, j in one) for one in side] for side in zip(*both, strict=True))
         return forward, backward
+
+
+@dataclass(frozen=True)
+class HmmAligner:
+    """Our own aligner, as `interlinear align` without a model. It is deterministic."""
+
+    learns_from_pairs: bool = True
+
+    def align(self, gold_set: GoldSet, text: TrainingText) -> Iterator[Reading]:
+        count = len(gold_set.words)
+        _, aligned = WordAligner.learn([*gold_set.words, *text.pairs])
+        found = aligned[:count]
+        forward, backward, agreed = (
+            [frozenset(links(posteriors)) if posteriors else frozenset() for posteriors in found]
+            for links in (LinkPosteriors.forward, LinkPosteriors.backward, LinkPosteriors.agreed)
+        )
+        yield Reading("interlinear align", "", [forward], [backward], [agreed])
 
 
 @dataclass(frozen=True)
@@ -268,7 +291,7 @@ def cell(runs: Sequence[dict[str, float]]) -> str:
 
 def table(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows: a row for each set, text, system and reading, a column for each variant."""
-    variants = [FORWARD, BACKWARD, *SYMMETRIZATIONS]
+    variants = [FORWARD, BACKWARD, *SYMMETRIZATIONS, AGREED]
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for record in records:
         trained_on = (
@@ -282,7 +305,7 @@ def table(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=Path, help="folder of peers/aligners.sh; without it, models only")
+    parser.add_argument("--peers", type=Path, help="folder of peers/aligners.sh; without it, ours only")
     parser.add_argument("--model", nargs="+", action="append", default=[], metavar=("NAME", "BUNDLE"))
     parser.add_argument("--set", action="append", dest="sets", metavar="NAME", help=f"else {', '.join(GOLD_SETS)}")
     parser.add_argument("--data", action="append", default=[], metavar="NAME", help="further text for the aligners")
@@ -290,8 +313,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=3, help="runs of eflomal")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args(arguments)
-    if not asked.peers and not asked.model:
-        parser.error("there is nothing to measure: give --peers or --model")
     if any(len(words) not in (2, 3) for words in asked.model):
         parser.error("--model takes a name, a bundle, and perhaps one of the opposite direction")
     if asked.runs < 1:
@@ -304,15 +325,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for dataset in datasets:
             if all(sorted(languages_of(dataset)) != sorted(one.languages) for one in gold_sets):
                 raise UsageError(f"--data {dataset.name}", "no gold set has its languages", "leave it out")
-        contestants: list[Contestant] = []
+        contestants: list[Contestant] = [HmmAligner()]
         if asked.peers:
             contestants += [Peer("eflomal", asked.peers, asked.runs), Peer("fast_align", asked.peers)]
         contestants += [ForcedDecoding.load(*words) for words in asked.model]
         records = measure(gold_sets, datasets, contestants)
     except InterlinearError as error:
         parser.error(str(error))
-    if not records:
-        parser.error("no model has the languages of a gold set")
     columns, rows = table(records)
     Report("alignment", "Word alignment against gold", columns, rows, NOTES, {"scores": records}).publish(asked.save)
 

@@ -1,6 +1,8 @@
-"""`interlinear align`: word alignment of parallel text by forced decoding."""
+"""`interlinear align`: word alignment of parallel text, by an aligner learned from it or by a model's attention."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,55 +10,121 @@ import typer
 
 from interlinear.console import FAILED, say
 from interlinear.decoding.alignment import AlignmentOutcome, align_pairs, load_aligner, read_pairs
-from interlinear.options import AlignedBy, Device, Json, ModelName, Reverse, Symmetrize, TokenisedPair, Tracking
+from interlinear.decoding.statistical_alignment import align_statistically, is_word_aligner
+from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, TokenisedPair, Tracking
+from seq2seq.errors import UsageError
 
 TextFile = Annotated[Path, typer.Option(exists=True, dir_okay=False, metavar="FILE", show_default=False)]
+AlignerName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODEL]",
+        show_default=False,
+        help="A bundle's folder, models:/NAME@ALIAS, models:/NAME/VERSION or runs:/ID/model; or a folder made by "
+        "--save. Without it, an aligner is learned from the pairs.",
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        show_default=False,
+        help="Without MODEL: keep the aligner in this new folder, to align other pairs with it.",
+    ),
+]
 
 
 def align(
-    model: ModelName,
     source: TextFile,
     target: TextFile,
+    model: AlignerName = None,
     by: AlignedBy = None,
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: TokenisedPair = False,
+    save: Save = None,
     as_json: Json = False,
     device: Device = "cpu",
     tracking: Tracking = None,
 ) -> int:
-    """Print word alignments of parallel text in Pharaoh format, by forced decoding.
+    """Print word alignments of parallel text in Pharaoh format.
 
-    One line a pair; `2-5` says that target word 5 is aligned to source word 2, the one with the largest weight. Words
-    are counted from 0, punctuation marks included. A pair with an empty side has an empty line. So has a pair that is
-    too long: it is named on stderr, and the exit code is 1 at the end. With --json a line has the words, their
-    positions, and a weight for every link.
+    One line a pair; `2-5` says that target word 5 is aligned to source word 2. Words are counted from 0, punctuation
+    marks included. A pair with an empty side has an empty line. So has a pair that is too long: it is named on stderr,
+    and the exit code is 1 at the end. With --json a line has the words, their positions, and a weight for every link.
 
-    --by attention, words (attention over the words) and gated (contextual gates) read the step that outputs the target
-    word. next, next-words and next-gated read the step after it, which takes the word as its input (Chen et al. 2020).
+    Without MODEL an aligner (a hidden Markov model of both directions) is learned from the pairs themselves. Its links
+    are those on which both directions agree; --symmetrize chooses another set. --save keeps it, and MODEL may be its
+    folder.
+
+    With MODEL, a translation model, words are aligned by forced decoding: each target word to the source word with the
+    largest weight. --by attention, words (attention over the words) and gated (contextual gates) read the step that
+    outputs the target word. next, next-words and next-gated read the step after it, which takes the word as its input
+    (Chen et al. 2020).
 
     --by uam reads the alignment module: the source word with the largest weight. With uam-vocabulary it is the best
     word of the whole source vocabulary; a target word whose word is not in its source has no link, and is counted on
     stderr.
     """
+    pairs = read_pairs(source, target)
+    if model is None or is_word_aligner(model):
+        check_unused(model, {"--by": by, "--reverse": reverse})
+        check_save(model, save)
+        return print_outcomes(align_statistically(pairs, model, symmetrize, tokenised, save), as_json).code
+    check_save(model, save)
     aligner = load_aligner(model, by, reverse, symmetrize, tokenised, device, tracking)
-    failed = unlinked = 0
-    for outcome in align_pairs(aligner, read_pairs(source, target)):
-        if outcome.problem:
-            failed += 1
-            say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
-        alignment = outcome.alignment
-        unlinked += len(alignment.target) - len({link.target for link in alignment.links})
-        print(as_record(outcome) if as_json else alignment.pharaoh)
+    printed = print_outcomes(align_pairs(aligner, pairs), as_json)
     unknown = aligner.unknown
     if unknown.words:
         say(
             f"{unknown.words} target words are unknown to the model, the first in line {unknown.first}: "
             "they are aligned as the unknown word."
         )
-    if by == "uam-vocabulary" and unlinked:
-        say(f"{unlinked} target words have no link: the source does not have the word that the module took them for.")
-    return FAILED if failed else 0
+    if by == "uam-vocabulary" and printed.unlinked:
+        say(
+            f"{printed.unlinked} target words have no link: the source does not have the word that the module took "
+            "them for."
+        )
+    return printed.code
+
+
+@dataclass
+class Printed:
+    """The exit code, and the number of target words without a link."""
+
+    code: int = 0
+    unlinked: int = 0
+
+
+def print_outcomes(outcomes: Iterable[AlignmentOutcome], as_json: bool) -> Printed:
+    """Print a line for each outcome; problems on stderr."""
+    printed = Printed()
+    for outcome in outcomes:
+        if outcome.problem:
+            printed.code = FAILED
+            say(f"line {outcome.number}: {outcome.problem} The line stays empty.")
+        alignment = outcome.alignment
+        printed.unlinked += len(alignment.target) - len({link.target for link in alignment.links})
+        print(as_record(outcome) if as_json else alignment.pharaoh)
+    return printed
+
+
+def check_unused(model: str | None, options: dict[str, str | None]) -> None:
+    """Raises UsageError for an option that needs a translation model."""
+    for option, value in options.items():
+        if value is not None:
+            what = "there is no MODEL" if model is None else f"{model} is an aligner without attention"
+            raise UsageError(option, what, "name a translation model, or leave the option out")
+
+
+def check_save(model: str | None, save: Path | None) -> None:
+    """Raises UsageError for a folder that exists, and where nothing is learned that could be saved."""
+    if save is None:
+        return
+    if model is not None:
+        raise UsageError("--save", "MODEL is not changed by aligning", "leave out MODEL to learn an aligner")
+    if save.exists():
+        raise UsageError("--save", f"{save} exists", "name a new folder")
 
 
 def as_record(outcome: AlignmentOutcome) -> str:

@@ -253,24 +253,22 @@ class WordAligner:
         corpus = PairCorpus.of([pairs[n] for n in learned], source, target)
         aligner = cls(source, target, corpus.keys_C, zero_counts(corpus, source, target))
         both = aligner.directions(corpus)
-        own: list[OwnPosteriors] = [(None, None)] * len(corpus.batches)
+        own: list[OwnPosteriors | None] = [None] * len(corpus.batches)
         passes = LEXICAL_PASSES + HMM_PASSES
         for done in range(passes):
             aligner.counts = zero_counts(corpus, source, target)
             for n, batch in enumerate(corpus.batches):
-                own[n] = agreement(
-                    *(d.posterior(batch, o, done >= LEXICAL_PASSES) for d, o in zip(both, own[n], strict=True))
-                )
-                for direction, counts, posterior in zip(both, aligner.counts, own[n], strict=True):
+                own[n] = agreed = agreement(*posteriors(both, batch, own[n], done >= LEXICAL_PASSES))
+                for direction, counts, posterior in zip(both, aligner.counts, agreed, strict=True):
                     direction.add_counts(counts, batch, posterior)
             for direction, counts in zip(both, aligner.counts, strict=True):
                 direction.learn(counts)
             if progress:
                 progress(done + 1, passes)
         aligned: list[LinkPosteriors | None] = [None] * len(pairs)
-        for batch, posteriors in zip(corpus.batches, own, strict=True):
-            for n, found in zip(batch.pairs, link_posteriors(both, batch, posteriors), strict=True):
-                aligned[learned[n]] = found
+        for batch, contributed in zip(corpus.batches, own, strict=True):
+            for n, link_posteriors in zip(batch.pairs, unpadded(both, batch, contributed), strict=True):
+                aligned[learned[n]] = link_posteriors
         if len(learned) < len(pairs):
             others = sorted(set(range(len(pairs))) - set(learned))
             for n, found in zip(others, aligner.align([pairs[n] for n in others]), strict=True):
@@ -285,8 +283,8 @@ class WordAligner:
         both = WordAligner(source, target, corpus.keys_C, counts).directions(corpus)
         aligned: list[LinkPosteriors | None] = [None] * len(pairs)
         for batch in corpus.batches:
-            for n, found in zip(batch.pairs, link_posteriors(both, batch, (None, None)), strict=True):
-                aligned[n] = found
+            for n, link_posteriors in zip(batch.pairs, unpadded(both, batch, None), strict=True):
+                aligned[n] = link_posteriors
         return aligned
 
     def directions(self, corpus: PairCorpus) -> tuple[Direction, Direction]:
@@ -338,26 +336,26 @@ class WordAligner:
                 if (stored.metadata() or {}).get("format") != FORMAT:
                     raise DataError(str(file), "it is no aligner that this version reads", "make it again with --save")
                 tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            words = [
+            source, target = (
                 Vocabulary(tensors[f"{side}.words"].numpy().tobytes().decode().split("\n"))
                 for side in ("source", "target")
-            ]
+            )
             forward, backward = (
                 Counts(*(tensors[f"{name}.{part}"].double() for part in ("cell", "given", "empty", "jump")))
                 for name in DIRECTIONS
             )
         except (SafetensorError, OSError, KeyError, UnicodeDecodeError) as error:
             raise DataError(str(file), f"it cannot be read ({error})", "make it again with --save") from error
-        return cls(*words, tensors["keys"].numpy(), (forward, backward))
+        return cls(source, target, tensors["keys"].numpy(), (forward, backward))
 
 
-OwnPosteriors = tuple[Posterior | None, Posterior | None]
+OwnPosteriors = tuple[Posterior, Posterior]  # of both directions
 
 
 def align_corpus(pairs: Sequence[WordPair], progress: Progress | None = None) -> list[list[Link]]:
     """The links of every pair, (source word, target word) from 0, learned from these pairs; none for an empty side."""
     _, aligned = WordAligner.learn(pairs, progress)
-    return [posteriors.agreed() if posteriors else [] for posteriors in aligned]
+    return [found.agreed() if found else [] for found in aligned]
 
 
 def evenly_spaced(pairs: Sequence[WordPair]) -> list[int]:
@@ -382,13 +380,22 @@ def agreement(forward: Posterior, backward: Posterior) -> tuple[Posterior, Poste
     )
 
 
-def link_posteriors(
-    both: tuple[Direction, Direction], batch: PairBatch, own: OwnPosteriors
+def posteriors(
+    both: tuple[Direction, Direction], batch: PairBatch, own: OwnPosteriors | None, hidden_markov: bool
+) -> tuple[Posterior, Posterior]:
+    """The posteriors of both directions. own: what the batch has contributed to the counts; None if it has not."""
+    forward, backward = both
+    return (
+        forward.posterior(batch, own and own[0], hidden_markov),
+        backward.posterior(batch, own and own[1], hidden_markov),
+    )
+
+
+def unpadded(
+    both: tuple[Direction, Direction], batch: PairBatch, own: OwnPosteriors | None
 ) -> Iterator[LinkPosteriors]:
     """The posteriors of a batch's pairs, without their padding."""
-    forward, backward = (
-        direction.posterior(batch, contributed, True).link_NJI for direction, contributed in zip(both, own, strict=True)
-    )
+    forward, backward = (posterior.link_NJI for posterior in posteriors(both, batch, own, True))
     lengths = zip(batch.target_mask_NJ.sum(1).tolist(), batch.source_mask_NI.sum(1).tolist(), strict=True)
     for n, (targets, sources) in enumerate(lengths):
         yield LinkPosteriors(

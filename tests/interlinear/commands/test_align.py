@@ -14,6 +14,7 @@ from seq2seq.alignment import Symmetrization, symmetrize
 from seq2seq.batch import collate
 from seq2seq.text import BEGIN
 from tests.interlinear.conftest import ENGLISH, GERMAN, write_toy
+from training.data.dataset import open_dataset, read_rows
 
 Link = tuple[int, int]
 
@@ -232,3 +233,82 @@ def test_tokenised_words_are_split_at_spaces_by_a_model_of_raw_text(toy, tmp_pat
     assert [link["target"] for link in sorted(record["links"], key=lambda link: link["target"])] == list(range(8))
     assert cli.run(options) == 0
     assert len(json.loads(capsys.readouterr().out)["source"]) == 10  # z . b . are four words of raw text
+
+
+def write_pairs(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
+    """--source and --target with files of these pairs."""
+    arguments = []
+    for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (folder / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        arguments += [f"--{side}", str(folder / side)]
+    return arguments
+
+
+def demo_pairs(count: int) -> tuple[list[tuple[str, str]], list[set[Link]]]:
+    """Pairs of the demo's world with their gold links, by its grammar."""
+    dataset = open_dataset("demo", None)
+    rows = list(read_rows(dataset, "test", ("source", "target", "alignment")))[:count]
+    gold = [
+        {(int(i), int(j)) for i, j in (link.replace("?", "-").split("-") for link in row.texts[2].split())}
+        for row in rows
+    ]
+    return [(row.texts[0], row.texts[1]) for row in rows], gold
+
+
+def test_pairs_are_aligned_without_a_model(tmp_path, capsys):
+    pairs, gold = demo_pairs(400)
+    links = aligned(capsys, *write_pairs(tmp_path, pairs))
+    hits = sum(len(set(found) & true) for found, true in zip(links, gold, strict=True))
+    error = 1 - 2 * hits / (sum(map(len, links)) + sum(map(len, gold)))
+    assert error < 0.15
+
+
+def test_an_aligner_is_kept_and_aligns_other_pairs(tmp_path, capsys):
+    pairs, gold = demo_pairs(400)
+    kept = tmp_path / "aligner"
+    aligned(capsys, *write_pairs(tmp_path, pairs), "--save", str(kept))
+    one = write_pairs(tmp_path, pairs[:5])
+    links = aligned(capsys, str(kept), *one)
+    hits = sum(len(set(found) & true) for found, true in zip(links, gold, strict=False))
+    assert hits > 0.7 * sum(map(len, gold[:5]))
+    assert cli.run(["align", *one, "--save", str(kept)]) == 2
+    assert f"{kept} exists" in capsys.readouterr().err
+    assert cli.run(["align", str(kept), *one, "--by", "words"]) == 2
+    assert "an aligner without attention" in capsys.readouterr().err
+
+
+def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, capsys):
+    texts = write_pairs(tmp_path, [("Ein Hund.", "A dog."), ("", "a"), ("Ein Haus.", "A house.")])
+    assert cli.run(["align", *texts, "--json", "--symmetrize", "union"]) == 0
+    out, said = capsys.readouterr()
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [word["text"] for word in records[0]["source"]] == ["Ein", "Hund", "."]
+    assert records[1]["links"] == []
+    assert all(0 <= link[w] <= 1.001 for r in records for link in r["links"] for w in ("weight", "reverse_weight"))
+    assert "2 pairs are few to learn from" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--by", "attention"], "--by: there is no MODEL"),
+        (["--reverse", "x"], "--reverse: there is no MODEL"),
+    ],
+)
+def test_options_that_need_a_model_are_refused_without_one(tmp_path, capsys, options: list[str], problem: str):
+    assert cli.run(["align", *write_pairs(tmp_path, [("a", "b")]), *options]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_what_cannot_be_learned_from_is_said(toy, tmp_path, capsys):
+    assert cli.run(["align", *write_pairs(tmp_path, [("", "a"), ("b", "")])]) == 2
+    assert "no pair has words on both sides" in capsys.readouterr().err
+    assert cli.run(["align", *write_pairs(tmp_path, [("a " * 1001, "a"), ("b", "b")])]) == 1
+    out, said = capsys.readouterr()
+    assert out.splitlines()[0] == "" and "line 1: the source has 1,001 words" in said
+    chinese = write_pairs(tmp_path, [("我喜欢吃苹果", "i like apples")])
+    aligned(capsys, *chinese)
+    assert cli.run(["align", *chinese, "--tokenised"]) == 0
+    assert "line 1: the source is one word" in capsys.readouterr().err
+    assert cli.run(["align", str(toy), *chinese, "--save", str(tmp_path / "new")]) == 2
+    assert "MODEL is not changed" in capsys.readouterr().err and not (tmp_path / "new").exists()

@@ -1,0 +1,137 @@
+"""Word alignment without a translation model: the HMM aligner, learned from the pairs or read from a folder."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlinear.console import say
+from interlinear.decoding.alignment import AlignmentOutcome, SentencePair
+from interlinear.progress import LiveLine
+from seq2seq.errors import UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.alignment import Alignment, Symmetrization
+    from seq2seq.alignment.hmm import LinkPosteriors
+    from seq2seq.explain import Span
+
+MAX_WORDS = 1000  # of a side; memory grows with the square
+FEW_PAIRS = 20  # from fewer, positions and equal words decide
+UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{4,}")
+
+
+@dataclass(frozen=True)
+class PairWords:
+    """The words of a pair with their offsets; a side that is too long has none, and `problem` names it."""
+
+    pair: SentencePair
+    source: list["Span"]
+    target: list["Span"]
+    problem: str = ""
+
+    @classmethod
+    def of(cls, pair: SentencePair, tokenised: bool) -> "PairWords":
+        """The words of a pair: of raw text words and punctuation marks, of tokenised text what spaces separate."""
+        source, target = (words_of(text, tokenised) for text in (pair.source, pair.target))
+        for side, words in (("source", source), ("target", target)):
+            if len(words) > MAX_WORDS:
+                return cls(pair, [], [], f"the {side} has {len(words):,} words, and at most {MAX_WORDS:,} are aligned.")
+        return cls(pair, source, target)
+
+    @property
+    def lowered(self) -> tuple[list[str], list[str]]:
+        """The words of both sides in lower case, as they are learned."""
+        return [word.text.lower() for word in self.source], [word.text.lower() for word in self.target]
+
+
+def words_of(text: str, tokenised: bool) -> list["Span"]:
+    """The words of a text."""
+    from seq2seq.explain import Span
+    from seq2seq.text import word_spans
+
+    spans = [match.span() for match in re.finditer(r"\S+", text)] if tokenised else word_spans(text)
+    return [Span(text=text[start:end], start=start, end=end) for start, end in spans]
+
+
+def is_word_aligner(model: str) -> bool:
+    """Whether MODEL is a folder with an aligner, as --save makes it, rather than a bundle."""
+    from seq2seq.alignment.hmm import FILE_NAME
+
+    return (Path(model) / FILE_NAME).is_file()
+
+
+def align_statistically(
+    pairs: Iterator[SentencePair],
+    model: str | None,
+    symmetrize: "Symmetrization | None",
+    tokenised: bool,
+    save: Path | None,
+) -> Iterator[AlignmentOutcome]:
+    """Align pairs with the aligner in the folder `model`, or with one learned from them, which is kept in `save`.
+
+    Every pair has an outcome, in order. Raises DataError for files of different length or a damaged aligner, and
+    UsageError if there is nothing to learn from.
+    """
+    from seq2seq.alignment.hmm import WordAligner
+
+    texts = [PairWords.of(pair, tokenised) for pair in pairs]
+    warn_of_unspaced(texts, tokenised)
+    words = [text.lowered for text in texts]
+    if model:
+        aligned = WordAligner.load(Path(model)).align(words)
+    else:
+        aligned = learn(words, save)
+    for text, posteriors in zip(texts, aligned, strict=True):
+        yield AlignmentOutcome(text.pair.number, alignment_of(text, posteriors, symmetrize), text.problem)
+
+
+def learn(words: Sequence[tuple[list[str], list[str]]], save: Path | None) -> list["LinkPosteriors | None"]:
+    """Learn from the pairs and align them, with progress on stderr. The aligner is kept in the folder `save`."""
+    from seq2seq.alignment.hmm import WordAligner
+
+    count = sum(bool(source and target) for source, target in words)
+    if count == 0:
+        raise UsageError("--source and --target", "no pair has words on both sides", "there is nothing to learn from")
+    if count < FEW_PAIRS:
+        say(f"{count} pairs are few to learn from: links follow positions and words that are written alike.")
+    line = LiveLine()
+    line.show(f"learning from {count:,} pairs")
+    aligner, aligned = WordAligner.learn(
+        words, lambda done, passes: line.show(f"learning from {count:,} pairs: pass {done} of {passes}")
+    )
+    line.clear()
+    if save:
+        aligner.save(save)
+    return aligned
+
+
+def alignment_of(
+    text: PairWords, posteriors: "LinkPosteriors | None", symmetrize: "Symmetrization | None"
+) -> "Alignment":
+    """The links of a pair with the posterior probabilities of both directions."""
+    from seq2seq.alignment import Alignment, WeightedLink
+    from seq2seq.alignment import symmetrize as combine
+
+    if posteriors is None:
+        return Alignment(source=text.source, target=text.target)
+    found = combine(posteriors.forward(), posteriors.backward(), symmetrize) if symmetrize else posteriors.agreed()
+    links = [
+        WeightedLink(
+            source=i,
+            target=j,
+            weight=float(posteriors.forward_JI[j, i]),
+            reverse_weight=float(posteriors.backward_JI[j, i]),
+        )
+        for i, j in found
+    ]
+    return Alignment(source=text.source, target=text.target, links=links)
+
+
+def warn_of_unspaced(texts: Sequence[PairWords], tokenised: bool) -> None:
+    """Say once if tokenised text has no spaces where its script has none."""
+    for text in texts if tokenised else ():
+        for side, words in (("source", text.source), ("target", text.target)):
+            if len(words) == 1 and UNSPACED.search(words[0].text):
+                say(f"line {text.pair.number}: the {side} is one word, as it has no spaces; leave out --tokenised.")
+                return
