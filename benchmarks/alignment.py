@@ -20,13 +20,14 @@ from statistics import mean, stdev
 from typing import Any, Protocol, get_args
 
 from benchmarks.reporting import Report, say
-from interlinear.decoding.alignment import KIND_NAMES, Aligner
+from interlinear.decoding.alignment import Aligner
 from interlinear.decoding.model_loading import load_generation
 from interlinear.evaluation.scoring import align_test_set
 from interlinear.evaluation.test_sets import TestSet
 from interlinear.options import AlignmentKind
 from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
+from seq2seq.attention_reading import READINGS
 from seq2seq.errors import InterlinearError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.metrics.alignment import ErrorRate, Precision, Recall
@@ -249,9 +250,9 @@ class ForcedDecoding:
         kinds: Sequence[AlignmentKind] = get_args(AlignmentKind)
         for by in kinds:
             there = back = []
-            if forward and KIND_NAMES[by] in forward.attention_kinds:
+            if forward and READINGS[by].kind in forward.attention_kinds:
                 there = [self.links(forward, by, gold_set.texts)]
-            if backward and KIND_NAMES[by] in backward.attention_kinds:
+            if backward and READINGS[by].kind in backward.attention_kinds:
                 exchanged = self.links(backward, by, gold_set.reversed_texts)
                 back = [[frozenset((i, j) for j, i in links) for links in exchanged]]
             if there or back:

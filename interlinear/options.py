@@ -144,6 +144,15 @@ Reverse = Annotated[
     str | None,
     typer.Option(metavar="MODEL", show_default=False, help="A model of the opposite direction; see --symmetrize."),
 ]
+ReverseExplanation = Annotated[
+    str | None,
+    typer.Option(
+        "--reverse",
+        metavar="MODEL",
+        show_default=False,
+        help="With --explain: a model of the opposite direction, for alignments by both.",
+    ),
+]
 Symmetrize = Annotated[
     Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"] | None,
     typer.Option(show_default=False, help="How to combine the alignments of both directions, as in Moses."),

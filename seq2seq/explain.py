@@ -3,14 +3,16 @@
 Axes: L target positions, T source positions.
 """
 
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
+from seq2seq.attention_reading import AttentionReading
 from seq2seq.text import Encoded, Tokenizer
 
 
@@ -33,6 +35,20 @@ class SourceExplanation(BaseModel):
     matrices: dict[str, list[list[float]]] = Field(description="weights by name; a row sums to at most 1")
 
 
+class WeightedLink(BaseModel):
+    """A link with its attention weight in the source-to-target model, and in the reverse model if there is one.
+
+    With both, `symmetrized_weight` is their mean (the soft union of DeNero and Klein 2007): a link that only one of the
+    models sees keeps half its weight, where a product would be about 0.
+    """
+
+    source: int = Field(description="index of the source word")
+    target: int = Field(description="index of the target word")
+    weight: float = Field(description="of the source word, for the target word")
+    reverse_weight: float | None = Field(None, description="of the target word, for the source word, reverse model")
+    symmetrized_weight: float | None = Field(None, description="the mean of both weights")
+
+
 class Explanation(BaseModel):
     """Attention weights and word alignment of an output. Rows of a matrix are target words, columns source words.
 
@@ -49,6 +65,22 @@ class Explanation(BaseModel):
         None, description="with linguistic coverage: predicted number of target words for each source word"
     )
     alignment: list[tuple[int, int]] = Field(description="pairs of a source word and a target word")
+    aligned_by: str | None = Field(
+        None, description="name of the matrix with the weights of `alignment`; absent if there is no text source"
+    )
+    confidence: list[float | None] | None = Field(
+        None,
+        description="probability of each target word after the words before it, 0 to 1: the product of its tokens' "
+        "probabilities; null for a word that no token of the output wrote",
+    )
+    symmetrized: bool | None = Field(
+        None,
+        description="with a reverse model: whether `alignment` has the links of both directions; if false, the reverse "
+        "model cannot read this pair",
+    )
+    links: list[WeightedLink] | None = Field(
+        None, description="if `symmetrized`: the links of `alignment` with their weights in both directions"
+    )
     sentences: list[tuple[int, int]] | None = Field(
         None, description="for a text with several sentences: the numbers of source and target words of each"
     )
@@ -60,30 +92,23 @@ class Explanation(BaseModel):
     )
 
 
-ALIGNMENT_KINDS = ("uam", "gated", "attention")  # kinds of weights that alignments are computed from, best first
-
-
-def best_kind(kinds: Collection[str]) -> str:
-    """The preferred kind of weights for computing alignments."""
-    return next(kind for kind in ALIGNMENT_KINDS if kind in kinds)
-
-
 def explain(
     source: Sequence[Span],
     target: Sequence[Span],
     matrices: dict[str, Tensor],
     gate: Sequence[float] | None = None,
     fertility: Sequence[float] | None = None,
-    by: str | None = None,
+    reading: AttentionReading | None = None,
     sources: dict[str, SourceExplanation] | None = None,
     between: dict[str, list[float]] | None = None,
+    confidence: Sequence[float | None] | None = None,
 ) -> Explanation:
-    """Build an explanation from matrices (target words, source words); empty `matrices` if there is no text source.
+    """Build an explanation from matrices (target words, source words).
 
-    Each target word is aligned to the source word with the largest weight in the matrix `by`; None selects the best
-    available kind.
+    Each target word is aligned to the source word with the largest weight in the matrix of `reading`; without a text
+    source there is neither, and `matrices` is empty.
     """
-    links = largest_weights(matrices[by or best_kind(matrices)]) if matrices else []
+    links = largest_weights(matrices[reading.matrix]) if reading else []
     return Explanation(
         source=list(source),
         target=list(target),
@@ -91,6 +116,8 @@ def explain(
         gate=None if gate is None else [round(float(g), 4) for g in gate],
         fertility=None if fertility is None else [round(float(f), 4) for f in fertility],
         alignment=sorted(links),
+        aligned_by=reading and reading.matrix,
+        confidence=None if confidence is None else [None if c is None else round(c, 4) for c in confidence],
         sources=sources,
         between=None if between is None else {name: [round(w, 4) for w in row] for name, row in between.items()},
     )
@@ -140,6 +167,21 @@ def sum_by_word(values_T: Tensor, source: Sequence[tuple[int, int]], words: Sequ
     """The sum of the subwords' values for each source word."""
     result: list[float] = (membership_matrix(source, words, values_T).T @ values_T[: len(source)]).tolist()
     return result
+
+
+def word_probabilities(
+    log_probabilities: Sequence[float], target: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]
+) -> list[float | None]:
+    """The probability of each target word: the product of the probabilities of its tokens.
+
+    log_probabilities: of each token, given those before it; `target`: their spans. A token that covers several words
+    counts in each of them, since each word is written only if the token is. None for a word without tokens.
+    """
+    probabilities: list[float | None] = []
+    for start, end in words:
+        own = [log for log, (a, b) in zip(log_probabilities, target, strict=True) if a < end and start < b]
+        probabilities.append(min(1.0, math.exp(sum(own))) if own else None)
+    return probabilities
 
 
 def averaging_matrix(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]], like: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from seq2seq.alignment import symmetrized_explanation
+from seq2seq.attention_reading import AttentionReading
 from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError, UsageError
@@ -29,6 +31,7 @@ from seq2seq.explain import (
     to_model_text,
     to_spans,
     to_text_with_words,
+    word_probabilities,
 )
 from seq2seq.images.inputs import blank_image, check_image_shape
 from seq2seq.layers.state import pad_or_trim
@@ -42,6 +45,7 @@ from seq2seq.text.edits import decode_script, encode_script
 Item = TypeVar("Item")
 
 NULL = "<null>"  # how figures label the positions that pad a target
+WORD_BEGIN = "▁"  # the piece of a word's begin alone
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
 
 
@@ -110,9 +114,17 @@ TextPair = tuple[dict[str, TextWithWords], TextWithWords]  # the texts by source
 class SequenceGenerator:
     """Generates outputs with one bundle, using one slot table. Only `encode` is thread-safe."""
 
-    def __init__(self, bundle: Bundle[Predictor], slots: int = 32, width: int = 5) -> None:
-        """`slots`: number of sentences searched together; `width`: the largest beam that a request may use."""
+    def __init__(
+        self,
+        bundle: Bundle[Predictor],
+        slots: int = 32,
+        width: int = 5,
+        reverse: "SequenceGenerator | None" = None,
+    ) -> None:
+        """`slots`: number of sentences searched together; `width`: the largest beam that a request may use; `reverse`:
+        a model of the opposite direction, with which explanations have the links of both (`check_opposite`)."""
         self.bundle = bundle
+        self.reverse = reverse
         self.slots = slots
         self.table = SlotTable(bundle.model, width, search_step=bundle.search_step)
         self.rows: dict[Hashable, EncodedRequest] = {}
@@ -121,6 +133,11 @@ class SequenceGenerator:
     def attention_kinds(self) -> list[str]:
         """The kinds of attention weights that alignments can be computed from."""
         return self.bundle.model.attention_kinds
+
+    @property
+    def best_reading(self) -> AttentionReading:
+        """The weights by which words are aligned, unless others are asked for."""
+        return self.bundle.model.best_reading
 
     @property
     def active(self) -> int:
@@ -275,25 +292,24 @@ class SequenceGenerator:
         self,
         pairs: Iterable[tuple[dict[str, str], str]],
         raw: bool = True,
-        by: str | None = None,
-        vocabulary: bool = False,
-        next_step: bool = False,
+        reading: AttentionReading | None = None,
+        confidence: bool = False,
     ) -> Iterator[Explanation]:
         """Explain given outputs by forced decoding, in order. A pair is (texts by source, output); images are absent.
 
         `raw`: the texts are raw; otherwise their words are separated by spaces, and are detokenized for a model that
-        was trained on raw text. `by`: the kind of attention weights that words are aligned by (`attention_kinds`);
-        None selects the model's best kind. `vocabulary`: see `Model.forced_attention`. `next_step`: the weights of a
-        target word are those of the steps after its tokens, at which these are the decoder's input (Chen et al. 2020),
-        instead of those at which they are its output; not for the kind `uam`.
+        was trained on raw text. `reading`: the weights that words are aligned by, of a kind that the model has
+        (`attention_kinds`), by default the best. `confidence`: with the probability of each target word, which takes a
+        second pass.
         """
+        reading = reading or self.best_reading
         for group in batched(pairs, self.slots):
             read = [self.read_pair(texts, target, raw) for texts, target in group]
-            attention_weights = self.forced_attention(read, vocabulary)
-            if next_step:
-                attention_weights = attention_weights.of_next_step()
+            attention_weights = self.forced_attention(read, reading.vocabulary)
+            logs = self.forced_log_probabilities(read) if confidence else None
             for i, (sources, target) in enumerate(read):
-                yield self._explain(sources, target, attention_weights.of_sentence(i, 1), by)
+                weights, own = attention_weights.of_sentence(i, 1), logs[i] if logs else None
+                yield self._explain(sources, target, weights, reading, own)
 
     def forced_attention(self, pairs: Sequence[TextPair], vocabulary: bool = False) -> AttentionWeights:
         """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding; images are absent."""
@@ -303,6 +319,16 @@ class SequenceGenerator:
             device = self.table.device
             memory = self.bundle.model.encode(batch.to(device))
             return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], vocabulary)
+
+    def forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:
+        """The log-probability of each token of a batch of outputs (END excluded); images are absent."""
+        batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
+        assert batch.target_BL is not None
+        with torch.inference_mode():
+            device = self.table.device
+            memory = self.bundle.model.encode(batch.to(device))
+            rows = self.bundle.model.forced_log_probabilities(memory, batch.target_BL.to(device)[:, None])[:, 0]
+        return [row[: len(target.encoded.ids)] for row, (_, target) in zip(rows.tolist(), pairs, strict=True)]
 
     def read_pair(self, texts: dict[str, str], target: str, raw: bool = True) -> TextPair:
         """Encode the texts of the sources and an output, and find their words; `raw` as in `align`."""
@@ -364,7 +390,9 @@ class SequenceGenerator:
             pieces = [j for j, span in enumerate(output.encoded.offsets) if span[0] < end and start < span[1]]
             ids = list(dict.fromkeys(predicted_ids[j] for j in pieces))
             source_predictions.append(tokenizer.decode(ids) or " ".join(SPECIAL[i] for i in ids))
-        return NullExplanation(self._explain(sources, output, attention_weights, "uam"), source_predictions)
+        return NullExplanation(
+            self._explain(sources, output, attention_weights, AttentionReading("uam")), source_predictions
+        )
 
     def _result(self, row: EncodedRequest, result: SearchResult) -> GenerationResult:
         """Decode every hypothesis, replacing unknown words if requested, and explain the best one if requested."""
@@ -380,8 +408,29 @@ class SequenceGenerator:
                     self.bundle.tokenizers["target"], decoded.text, "target" not in row.request.tokenised
                 )
                 output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
-                explanation = self._explain(sources, output, result.attention_weights.of_sentence(0, 1))
+                logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
+                best_weights = result.attention_weights.of_sentence(0, 1)
+                explanation = self._explain(sources, output, best_weights, self.best_reading, logs)
+                if self.reverse:
+                    explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
         return GenerationResult(candidates, explanation if row.request.explain else None)
+
+    def _explain_reverse(self, request: Request, output: str) -> Explanation | None:
+        """The reverse model's explanation of the request's text as an output for `output`, or None if one of them is
+        empty or too long for it.
+
+        Each pair is decoded alone: in a batch, rounding would depend on the other pairs.
+        """
+        assert self.reverse is not None
+        name, card = self.bundle.card.model.first_text, self.reverse.bundle.card
+        text, raw = request.texts.get(name, ""), name not in request.tokenised
+        pair = self.reverse.read_pair({card.model.first_text: output}, text, raw)
+        ((read,), target), limits = (pair[0].values(), pair[1]), card.limits
+        lengths = len(read.encoded.ids), len(target.encoded.ids)
+        if not all(lengths) or lengths[0] > limits.source_length or lengths[1] > limits.target_length:
+            return None
+        weights = self.reverse.forced_attention([pair])
+        return self.reverse._explain(*pair, weights, self.reverse.best_reading)
 
     def _decode(self, row: EncodedRequest, ids: Sequence[int], replaced: dict[int, str]) -> Decoded:
         """Decode ids to text with the span of each id; edit operations are applied to the machine translation."""
@@ -428,15 +477,17 @@ class SequenceGenerator:
         sources: dict[str, TextWithWords],
         output: TextWithWords,
         attention_weights: AttentionWeights,
-        by: str | None = None,
+        reading: AttentionReading,
+        log_probabilities: Sequence[float] | None = None,
     ) -> Explanation:
-        """Explain one output: weights between words, or between words and an image's regions."""
+        """Explain one output: weights between words, or between words and an image's regions. `log_probabilities` of
+        its tokens: for the confidence of its words."""
         config = self.bundle.card.model
         target_spans = (output.encoded.offsets, output.words)
         name = next((name for name in config.texts if name in sources), None)
         source = TextWithWords([], [], Encoded([], [])) if name is None else sources[name]
         pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
-        matrices = {} if name is None else attention_weights.matrices(name)
+        matrices = {} if name is None else attention_weights.matrices(name, reading)
         fertility = None if name is None else attention_weights.fertility.get(name)
         return explain(
             source.display_words,
@@ -444,17 +495,31 @@ class SequenceGenerator:
             {kind: pool_to_words(weights[0, 0].cpu(), *pieces) for kind, weights in matrices.items()},
             None if attention_weights.gate is None else mean_by_word(attention_weights.gate[0, 0].cpu(), *target_spans),
             None if fertility is None else sum_by_word(fertility[0].cpu(), source.encoded.offsets, source.words),
-            by,
-            self._explain_sources(sources, output, attention_weights) if len(config.sources) > 1 else None,
+            None if name is None else reading,
+            self._explain_sources(sources, output, attention_weights, reading) if len(config.sources) > 1 else None,
             {
                 key: mean_by_word(weight[0, 0].cpu(), *target_spans)
                 for key, weight in attention_weights.source_weights.items()
             }
             or None,
+            None if log_probabilities is None else self._word_probabilities(output, log_probabilities),
         )
 
+    def _word_probabilities(self, output: TextWithWords, log_probabilities: Sequence[float]) -> list[float | None]:
+        """The probability of each word of an output. A token that only begins a word (`▁`) belongs to the word of the
+        next token."""
+        pieces, spans = self.bundle.tokenizers["target"].pieces, list(output.encoded.offsets)
+        for i in reversed(range(len(spans) - 1)):
+            if pieces[output.encoded.ids[i]] == WORD_BEGIN:
+                spans[i] = spans[i + 1]
+        return word_probabilities(log_probabilities, spans, output.words)
+
     def _explain_sources(
-        self, sources: dict[str, TextWithWords], output: TextWithWords, attention_weights: AttentionWeights
+        self,
+        sources: dict[str, TextWithWords],
+        output: TextWithWords,
+        attention_weights: AttentionWeights,
+        reading: AttentionReading,
     ) -> dict[str, SourceExplanation]:
         """The attention weights over each source that is present."""
         config = self.bundle.card.model
@@ -463,7 +528,7 @@ class SequenceGenerator:
             pieces = (text.encoded.offsets, output.encoded.offsets, text.words, output.words)
             matrices = {
                 kind: pool_to_words(weights[0, 0].cpu(), *pieces)
-                for kind, weights in attention_weights.matrices(name).items()
+                for kind, weights in attention_weights.matrices(name, reading).items()
             }
             explanations[name] = SourceExplanation(words=text.display_words, matrices=round_matrices(matrices))
         for name, grid in config.images.items():

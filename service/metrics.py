@@ -39,6 +39,12 @@ class Metrics:
         self.search_seconds = histogram(
             "interlinear_search_seconds", "Time from a text's slot to its answer", ["model"]
         )
+        self.reverse_explanations = counter(
+            "interlinear_reverse_explanations",
+            "Explanations of models with a reverse model, by the directions of their links: `both`, or `one` where the "
+            "reverse model cannot read the pair",
+            ["model", "directions"],
+        )
         self.image_seconds = histogram("interlinear_image_seconds", "Time to decode an image")
         self.held_bytes = gauge("interlinear_held_bytes", "Bytes of request bodies held in memory")
         self.steps = counter("interlinear_steps", "Decoding steps", ["engine", "model"])

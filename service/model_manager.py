@@ -5,16 +5,17 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from registry.bundle_folder import LocalBundle
 from registry.cache import ModelCache
 from registry.names import AliasName, parse_model_name
 from seq2seq.errors import InterlinearError, RegistryError, UnknownModelError, UsageError
 from service.engine.engine import Engine
 from service.logging import exception_location
 from service.metrics import Metrics
-from service.models import ServedModel, ServedModels, check_replacement, load_model
+from service.models import ServedModel, ServedModels, check_replacement, load_model, load_reverse_model
 from service.settings import ServedModelConfig, Settings
 
 if TYPE_CHECKING:
@@ -46,11 +47,21 @@ class ModelSlot:
     sync: SyncStatus = field(default_factory=SyncStatus)
     failures: int = 0  # consecutive failures of the newer version
     retry_at: float = 0.0  # time of the next attempt
+    reverse_retry_at: float = 0.0  # time of the next attempt to replace its reverse model
 
     @property
     def alias(self) -> AliasName | None:
-        reference = parse_model_name(self.config.uri)
-        return reference if isinstance(reference, AliasName) else None
+        return alias_of(self.config.uri)
+
+    @property
+    def reverse_alias(self) -> AliasName | None:
+        return alias_of(self.config.reverse) if self.config.reverse else None
+
+
+def alias_of(uri: str) -> AliasName | None:
+    """The alias that a model is named by, if it is."""
+    reference = parse_model_name(uri)
+    return reference if isinstance(reference, AliasName) else None
 
 
 def open_cache(settings: Settings, metrics: Metrics) -> ModelCache:
@@ -76,7 +87,8 @@ def load_model_slots(settings: Settings, cache: ModelCache) -> list[ModelSlot]:
         if resolved.registry_error:
             log.warning("%s", resolved.registry_error)
         sync = SyncStatus("unchecked", resolved.registry_error) if resolved.registry_error else SyncStatus()
-        model_slot = ModelSlot(config, load_model(config, resolved.bundle, settings), sync)
+        reverse = resolve_reverse(config, settings, cache)
+        model_slot = ModelSlot(config, load_model(config, resolved.bundle, settings, reverse), sync)
         for other in model_slots:
             same = str(model_slot.served) == str(other.served)
             if same and (model_slot.alias is None or model_slot.alias == other.alias):
@@ -85,6 +97,17 @@ def load_model_slots(settings: Settings, cache: ModelCache) -> list[ModelSlot]:
                 )
         model_slots.append(model_slot)
     return model_slots
+
+
+def resolve_reverse(config: ServedModelConfig, settings: Settings, cache: ModelCache) -> LocalBundle | None:
+    """The bundle of a model's reverse model, if it has one; from the cache if the registry is unavailable. Raises
+    InterlinearError."""
+    if config.reverse is None:
+        return None
+    resolved = cache.resolve(config.reverse, settings.tracking)
+    if resolved.registry_error:
+        log.warning("%s", resolved.registry_error)
+    return resolved.bundle
 
 
 class ModelManager:
@@ -112,7 +135,7 @@ class ModelManager:
 
     def start(self) -> None:
         """Follow the aliases from now on. Must be called on the event loop."""
-        if any(model_slot.alias for model_slot in self.model_slots):
+        if any(model_slot.alias or model_slot.reverse_alias for model_slot in self.model_slots):
             loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, args=[loop], name="model manager", daemon=True)
             self._thread.start()
@@ -138,6 +161,8 @@ class ModelManager:
             for model_slot in self.model_slots:
                 if model_slot.alias and not self._stopping.is_set():
                     self._sync_alias(model_slot, model_slot.alias, loop)
+                if model_slot.reverse_alias and not self._stopping.is_set():
+                    self._sync_reverse(model_slot, model_slot.reverse_alias, loop)
 
     def _sync_alias(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
         """Resolve an alias, and serve its version."""
@@ -163,7 +188,8 @@ class ModelManager:
             stored = store.find(alias)
             version = stored.version
             bundle = self.cache.download_and_record(alias, stored, store)
-            served = load_model(model_slot.config, bundle, self.settings)
+            reverse = resolve_reverse(model_slot.config, self.settings, self.cache)
+            served = load_model(model_slot.config, bundle, self.settings, reverse)
             check_replacement(served, model_slot.served)
             self.engine.add(served)
         except Exception as error:
@@ -182,6 +208,35 @@ class ModelManager:
         else:
             self._swap(model_slot, served, loop)
 
+    def _sync_reverse(self, model_slot: ModelSlot, alias: AliasName, loop: asyncio.AbstractEventLoop) -> None:
+        """Resolve the alias of a reverse model, and serve its version with the same model.
+
+        The served one stays if this fails: then only explanations miss what is new, and the log says so.
+        """
+        from registry.store import MlflowStore
+
+        if time.monotonic() < model_slot.reverse_retry_at:
+            return
+        served = model_slot.served
+        assert served.reverse is not None
+        try:
+            store = self._store or MlflowStore(self.settings.tracking)
+            self._store = None
+            version = store.alias_version(alias)
+            self._store = store
+            if version == served.reverse.version:
+                return
+            bundle = self.cache.download_and_record(alias, store.find(alias), store)
+            reverse = load_reverse_model(str(alias), bundle, served.bundle.card, self.settings)
+            changed = replace(served, reverse=reverse)
+            self.engine.add(changed)
+        except Exception as error:
+            reason = error if isinstance(error, InterlinearError) else exception_location(error)
+            log.warning("%s: its reverse model %s stays: %s", str(served), str(served.reverse), reason)
+            model_slot.reverse_retry_at = time.monotonic() + min(32 * self.settings.poll_seconds, MAX_RETRY_DELAY)
+        else:
+            self._swap(model_slot, changed, loop)
+
     def _set_sync(self, model_slot: ModelSlot, sync: SyncStatus) -> None:
         if sync != model_slot.sync and (sync.error or model_slot.sync.error):
             log.warning("%s: %s", str(model_slot.served), sync.error or "its alias is resolved again")
@@ -191,16 +246,16 @@ class ModelManager:
         """Swap in the new version on the event loop, where requests choose their models."""
         done = threading.Event()
 
-        def replace() -> None:
+        def swap() -> None:
             old, model_slot.served, model_slot.sync, model_slot.failures = model_slot.served, served, SyncStatus(), 0
             self._publish()
             self.metrics.swaps.labels(served.name, "done").inc()
             # As text, because a log record must not keep a reference to a model.
-            log.info("%s is served in place of %s", str(served), str(old))
+            log.info("%s is served in place of %s", served.with_reverse, old.with_reverse)
             done.set()
 
         try:
-            loop.call_soon_threadsafe(replace)
+            loop.call_soon_threadsafe(swap)
         except RuntimeError:  # the loop has ended
             return
         while not done.wait(0.1) and not self._stopping.is_set():

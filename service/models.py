@@ -9,7 +9,7 @@ from pathlib import Path
 from registry.bundle_folder import LocalBundle
 from registry.lease import Lease
 from registry.names import AliasName, parse_model_name
-from seq2seq.bundle import Bundle, Task, load, with_compiled_search
+from seq2seq.bundle import Bundle, ModelCard, Task, load, with_compiled_search
 from seq2seq.bundle.precision import resolve_precision
 from seq2seq.config import CompileChoice, ImageNetwork, Precision
 from seq2seq.errors import ServiceError, UsageError
@@ -25,6 +25,19 @@ EXAMPLE_LETTERS = 4  # shortest word used as an example text
 
 
 @dataclass(frozen=True, eq=False)
+class ReverseModel:
+    """A loaded bundle of the opposite direction, with which explanations of a served model have the links of both."""
+
+    name: str
+    version: str
+    bundle: Bundle[Model]
+    lease: Lease | None = None  # prevents eviction of its files from the cache
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+@dataclass(frozen=True, eq=False)
 class ServedModel:
     """A loaded bundle under its name and version."""
 
@@ -35,6 +48,7 @@ class ServedModel:
     slots: int  # texts searched at the same time
     width: int  # largest beam
     lease: Lease | None = None  # prevents eviction of its files from the cache
+    reverse: ReverseModel | None = None
 
     @property
     def task(self) -> Task:
@@ -75,6 +89,11 @@ class ServedModel:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+    @property
+    def with_reverse(self) -> str:
+        """Its name and version, and those of its reverse model if it has one."""
+        return f"{self}, explained with {self.reverse}" if self.reverse else str(self)
 
     def matches(self, reference: str) -> bool:
         """Whether `name`, `name@alias` or `name@version` refers to this model."""
@@ -163,9 +182,11 @@ def load_for_search(
     return with_compiled_search(bundle) if compiled else bundle
 
 
-def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings) -> ServedModel:
-    """Load a bundle for its entry in the settings. Raises InterlinearError: damaged, without languages, or an invalid
-    name."""
+def load_model(
+    config: ServedModelConfig, local_bundle: LocalBundle, settings: Settings, reverse: LocalBundle | None = None
+) -> ServedModel:
+    """Load a bundle for its entry in the settings, and with it its reverse model. Raises InterlinearError: damaged,
+    without languages, an invalid name, or a reverse model that is not of the opposite direction."""
     reference = parse_model_name(config.uri)
     shortlist = settings.shortlist if config.shortlist is None else config.shortlist
     # Worker processes load the weights themselves: then this only checks that all files exist and fit.
@@ -173,7 +194,7 @@ def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: S
         bundle = load(local_bundle.folder, "meta", shortlist=shortlist)
     else:
         bundle = load_for_search(local_bundle.folder, "cpu", settings.precision, settings.compile, shortlist)
-    name = config.name or local_bundle.name or local_bundle.folder.resolve().name
+    name = config.name or own_name(local_bundle)
     if not name.isprintable() or "@" in name or "/" in name:
         raise UsageError(repr(name), "cannot be the name of a served model", "use letters, digits, '-' and '_'")
     if bundle.card.task != "summarization" and not {"source", "target"} <= set(bundle.card.languages):
@@ -184,13 +205,44 @@ def load_model(config: ServedModelConfig, local_bundle: LocalBundle, settings: S
         raise ServiceError(config.uri, "it reads no text, and every route gives one", "train it on a text source too")
     return ServedModel(
         name=name,
-        version=local_bundle.version or f"sha-{bundle.card.weights_sha256[:8]}",
+        version=version_of(local_bundle, bundle),
         aliases=(reference.alias,) if isinstance(reference, AliasName) else (),
         bundle=bundle,
         slots=config.slots or settings.slots,
         width=max(config.beam or settings.beam, bundle.card.search.beam),
         lease=local_bundle.lease,
+        reverse=None if reverse is None else load_reverse_model(config.reverse or "", reverse, bundle.card, settings),
     )
+
+
+def load_reverse_model(uri: str, local_bundle: LocalBundle, card: ModelCard, settings: Settings) -> ReverseModel:
+    """Load a reverse model of the model with this card. Raises InterlinearError: damaged, not for translation, or not
+    of the opposite direction.
+
+    It only decodes given texts: its search is not compiled, and has no shortlist.
+    """
+    if settings.uses_processes:
+        bundle = load(local_bundle.folder, "meta", shortlist=False)
+    else:
+        bundle = load_for_search(local_bundle.folder, "cpu", settings.precision, "off", shortlist=False)
+    where = f"the reverse model {uri}"
+    for each in (card, bundle.card):
+        if each.task != "translation":
+            raise UsageError(
+                where, f"both models must be for translation, and one is for {each.task}", "leave the reverse model out"
+            )
+    card.check_opposite(bundle.card, where)
+    return ReverseModel(own_name(local_bundle), version_of(local_bundle, bundle), bundle, local_bundle.lease)
+
+
+def own_name(local_bundle: LocalBundle) -> str:
+    """The name under which a bundle is registered, or that of its folder."""
+    return local_bundle.name or local_bundle.folder.resolve().name
+
+
+def version_of(local_bundle: LocalBundle, bundle: Bundle[Model]) -> str:
+    """The registered version, or one made from the checksum of the weights."""
+    return local_bundle.version or f"sha-{bundle.card.weights_sha256[:8]}"
 
 
 def check_replacement(new: ServedModel, old: ServedModel) -> None:

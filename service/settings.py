@@ -27,6 +27,9 @@ class ServedModelConfig(BaseModel):
     )
     beam: int | None = Field(None, ge=1, le=64, description="its widest beam; default: the service's")
     shortlist: bool | None = Field(None, description="whether its shortlist is used; default: the service's")
+    reverse: str | None = Field(
+        None, description="URI of a model of the opposite direction, for explanations with the links of both"
+    )
 
 
 class Settings(BaseSettings):

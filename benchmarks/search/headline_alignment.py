@@ -19,6 +19,7 @@ from statistics import mean, stdev
 import seq2seq
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import GoldAlignment, read_gold_alignment
+from seq2seq.attention_reading import AttentionReading
 from seq2seq.generate import SequenceGenerator
 from seq2seq.metrics.alignment import Accuracy
 from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
@@ -63,7 +64,8 @@ def accuracy(
     generation: SequenceGenerator, pairs: Sequence[tuple[str, str]], gold: Sequence[GoldAlignment], by: str
 ) -> float:
     """The share of target words with gold links that are aligned to one of their gold source words."""
-    explanations = generation.align((({"source": source}, target) for source, target in pairs), raw=False, by=by)
+    texts = (({"source": source}, target) for source, target in pairs)
+    explanations = generation.align(texts, raw=False, reading=AttentionReading(by))
     targets = [target for _, target in pairs]
     outputs = SystemOutputs.from_lines(targets, [frozenset(explanation.alignment) for explanation in explanations])
     return Accuracy("accuracy").score(outputs, ReferenceSet.from_lines([targets], gold=gold)).score / 100

@@ -30,7 +30,7 @@ TargetText = Annotated[
     str | None,
     typer.Option("--target", metavar="TEXT", show_default=False, help="The output to explain; else the model's own."),
 ]
-Matrix = Literal["attention", "words", "uam"]
+Matrix = Literal["attention", "words", "gated", "next", "next-words", "next-gated", "uam"]
 
 
 @app.callback()
@@ -44,7 +44,8 @@ def attention(
     source: SourceText,
     target: TargetText = None,
     by: Annotated[
-        Matrix | None, typer.Option("--by", show_default=False, help="Kind of weights; else the attention.")
+        Matrix | None,
+        typer.Option("--by", show_default=False, help="Kind of weights, as of `align`; else the best that it has."),
     ] = None,
     nulls: Annotated[
         bool, typer.Option("--nulls", help="Continue with `<null>` after the end, as an alignment module does.")
@@ -63,7 +64,7 @@ def attention(
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix
 
-    kind = by or ("uam" if nulls else "attention")
+    kind = by or ("uam" if nulls else None)
     explained = explain_output(model, source, target, kind, device, tracking, nulls)
     languages = Languages.of(explained.card)
     print(attention_matrix(explained.explanation, output, explained.matrix, languages, explained.predictions, font))

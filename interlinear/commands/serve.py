@@ -16,7 +16,7 @@ from interlinear.options import (
     number_range,
 )
 from interlinear.serving.serve_here import bind_socket, serve_here
-from interlinear.serving.serve_settings import champion_model, load_settings, parse_model
+from interlinear.serving.serve_settings import champion_model, load_settings, parse_model, with_reverse_models
 from seq2seq.errors import UsageError
 
 
@@ -27,6 +27,14 @@ def serve(
             metavar="NAME=MODEL",
             show_default=False,
             help="A model to serve, and its name in the API; may be repeated. Else the registry's champion.",
+        ),
+    ] = None,
+    reverse: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]MODEL",
+            show_default=False,
+            help="A model of the opposite direction of NAME, for explanations with the links of both; may be repeated.",
         ),
     ] = None,
     config: Annotated[
@@ -146,6 +154,7 @@ def serve(
         check_device(device_name)
     if not settings.models:
         settings = settings.model_copy(update={"models": (champion_model(settings.tracking),)})
+    settings = with_reverse_models(settings, reverse or ())
     listening = bind_socket(host, port)
     as_json = settings.log_format == "json"
     service_logging.configure(settings.log_format, as_json if settings.access_log is None else settings.access_log)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from interlinear.console import FAILED, say
+from interlinear.decoding.alignment import load_reverse
 from interlinear.decoding.input_lines import attach_inputs, read_groups
 from interlinear.decoding.search_options import (
     BeamSize,
@@ -29,10 +30,12 @@ from interlinear.options import (
     ModelName,
     MtFile,
     PrecisionName,
+    ReverseExplanation,
     TokenisedInput,
     Tracking,
     UseShortlist,
 )
+from seq2seq.errors import UsageError
 
 
 def translate(
@@ -49,7 +52,10 @@ def translate(
     coverage_penalty: CoveragePenalty = None,
     replace_unknown: ReplaceUnknown = None,
     tokenised: TokenisedInput = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Print JSON with attention weights.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print JSON with attention weights, alignments and confidences.")
+    ] = False,
+    reverse: ReverseExplanation = None,
     as_json: Json = False,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
@@ -62,16 +68,21 @@ def translate(
     An empty line stays empty. A line that the model cannot read (too long, or not UTF-8) becomes an empty line, is
     named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT |||
     SCORE`. Line numbers continue over several files; --mt and the pictures refer to these numbers.
+
+    With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
     """
     from interlinear.decoding.model_loading import load_bundle
     from seq2seq.generate import SequenceGenerator
 
+    if reverse and not explain:
+        raise UsageError("--reverse", "it is for explanations", "say --explain too, or leave it out")
     overrides = SearchOverrides(
         beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown
     )
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     options = overrides.apply_to(bundle.card.search)
-    generation = SequenceGenerator(bundle, width=options.beam)
+    backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
+    generation = SequenceGenerator(bundle, width=options.beam, reverse=backward)
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()

@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.options import AlignmentKind
+from seq2seq.attention_reading import READINGS, AttentionReading
 from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from seq2seq.alignment import Alignment, Symmetrization
     from seq2seq.bundle import ModelCard
+    from seq2seq.config import Precision
     from seq2seq.explain import Explanation
     from seq2seq.generate import SequenceGenerator
 
 PAIRS_AT_A_TIME = 512  # sentence pairs per batch of input
-KIND_NAMES: dict[str, str] = {
-    "attention": "attention", "words": "word_attention", "gated": "gated",
-    "next": "attention", "next-words": "word_attention", "next-gated": "gated",
-    "uam": "uam", "uam-vocabulary": "uam",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,14 +65,9 @@ class Aligner:
     unknown: UnknownWords = field(default_factory=UnknownWords)
 
     @property
-    def kind(self) -> str | None:
-        """The kind of attention weights that is read; None: the best."""
-        return None if self.by is None else KIND_NAMES[self.by]
-
-    @property
-    def next_step(self) -> bool:
-        """Whether the weights of a word are those of the step after it."""
-        return self.by in ("next", "next-words", "next-gated")
+    def reading(self) -> AttentionReading | None:
+        """The weights that words are aligned by; None: each model's best."""
+        return READINGS[self.by] if self.by else None
 
 
 def load_aligner(
@@ -95,16 +87,18 @@ def load_aligner(
     backward = load_reverse(reverse, forward.bundle.card, device, tracking) if reverse else None
     for name, generation in ((model, forward), (reverse, backward)):
         if generation and by:
-            check_kind(str(name), by, generation.attention_kinds)
+            check_reading(str(name), by, generation.attention_kinds)
     return Aligner(forward, backward, symmetrize, by, not tokenised)
 
 
-def load_reverse(reverse: str, card: "ModelCard", device: str, tracking: str | None) -> "SequenceGenerator":
+def load_reverse(
+    reverse: str, card: "ModelCard", device: str, tracking: str | None, precision: "Precision" = "fp32"
+) -> "SequenceGenerator":
     """Load the model of the opposite direction. Raises UsageError if its languages do not match the card's."""
     from interlinear.decoding.model_loading import load_generation
 
-    backward = load_generation(reverse, tracking, device)
-    check_opposite(card, backward.bundle.card)
+    backward = load_generation(reverse, tracking, device, precision)
+    card.check_opposite(backward.bundle.card, "--reverse")
     return backward
 
 
@@ -120,38 +114,24 @@ def check_symmetrized(reverse: str | None, symmetrize: "Symmetrization | None") 
         )
 
 
-def check_kind(model: str, by: AlignmentKind, kinds: Sequence[str]) -> str:
-    """The internal name of a kind of attention. Raises UsageError if the model does not have it."""
-    if KIND_NAMES[by] not in kinds:
-        available = ", ".join(name for name, kind in KIND_NAMES.items() if kind in kinds)
+def check_reading(model: str, by: AlignmentKind, kinds: Sequence[str]) -> AttentionReading:
+    """The reading of this name. Raises UsageError if the model does not have its kind of attention."""
+    if READINGS[by].kind not in kinds:
+        available = ", ".join(name for name, reading in READINGS.items() if reading.kind in kinds)
         raise UsageError(model, f"the model has no attention of kind {by}", f"it has {available}")
-    return KIND_NAMES[by]
-
-
-def check_opposite(card: "ModelCard", reverse: "ModelCard") -> None:
-    """Raises UsageError unless the second model translates in the opposite direction."""
-    source, target = card.languages.get(card.model.first_text), card.languages.get("target")
-    reverse_source = reverse.languages.get(reverse.model.first_text)
-    reverse_target = reverse.languages.get("target")
-    languages = (source, target, reverse_source, reverse_target)
-    if None not in languages and (reverse_source, reverse_target) != (target, source):
-        raise UsageError(
-            "--reverse",
-            f"it goes from {reverse_source} to {reverse_target}, and MODEL from {source} to {target}",
-            f"name a model from {target} to {source}",
-        )
+    return READINGS[by]
 
 
 def align_pairs(aligner: Aligner, pairs: Iterator[SentencePair]) -> Iterator[AlignmentOutcome]:
     """The outcome of every pair, in order. Raises DataError if the two models split a pair into different words."""
     from seq2seq.alignment import Alignment, alignment_from, bidirectional_alignment
 
-    vocabulary = aligner.by == "uam-vocabulary"
+    reading = aligner.reading
 
     def force_decode(model: "SequenceGenerator", texts: Sequence[tuple[str, str]]) -> Iterator["Explanation"]:
         name = model.bundle.card.model.first_text
         pairs = (({name: text}, output) for text, output in texts)
-        return model.align(pairs, aligner.raw, aligner.kind, vocabulary, aligner.next_step)
+        return model.align(pairs, aligner.raw, reading)
 
     while group := list(islice(pairs, PAIRS_AT_A_TIME)):
         problems = {pair.number: problem for pair in group if (problem := length_problem(aligner, pair))}
@@ -167,11 +147,10 @@ def align_pairs(aligner: Aligner, pairs: Iterator[SentencePair]) -> Iterator[Ali
                         "the two models cut it into different words",
                         "align tokenised text with --tokenised, or use models of the same kind of text",
                     )
-                alignments[pair.number] = bidirectional_alignment(direct, reverse, aligner.symmetrization, aligner.kind)
+                alignments[pair.number] = bidirectional_alignment(direct, reverse, aligner.symmetrization)
         else:
             alignments = {
-                pair.number: alignment_from(explanation, aligner.kind)
-                for pair, explanation in zip(valid, forward, strict=True)
+                pair.number: alignment_from(explanation) for pair, explanation in zip(valid, forward, strict=True)
             }
         for pair in group:
             yield AlignmentOutcome(pair.number, alignments.get(pair.number, Alignment()), problems.get(pair.number, ""))

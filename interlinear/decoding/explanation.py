@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlinear.decoding.alignment import check_kind
+from interlinear.decoding.alignment import check_reading
 from interlinear.options import AlignmentKind
 from seq2seq.errors import RequestError
 
@@ -31,12 +31,13 @@ def explain_output(
     model: str,
     source: str,
     target: str | None,
-    by: AlignmentKind,
+    by: AlignmentKind | None,
     device: str,
     tracking: str | None,
     nulls: bool = False,
 ) -> ExplainedOutput:
-    """Load a model and explain its output for a text, or the given output. nulls: continue with `<null>` after the end.
+    """Load a model and explain its output for a text, or the given output. by: None selects the model's best reading.
+    nulls: continue with `<null>` after the end.
 
     Raises UsageError if the model does not have that kind of attention, RequestError for an unreadable text, and the
     errors of `load_generation`.
@@ -44,14 +45,18 @@ def explain_output(
     from interlinear.decoding.model_loading import load_generation
 
     generation = load_generation(model, tracking, device)
-    matrix = check_kind(model, by, generation.attention_kinds)
+    reading = check_reading(model, by, generation.attention_kinds) if by else generation.best_reading
     output, explanation = explain(generation, source, target)
+    if reading.matrix not in explanation.matrices:
+        (explanation,) = generation.align(
+            [({generation.bundle.card.model.first_text: source}, output)], reading=reading, confidence=True
+        )
     predictions: list[str] = []
     if nulls:
         name = generation.bundle.card.model.first_text
         extended = generation.explain_with_nulls({name: source}, output)
         explanation, predictions = extended.explanation, extended.source_predictions
-    return ExplainedOutput(generation.bundle.card, explanation, matrix, predictions)
+    return ExplainedOutput(generation.bundle.card, explanation, reading.matrix, predictions)
 
 
 def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
@@ -67,5 +72,5 @@ def explain(generation: "SequenceGenerator", source: str, target: str | None) ->
         return answer.candidates[0].text, answer.explanation
     if not target.strip():
         raise RequestError("target", "the text is empty")
-    (explanation,) = generation.align([(request.texts, target)])
+    (explanation,) = generation.align([(request.texts, target)], confidence=True)
     return target, explanation

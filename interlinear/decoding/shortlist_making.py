@@ -120,11 +120,12 @@ def count_attention(
     """Counts the links of a model's attention while it is forced to write the targets."""
     from seq2seq.shortlist.token_links import attention_links
 
+    best = generation.bundle.model.best_reading
     while ahead := [pair for _, pair in islice(pairs, PAIRS_AT_A_TIME * BATCHES_AHEAD)]:
         ahead.sort(key=pair_length)
         for start in range(0, len(ahead), PAIRS_AT_A_TIME):
             batch = ahead[start : start + PAIRS_AT_A_TIME]
-            for name, (source_N, target_N) in attention_links(batch, generation.forced_attention(batch)):
+            for name, (source_N, target_N) in attention_links(batch, generation.forced_attention(batch), best):
                 counts[name].add(source_N, target_N)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlinear.console import progress, say
-from interlinear.decoding.alignment import Aligner, SentencePair, align_pairs, check_kind
+from interlinear.decoding.alignment import Aligner, SentencePair, align_pairs, check_reading
 from interlinear.decoding.translation import InputLine, translate_lines
 from interlinear.evaluation.test_sets import UNEDITED, TestSet, TestSetSource
 from interlinear.options import SYSTEM_HELP, AlignmentKind, Lowercase, Tokenize
@@ -67,7 +67,6 @@ class System:
         Without `search` a model's outputs are empty; alignment metrics do not use them. Raises UsageError, and
         DataError for a file with another number of lines.
         """
-        from seq2seq.explain import best_kind
         from seq2seq.metrics.metric import SystemOutputs, check_line_counts
         from training.data.formats import read_file
 
@@ -86,9 +85,9 @@ class System:
             return SystemOutputs.from_lines(lines)
         for generation in filter(None, (self.generation, self.backward)):
             if by:
-                check_kind(f"--by {by}", by, generation.attention_kinds)
+                check_reading(f"--by {by}", by, generation.attention_kinds)
         aligner = Aligner(self.generation, self.backward, self.symmetrization, by, test_set.raw)
-        kind = by or best_kind(self.generation.attention_kinds)
+        kind = by or self.generation.best_reading.name
         return SystemOutputs.from_lines(
             lines,
             align_test_set(self.name, aligner, test_set),

@@ -34,7 +34,9 @@ def serve_here(settings: "Settings", listening: socket.socket, host: str, say: C
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for served_model in service.models.served:
-                say(f"{served_model} is served: {served_model.task}, {served_model.bundle.card.direction}")
+                reverse = f", explained with {served_model.reverse}" if served_model.reverse else ""
+                direction = served_model.bundle.card.direction
+                say(f"{served_model} is served: {served_model.task}, {direction}{reverse}")
             say(f"playground {address}/  API {address}/docs  Ctrl-C ends it")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -97,8 +97,13 @@ def absolute_paths(settings: Settings) -> Settings:
     """The settings with absolute paths, so that they are valid in every working directory."""
 
     def resolved(config: ServedModelConfig) -> ServedModelConfig:
-        folder = isinstance(names.parse_model_name(config.uri), names.FolderName)
-        return config.model_copy(update={"uri": str(Path(config.uri).resolve())}) if folder else config
+        uris = {"uri": config.uri, "reverse": config.reverse}
+        folders = {
+            key: str(Path(uri).resolve())
+            for key, uri in uris.items()
+            if uri and isinstance(names.parse_model_name(uri), names.FolderName)
+        }
+        return config.model_copy(update=folders)
 
     keys = settings.key_store
     changes = {

@@ -1,5 +1,6 @@
 """Settings of `interlinear serve` from its options, a YAML file and the environment."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 PREFIX = "INTERLINEAR_SERVE_"
 MODEL_REMEDY = "say --model NAME=MODEL, where MODEL is a bundle's folder or models:/NAME@champion"
+
+REVERSE_REMEDY = "say --reverse NAME=MODEL, where NAME is that of a --model and MODEL goes the opposite direction"
 
 
 def load_settings(path: Path | None, options: dict[str, Any]) -> "Settings":
@@ -55,12 +58,54 @@ def parse_model(text: str) -> "ServedModelConfig":
     """Parse `NAME=MODEL`, or a MODEL that keeps its own name. Raises UsageError."""
     from service.settings import ServedModelConfig
 
+    name, uri = split_name("--model", text, MODEL_REMEDY)
+    return ServedModelConfig(name=name, uri=uri)
+
+
+def split_name(option: str, text: str, remedy: str) -> tuple[str | None, str]:
+    """The name, if there is one, and the URI of `[NAME=]MODEL`. Raises UsageError."""
     name, equals, uri = text.partition("=")
     if not equals or "/" in name or ":" in name:
-        return ServedModelConfig(uri=text)
+        return None, text
     if not name or not uri:
-        raise UsageError(f"--model {text}", "a name or a model is missing", MODEL_REMEDY)
-    return ServedModelConfig(name=name, uri=uri)
+        raise UsageError(f"{option} {text}", "a name or a model is missing", remedy)
+    return name, uri
+
+
+def with_reverse_models(settings: "Settings", texts: Sequence[str]) -> "Settings":
+    """The settings with reverse models, each as `NAME=MODEL`, or as MODEL if one model is served. Raises UsageError."""
+    models = list(settings.models)
+    for text in texts:
+        name, uri = split_name("--reverse", text, REVERSE_REMEDY)
+        fitting = [i for i, model in enumerate(models) if not name or served_name(model) == name]
+        if len(fitting) != 1:
+            served = ", ".join(served_name(model) for model in models)
+            problem = f"no model has this name; served is {served}" if not fitting else f"it may be for any of {served}"
+            raise UsageError(f"--reverse {text}", problem, REVERSE_REMEDY)
+        (place,) = fitting
+        if models[place].reverse:
+            raise UsageError(
+                f"--reverse {text}",
+                f"{served_name(models[place])} has a reverse model already",
+                "leave one of them out",
+            )
+        models[place] = models[place].model_copy(update={"reverse": uri})
+    return settings.model_copy(update={"models": tuple(models)})
+
+
+def served_name(model: "ServedModelConfig") -> str:
+    """The name under which a model is served, as far as its entry says it."""
+    from registry.names import AliasName, FolderName, VersionName, parse_model_name
+
+    match parse_model_name(model.uri):
+        case _ if model.name:
+            return model.name
+        case AliasName(name=name) | VersionName(name=name):
+            return name
+        case FolderName(path=path):
+            return path.resolve().name
+        case _:
+            return model.uri
 
 
 def champion_model(tracking: str | None) -> "ServedModelConfig":

@@ -10,6 +10,7 @@ from seq2seq.alignment.links import (
     bidirectional_alignment,
     read_gold_alignment,
     symmetrize,
+    symmetrized_explanation,
 )
 from seq2seq.alignment.projection import TagEdge, TagSpan, project, tag_edges
 
@@ -26,5 +27,6 @@ __all__ = [
     "project",
     "read_gold_alignment",
     "symmetrize",
+    "symmetrized_explanation",
     "tag_edges",
 ]

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from seq2seq.errors import DataError
-from seq2seq.explain import Explanation, Span, best_kind
+from seq2seq.explain import Explanation, Span, WeightedLink
 
 Link = tuple[int, int]  # indexes of a source word and a target word, from 0
 Symmetrization = Literal["intersection", "union", "grow", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
@@ -16,15 +16,6 @@ Symmetrization = Literal["intersection", "union", "grow", "grow-diag", "grow-dia
 # Offsets (source, target) of a link's neighbours, in the order of Moses.
 ADJACENT = ((0, -1), (-1, 0), (0, 1), (1, 0))
 DIAGONAL = ((-1, -1), (1, -1), (-1, 1), (1, 1))
-
-
-class WeightedLink(BaseModel):
-    """A link with its attention weight in the source-to-target model, and in the reverse model if there is one."""
-
-    source: int
-    target: int
-    weight: float
-    reverse_weight: float | None = None
 
 
 class Alignment(BaseModel):
@@ -118,23 +109,52 @@ def symmetrize(forward: Collection[Link], backward: Collection[Link], how: Symme
     return sorted(links)
 
 
-def alignment_from(forward: Explanation, by: str | None = None) -> Alignment:
-    """The alignment of one model by a kind of attention weights; None selects the best kind."""
-    weights = forward.matrices[by or best_kind(forward.matrices)]
+def alignment_from(forward: Explanation) -> Alignment:
+    """The alignment of one model, by the weights that its explanation was aligned by."""
+    assert forward.aligned_by is not None
+    weights = forward.matrices[forward.aligned_by]
     links = [WeightedLink(source=i, target=j, weight=weights[j][i]) for i, j in forward.alignment]
     return Alignment(source=forward.source, target=forward.target, links=links)
 
 
-def bidirectional_alignment(
-    forward: Explanation, backward: Explanation, how: Symmetrization, by: str | None = None
-) -> Alignment:
+def bidirectional_alignment(forward: Explanation, backward: Explanation, how: Symmetrization) -> Alignment:
     """The symmetrized alignment of two models; `backward` is the reverse model's explanation of the source."""
-    weights, reverse = (each.matrices[by or best_kind(each.matrices)] for each in (forward, backward))
+    assert forward.aligned_by is not None and backward.aligned_by is not None
+    weights, reverse = forward.matrices[forward.aligned_by], backward.matrices[backward.aligned_by]
     links = [
-        WeightedLink(source=i, target=j, weight=weights[j][i], reverse_weight=reverse[i][j])
+        WeightedLink(
+            source=i,
+            target=j,
+            weight=weights[j][i],
+            reverse_weight=reverse[i][j],
+            symmetrized_weight=round((weights[j][i] + reverse[i][j]) / 2, 4),
+        )
         for i, j in symmetrize(forward.alignment, [(i, j) for j, i in backward.alignment], how)
     ]
     return Alignment(source=forward.source, target=forward.target, links=links)
+
+
+def symmetrized_explanation(
+    forward: Explanation, backward: Explanation | None, how: Symmetrization = "grow-diag-final-and"
+) -> Explanation:
+    """The explanation with the links of both directions; `backward` is the reverse model's explanation of the source.
+
+    Without `backward`, or if the two models split the texts into different words, the links stay those of one
+    direction, and `symmetrized` is False.
+    """
+    if backward is None or (words(forward.source), words(forward.target)) != (
+        words(backward.target),
+        words(backward.source),
+    ):
+        return forward.model_copy(update={"symmetrized": False})
+    links = bidirectional_alignment(forward, backward, how).links
+    pairs = [(link.source, link.target) for link in links]
+    return forward.model_copy(update={"alignment": pairs, "links": links, "symmetrized": True})
+
+
+def words(spans: Collection[Span]) -> list[tuple[int, int]]:
+    """The offsets of words."""
+    return [(span.start, span.end) for span in spans]
 
 
 def target_first(link: Link) -> Link:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from seq2seq.config import ModelConfig
+from seq2seq.errors import UsageError
 from seq2seq.metrics.score import Score
 from seq2seq.search import SearchOptions
 
@@ -47,6 +48,22 @@ class ModelCard(BaseModel):
         """The language direction, such as `de to en` or `en and de to de`; empty if no language is known."""
         sources = [code for field, code in self.languages.items() if field != "target"]
         return " to ".join(filter(None, [" and ".join(sources), self.languages.get("target")]))
+
+    def check_opposite(self, reverse: "ModelCard", where: str) -> None:
+        """Raises UsageError, located at `where`, if a reverse model does not translate in the opposite direction.
+
+        A card that does not say its languages fits every other.
+        """
+        source, target = self.languages.get(self.model.first_text), self.languages.get("target")
+        reverse_source = reverse.languages.get(reverse.model.first_text)
+        reverse_target = reverse.languages.get("target")
+        languages = (source, target, reverse_source, reverse_target)
+        if None not in languages and (reverse_source, reverse_target) != (target, source):
+            raise UsageError(
+                where,
+                f"it goes from {reverse_source} to {reverse_target}, and MODEL from {source} to {target}",
+                f"name a model from {target} to {source}",
+            )
 
     @property
     def dev_search(self) -> str:

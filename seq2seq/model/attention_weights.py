@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from seq2seq.attention_reading import AttentionReading
 from seq2seq.layers.state import pad_or_trim
 
 
@@ -127,6 +128,11 @@ class AttentionWeights:
         annotations_share = gate[..., None].to(words_LT.dtype)  # with bf16 only the weights are in fp32
         return {(source, "gated"): torch.lerp(words_LT, self.weights[source, "attention"], annotations_share)}
 
-    def matrices(self, source: str) -> dict[str, Tensor]:
-        """The weights of one source by kind, `gated` included."""
-        return {kind: weights for (name, kind), weights in (self.weights | self.gated).items() if name == source}
+    def matrices(self, source: str, reading: AttentionReading | None = None) -> dict[str, Tensor]:
+        """The weights of one source by kind, `gated` included; and under its own name those of a `reading` of the next
+        step, (B, K, L - 1, T), if the source has this kind."""
+        kinds = {kind: weights for (name, kind), weights in (self.weights | self.gated).items() if name == source}
+        if reading and reading.next_step:
+            following = self.of_next_step().matrices(source)
+            kinds |= {reading.matrix: following[reading.kind]} if reading.kind in following else {}
+        return kinds

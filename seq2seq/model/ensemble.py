@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from seq2seq.attention_reading import AttentionReading, best_reading
 from seq2seq.batch import Batch
 from seq2seq.layers.state import Memory, State
 from seq2seq.model.attention_weights import AttentionWeights
@@ -41,6 +42,11 @@ class Ensemble(nn.Module):
         """The attention kinds that every member has."""
         first, *others = self.models
         return [kind for kind in first.attention_kinds if all(kind in other.attention_kinds for other in others)]
+
+    @property
+    def best_reading(self) -> AttentionReading:
+        """The weights by which words are aligned, unless others are asked for."""
+        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models])
 
     def encode(self, batch: Batch) -> Memory:
         """Encodes a batch with every member."""
@@ -81,6 +87,11 @@ class Ensemble(nn.Module):
         """Mean attention weights of the members by forced decoding; `vocabulary` as in `Model.forced_attention`."""
         each = zip(self.models, self.member_memories(memory), strict=True)
         return AttentionWeights.mean([member.forced_attention(own, target_BKL, vocabulary) for member, own in each])
+
+    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
+        """Log of the mean probability of each target token, given those before it, (B, K, L)."""
+        each = zip(self.models, self.member_memories(memory), strict=True)
+        return log_mean([member.forced_log_probabilities(own, target_BKL) for member, own in each])
 
     def with_explanation_weights(
         self, memory: Memory, readout: Tensor, attention_weights: AttentionWeights

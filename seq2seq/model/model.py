@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seq2seq.attention_reading import AttentionReading, best_reading
 from seq2seq.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.layers.cells import GRUCell, LSTMCell
@@ -71,6 +72,11 @@ class Model(nn.Module):
     def attention_kinds(self) -> list[str]:
         """The attention kinds that explanations can return."""
         return self.config.attention_kinds
+
+    @property
+    def best_reading(self) -> AttentionReading:
+        """The weights by which words are aligned, unless others are asked for."""
+        return best_reading(self.attention_kinds, [self.config.decoder])
 
     @property
     def texts(self) -> dict[str, TextEncoder]:
@@ -137,6 +143,15 @@ class Model(nn.Module):
         readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
         return self.with_explanation_weights(
             memory, readouts_BKLR, AttentionWeights.stack(attention_weights), vocabulary
+        )
+
+    def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
+        """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""
+        readouts_BKLR = self.unroll(memory, target_BKL)[0]
+        # Step by step: the logits of all positions together may not fit into memory.
+        steps = zip(readouts_BKLR.unbind(2), target_BKL.unbind(2), strict=True)
+        return torch.stack(
+            [self.log_probabilities(r_BKR).gather(-1, t_BK[..., None]).squeeze(-1) for r_BKR, t_BK in steps], 2
         )
 
     def with_explanation_weights(

@@ -61,11 +61,13 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Result of one sentence: its hypotheses, best first, and their attention weights (1, n, L, T) if requested."""
+    """Result of one sentence: its hypotheses, best first; if requested their attention weights (1, n, L, T), and the
+    log-probability of each of their tokens (END excluded), given those before it."""
 
     key: Hashable
     hypotheses: list[Hypothesis]
-    attention_weights: AttentionWeights | None
+    attention_weights: AttentionWeights | None = None
+    token_log_probabilities: list[list[float]] | None = None
 
 
 @dataclass(frozen=True)

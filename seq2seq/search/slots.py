@@ -17,7 +17,7 @@ from seq2seq.batch import Batch
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search.options import SearchRequest, SearchResult
+from seq2seq.search.options import Hypothesis, SearchRequest, SearchResult
 from seq2seq.search.ranking import backtrace, common_prefix, read_hypotheses, tokens_along
 from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity, round_up_outputs
 from seq2seq.search.step import SearchStep, search_step
@@ -26,11 +26,15 @@ from seq2seq.text import BEGIN, PAD
 
 @dataclass(frozen=True)
 class StepRecord:
-    """Attention weights and readouts of one step, kept for explanations; `rows` maps keys to rows at that step."""
+    """Attention weights, readouts and scores of one step, kept for explanations; `rows` maps keys to rows at that step.
+
+    score_NK: the log-probability of each hypothesis after the step.
+    """
 
     rows: dict[Hashable, int]
     attention_weights: AttentionWeights  # (N, K, ...)
     readout_NKR: Tensor
+    score_NK: Tensor
 
 
 class SlotTable:
@@ -105,6 +109,7 @@ class SlotTable:
                 {request.key: i for i, request in enumerate(self.requests)},
                 result.attention_weights,
                 result.readout_NKR,
+                result.rows.score_NK,
             )
 
     @torch.inference_mode()
@@ -118,16 +123,7 @@ class SlotTable:
         index = torch.tensor(finished_rows, device=self.device)
         finished_state = self.rows.map(lambda tensor: tensor.index_select(0, index))
         hypotheses = read_hypotheses(finished_state, [self.requests[i].options.n_best for i in finished_rows])
-        results = [
-            SearchResult(
-                self.requests[i].key,
-                [hypothesis for hypothesis, _ in row_hypotheses],
-                self._attention_weights(i, [path for _, path in row_hypotheses])
-                if self.requests[i].with_attention
-                else None,
-            )
-            for i, row_hypotheses in zip(finished_rows, hypotheses, strict=True)
-        ]
+        results = [self._result(i, row_hypotheses) for i, row_hypotheses in zip(finished_rows, hypotheses, strict=True)]
         self._compact([i for i in range(self.active) if i not in set(finished_rows)])
         return results
 
@@ -221,6 +217,26 @@ class SlotTable:
             max_N=integers([request.max_length for request in requests]),
             beta_N=floats([o.coverage_penalty for o in options]),
         )  # fmt: skip
+
+    def _result(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> SearchResult:
+        """The result of a finished row, from its hypotheses and their paths."""
+        request, best = self.requests[row], [hypothesis for hypothesis, _ in hypotheses]
+        if not request.with_attention:
+            return SearchResult(request.key, best)
+        paths = [path for _, path in hypotheses]
+        logs = [self._token_log_probabilities(request.key, path) for path in paths]
+        return SearchResult(request.key, best, self._attention_weights(row, paths), logs)
+
+    def _token_log_probabilities(self, key: Hashable, path: Sequence[int]) -> list[float]:
+        """The log-probability of each token along a hypothesis' path: by how much its score falls at the step."""
+        if len(path) < 2:
+            return []
+        first = self.admitted_at[key] + 1
+        records = [self.records[first + step] for step in range(len(path) - 1)]
+        scores = [record.score_NK[record.rows[key], k] for record, k in zip(records, path[1:], strict=True)]
+        score_L = torch.stack(scores)
+        logs: list[float] = score_L.diff(prepend=score_L.new_zeros(1)).tolist()
+        return logs
 
     def _attention_weights(self, row: int, paths: Sequence[list[int]]) -> AttentionWeights | None:
         """Attention weights of a row's hypotheses, (1, n, L, ...), read from the step records along their paths."""

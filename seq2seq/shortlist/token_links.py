@@ -4,24 +4,28 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from seq2seq.explain import TextWithWords, best_kind, largest_weights, pool_to_words
+from seq2seq.attention_reading import AttentionReading
+from seq2seq.explain import TextWithWords, largest_weights, pool_to_words
 from seq2seq.model.attention_weights import AttentionWeights
 
 TokenLinks = tuple[np.ndarray, np.ndarray]  # source tokens (N) and the target token of each (N)
 
 
 def attention_links(
-    pairs: Sequence[tuple[Mapping[str, TextWithWords], TextWithWords]], attention_weights: AttentionWeights
+    pairs: Sequence[tuple[Mapping[str, TextWithWords], TextWithWords]],
+    attention_weights: AttentionWeights,
+    best: AttentionReading,
 ) -> Iterator[tuple[str, TokenLinks]]:
     """The links of every pair and source of a batch: those between words, as `interlinear align` has them.
 
-    attention_weights: of forced decoding, (B, 1, L, ...), of which the best kind is read.
+    attention_weights: of forced decoding, (B, 1, L, ...); best: the model's best reading, or else the attention of a
+    source that lacks its kind.
     """
     for row, (sources, target) in enumerate(pairs):
         for name, source in sources.items():
-            kinds = attention_weights.matrices(name)
+            kinds = attention_weights.matrices(name, best)
             pieces = source.encoded.offsets, target.encoded.offsets, source.words, target.words
-            weights = pool_to_words(kinds[best_kind(kinds)][row, 0].cpu(), *pieces)
+            weights = pool_to_words(kinds[best.matrix if best.matrix in kinds else "attention"][row, 0].cpu(), *pieces)
             yield name, word_links(source, target, largest_weights(weights))
 
 

@@ -238,6 +238,9 @@ class Dispatcher:
         self.metrics.tokens.labels(name, "read").inc(sum(len(text.ids) + 1 for text in sequence.row.sources.values()))
         self.metrics.tokens.labels(name, "written").inc(len(answer.candidates[0].ids))
         self.metrics.search_seconds.labels(name).observe(seconds)
+        if answer.explanation and answer.explanation.symmetrized is not None:
+            directions = "both" if answer.explanation.symmetrized else "one"
+            self.metrics.reverse_explanations.labels(name, directions).inc()
         for subscriber in sequence.subscribers:
             subscriber.pending.add_answer(subscriber.index, answer)
 

@@ -77,7 +77,8 @@ class Engine:
 
         Raises InterlinearError.
         """
-        spec = ModelSpec(next(self._numbers), model.name, model.bundle, model.slots, model.width)
+        reverse = model.reverse.bundle if model.reverse else None
+        spec = ModelSpec(next(self._numbers), model.name, model.bundle, model.slots, model.width, reverse)
         explanation = self.pool.load(spec)
         with self._lock:
             self._models[model] = ModelState(

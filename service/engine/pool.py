@@ -51,6 +51,7 @@ class ModelSpec:
     bundle: Bundle[Model]
     slots: int
     width: int
+    reverse: Bundle[Model] | None = None  # of the opposite direction, for explanations
 
 
 class WorkerHandle:
@@ -110,7 +111,7 @@ class WorkerHandle:
 
     def load_model(self, model: ModelSpec) -> Explanation:
         """Load a model; may run in any thread. Raises InterlinearError, WorkerLostError."""
-        explanation = self.worker.load(model.number, model.bundle, model.slots, model.width)
+        explanation = self.worker.load(model.number, model.bundle, model.slots, model.width, model.reverse)
         self.models[model.number] = model
         return explanation
 

@@ -113,14 +113,17 @@ class SearchProcess:
     def start(self) -> None:
         """Does nothing: the process runs since `__init__`."""
 
-    def load(self, model: int, bundle: Bundle[Model], slots: int, width: int) -> Explanation:
-        """The process reads the bundle from its folder; `bundle` here may have no weights."""
+    def load(
+        self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
+    ) -> Explanation:
+        """The process reads the bundles from their folders; those given here may have no weights."""
         future: Future[Explanation] = Future()
         with self._loading:
             if not self.alive:
                 raise self._lost_error()
             self._loads[model] = future
-        self.send(LoadModel(model, bundle.folder, slots, width, bundle.shortlist is not None))
+        shortlist = bundle.shortlist is not None
+        self.send(LoadModel(model, bundle.folder, slots, width, shortlist, reverse.folder if reverse else None))
         return future.result()
 
     def send(self, command: Command | LoadModel | Stop) -> None:
@@ -267,7 +270,10 @@ def load_model(command: LoadModel, config: WorkerConfig, search: SearchThread) -
     try:
         check_device(device)
         bundle = load_for_search(command.folder, device, config.precision, config.compile, command.shortlist)
-        outcome = search.load(command.model, bundle, command.slots, command.width)
+        reverse = None
+        if command.reverse:
+            reverse = load_for_search(command.reverse, device, config.precision, "off", shortlist=False)
+        outcome = search.load(command.model, bundle, command.slots, command.width, reverse)
     except InterlinearError as error:
         return ModelLoaded(command.model, error)
     except Exception as error:

@@ -145,9 +145,12 @@ class EngineWorker(Protocol):
 
     def start(self) -> None: ...
 
-    def load(self, model: int, bundle: Bundle[Model], slots: int, width: int) -> Explanation:
-        """Load a model under this number and warm it up; returns an example of its explanations. May run in any
-        thread, in parallel with the search. Raises InterlinearError, WorkerLostError."""
+    def load(
+        self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
+    ) -> Explanation:
+        """Load a model under this number, with a model of the opposite direction for its explanations, and warm it up;
+        returns an example of its explanations. May run in any thread, in parallel with the search. Raises
+        InterlinearError, WorkerLostError."""
 
     def send(self, command: Command) -> None:
         """Never blocks, and may be called from anywhere, including finalizers that the garbage collector runs."""
@@ -179,13 +182,15 @@ class WorkerConfig:
 
 @dataclass(frozen=True)
 class LoadModel:
-    """Command: load a bundle under this number; `shortlist`: whether its shortlist is used."""
+    """Command: load a bundle under this number; `shortlist`: whether its shortlist is used; `reverse`: the folder of
+    the bundle of the opposite direction."""
 
     model: int
     folder: Path
     slots: int
     width: int
     shortlist: bool = False
+    reverse: Path | None = None
 
 
 @dataclass(frozen=True)

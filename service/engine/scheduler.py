@@ -52,6 +52,7 @@ class BatchScheduler:
     slots: int
     width: int
     max_held_steps: int = MAX_HELD_STEPS
+    reverse: Bundle[Model] | None = None  # a model of the opposite direction, for explanations
     waiting: FairQueue[int] = field(default_factory=FairQueue)
     texts: dict[int, EngineRequest] = field(default_factory=dict)  # waiting or searched, by number
     in_reserved_slots: set[int] = field(default_factory=set)  # texts in reserved slots
@@ -67,6 +68,7 @@ class BatchScheduler:
     padding_positions: int = 0
 
     def __post_init__(self) -> None:
+        self.reverse_generation = SequenceGenerator(self.reverse, slots=1) if self.reverse else None
         self.main_batch, self.retry_batch = Batch(self.empty()), Batch(self.empty())
         on_cpu = self.main_batch.generation.table.device.type == "cpu"
         self.reserved_batch = Batch(self.empty()) if on_cpu else self.main_batch
@@ -74,7 +76,7 @@ class BatchScheduler:
 
     def empty(self) -> SequenceGenerator:
         """A generator without texts."""
-        return SequenceGenerator(self.bundle, slots=self.slots, width=self.width)
+        return SequenceGenerator(self.bundle, slots=self.slots, width=self.width, reverse=self.reverse_generation)
 
     @property
     def generation(self) -> SequenceGenerator:

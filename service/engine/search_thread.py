@@ -72,10 +72,12 @@ class SearchThread:
     def start(self) -> None:
         self._thread.start()
 
-    def load(self, model: int, bundle: Bundle[Model], slots: int, width: int) -> Explanation:
+    def load(
+        self, model: int, bundle: Bundle[Model], slots: int, width: int, reverse: Bundle[Model] | None = None
+    ) -> Explanation:
         if self.threads:
             torch.set_num_threads(self.threads)  # as in the search's thread: what is compiled depends on it
-        scheduler = BatchScheduler(model, bundle, slots, width)
+        scheduler = BatchScheduler(model, bundle, slots, width, reverse=reverse)
         explanation = scheduler.warm_up()
         self._commands.put(scheduler)
         return explanation

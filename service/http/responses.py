@@ -9,7 +9,7 @@ from seq2seq.explain import Explanation
 from service.inference import languages
 from service.inference.detection import LanguageGuess
 from service.inference.images import MEDIA_TYPES
-from service.models import ServedModel
+from service.models import ReverseModel, ServedModel
 
 
 class ApiResponse(BaseModel):
@@ -25,7 +25,7 @@ class ModelIdentity(ApiResponse):
     version: str = Field(examples=["3"])
 
     @classmethod
-    def of(cls, model: ServedModel) -> "ModelIdentity":
+    def of(cls, model: ServedModel | ReverseModel) -> "ModelIdentity":
         return cls(name=model.name, version=model.version)
 
 
@@ -205,6 +205,9 @@ class Accepts(ApiResponse):
         description="normalisation of a hypothesis' log-probability to its score", examples=["average"]
     )
     explain: list[str] = Field(description="matrices of an explanation", examples=[["attention"]])
+    aligned_by: str | None = Field(
+        None, description="the matrix whose largest weights are an explanation's `alignment`", examples=["attention"]
+    )
     between: list[str] | None = Field(
         None,
         description="the sources, and a sentinel, between which each word's weight is divided",
@@ -233,6 +236,9 @@ class ModelDescription(ApiResponse):
     aliases: list[str] = Field(examples=[["champion"]])
     task: Task = Field(description="the task, which determines the route", examples=["translation"])
     languages: dict[str, str] = Field(examples=[{"source": "de", "target": "en"}])
+    reverse: ModelIdentity | None = Field(
+        None, description="the model of the opposite direction, if explanations have the links of both"
+    )
     accepts: Accepts
     scores: dict[str, ModelScore]
     recipe: str | None = Field(None, description="name of the recipe", examples=["rnnsearch"])

@@ -3,8 +3,9 @@
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from seq2seq.explain import Explanation, Span
+from seq2seq.explain import Explanation, Span, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
 from seq2seq.text.sentences import fewest_of, split_sentences_by_line
 from service.engine.admission import Reservation
@@ -13,6 +14,8 @@ from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
 from service.models import ServedModel
 from service.problems import Problem
+
+Number = TypeVar("Number", float, float | None)
 
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
@@ -110,18 +113,27 @@ def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dic
 def merge_explanations(
     parts: Sequence[Explanation], source_offsets: Sequence[int], target_offsets: Sequence[int]
 ) -> Explanation:
-    """One explanation from those of sentences, which start at these offsets; attention across sentences is 0."""
+    """One explanation from those of sentences, which start at these offsets; attention across sentences is 0.
+
+    `symmetrized` only if all of them are: otherwise without `links`.
+    """
+    symmetrized = None if parts[0].symmetrized is None else all(part.symmetrized for part in parts)
     if len(parts) == 1 and source_offsets[0] == target_offsets[0] == 0:
         return parts[0]
     columns = sum(len(part.source) for part in parts)
     matrices: dict[str, list[list[float]]] = {name: [] for name in parts[0].matrices}
     alignment: list[tuple[int, int]] = []
+    links: list[WeightedLink] = []
     left = above = 0
     for part in parts:
         right = columns - left - len(part.source)
         for name, rows in matrices.items():
             rows.extend([0.0] * left + row + [0.0] * right for row in part.matrices[name])
         alignment.extend((i + left, j + above) for i, j in part.alignment)
+        links.extend(
+            link.model_copy(update={"source": link.source + left, "target": link.target + above})
+            for link in part.links or []
+        )
         left, above = left + len(part.source), above + len(part.target)
     return Explanation(
         source=[
@@ -134,6 +146,10 @@ def merge_explanations(
         gate=concatenate([part.gate for part in parts]),
         fertility=concatenate([part.fertility for part in parts]),
         alignment=alignment,
+        aligned_by=parts[0].aligned_by,
+        confidence=concatenate([part.confidence for part in parts]),
+        symmetrized=symmetrized,
+        links=links if symmetrized else None,
         sentences=[(len(part.source), len(part.target)) for part in parts],
         sources=parts[0].sources,
         between=parts[0].between,
@@ -144,7 +160,7 @@ def shift_span(span: Span, by: int) -> Span:
     return Span(text=span.text, start=span.start + by, end=span.end + by)
 
 
-def concatenate(parts: Sequence[list[float] | None]) -> list[float] | None:
+def concatenate(parts: Sequence[list[Number] | None]) -> list[Number] | None:
     """Per-word numbers of all sentences; None if the model has none."""
     return [number for part in parts for number in part or []] if parts[0] is not None else None
 

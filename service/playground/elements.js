@@ -24,6 +24,9 @@ export function setWord(node, word) {
   return node;
 }
 
+// A probability as text.
+export const percent = (probability) => (probability < 0.005 ? "under 1 %" : `${Math.round(100 * probability)} %`);
+
 export const byId = (id) => document.getElementById(id);
 
 // A group of toggle buttons, one pressed; `titles` maps values to labels. Empty if there is only one value.

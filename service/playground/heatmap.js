@@ -1,9 +1,9 @@
 // Matrix of attention weights: a row for each target word, a column for each source word, darker for larger weights.
-// With contextual gates a strip beside it shows, for each target word, the gate's share of word attention.
+// Beside a target word stands its probability. With contextual gates a strip beside it shows, for each target word, the gate's share of word attention.
 
-import { element, hovers, setWord } from "./elements.js";
+import { element, hovers, percent, setWord } from "./elements.js";
 
-export function drawHeatmap(table, { source, target, gate, weights }, readout) {
+export function drawHeatmap(table, { source, target, gate, confidence, weights }, readout) {
   const heads = source.map(({ text }) => element("th", { scope: "col" }, setWord(element("div"), text)));
   if (gate) heads.push(element("th", { scope: "col", className: "gate" }, element("div", { textContent: "1 − gate" })));
   const shade = (weight, colour, className = "") => {
@@ -14,7 +14,9 @@ export function drawHeatmap(table, { source, target, gate, weights }, readout) {
   const rows = target.map(({ text }, t) => {
     const cells = source.map((_, s) => shade(weights[t]?.[s] ?? 0, "--hot"));
     if (gate) cells.push(shade(1 - gate[t], "--warm", "gate"));
-    return element("tr", {}, setWord(element("th", { scope: "row" }), text), ...cells);
+    const head = setWord(element("th", { scope: "row" }), text);
+    if (typeof confidence?.[t] === "number") head.append(" ", element("small", { textContent: percent(confidence[t]) }));
+    return element("tr", {}, head, ...cells);
   });
   table.classList.toggle("many", source.length > 18 || target.length > 24);
   table.replaceChildren(element("thead", {}, element("tr", {}, element("td"), ...heads)), element("tbody", {}, ...rows));

@@ -1,7 +1,8 @@
-// Interlinear view: source words above target words, joined by lines whose width and opacity show the weight.
+// Interlinear view: source words above target words, joined by lines whose width and opacity show the weight. The less
+// probable a target word is, the darker its underline; its tooltip has the probability.
 // Long text wraps into systems (pairs of rows) such that the lines cut at the breaks have the least total weight.
 
-import { element, hovers, setWord, shorten } from "./elements.js";
+import { element, hovers, percent, setWord, shorten } from "./elements.js";
 
 const MIN_WEIGHT = 0.08; // smaller weights are not drawn
 const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
@@ -44,6 +45,11 @@ export class Interlinear {
 
   word(text, side, index) {
     const node = setWord(element("span", { className: "word", tabIndex: -1 }), text);
+    const confidence = this.confidence(side, index);
+    if (confidence !== null) {
+      node.style.setProperty("--doubt", (1 - confidence).toFixed(3));
+      node.title = `${node.title ? `${node.title}, ` : ""}probability ${percent(confidence)}`;
+    }
     node.setAttribute("role", "button");
     node.setAttribute("aria-label", this.describe(side, index));
     node.addEventListener("pointerenter", () => this.highlight(side, index));
@@ -55,6 +61,11 @@ export class Interlinear {
     return node;
   }
 
+  // The probability of a target word; null for a source word, or if it is not known.
+  confidence(side, index) {
+    return side ? (this.explanation.confidence?.[index] ?? null) : null;
+  }
+
   // The words of the other side that share weight with this one, in descending order of weight.
   partners(side, index) {
     const others = side ? this.explanation.source : this.explanation.target;
@@ -64,11 +75,13 @@ export class Interlinear {
       .sort((a, b) => b.weight - a.weight);
   }
 
-  // A word's partners and their weights, as text.
+  // A word's partners and their weights, and a target word's probability, as text.
   describe(side, index) {
+    const confidence = this.confidence(side, index);
+    const probability = confidence === null ? "" : ` (${percent(confidence)})`;
     const [own, others] = [this.explanation[side ? "target" : "source"], this.explanation[side ? "source" : "target"]];
     const names = this.partners(side, index).map(({ index: i, weight }) => `${shorten(others[i].text)} ${weight.toFixed(2)}`);
-    return `${shorten(own[index].text)}: ${names.join(", ") || `no weight of ${MIN_WEIGHT} or more`}`;
+    return `${shorten(own[index].text)}${probability}: ${names.join(", ") || `no weight of ${MIN_WEIGHT} or more`}`;
   }
 
   measure() {

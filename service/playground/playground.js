@@ -20,7 +20,17 @@ const ALTERNATIVES = 3;
 const LONGEST_WAIT = 1000; // milliseconds of typing after which the text is sent even without a pause
 const FADE_AFTER = 200; // milliseconds of waiting before the old answer is faded
 const MAX_RETRY_AFTER = 120; // seconds; with a longer Retry-After the request is not repeated automatically
-const TITLES = { attention: "Attention", word_attention: "Word attention", gated: "Gated", uam: "UAM" };
+const BOTH = "both"; // the view of the links of both directions
+const TITLES = {
+  attention: "Attention",
+  word_attention: "Word attention",
+  gated: "Gated",
+  uam: "UAM",
+  next_attention: "Next step",
+  next_word_attention: "Word attention, next step",
+  next_gated: "Gated, next step",
+  [BOTH]: "Both directions",
+};
 const TASKS = {
   translation: {
     title: "Translate",
@@ -72,7 +82,7 @@ let limit = 5000; // characters
 let typingPause = 500; // milliseconds
 let keyRequired = false; // whether the service requires an API key
 let task = "translation";
-let matrix = "attention";
+let chosenMatrix = null; // the matrix that was selected; else that of the alignment is shown
 let shown = null; // the displayed answer
 let second = null; // the answer of the second model
 let languageDetection = null; // result of language detection
@@ -432,10 +442,9 @@ function showExplanation() {
     for (const id of ["lines", "table", "edited", "sources"]) byId(id).hidden = true;
     return;
   }
-  const kinds = views(explanations[0]);
-  if (!(matrix in kinds)) matrix = Object.keys(kinds)[0];
-  segments(byId("matrices"), Object.fromEntries(Object.entries(kinds).map(([kind, { title }]) => [kind, title])), matrix, (kind) => {
-    matrix = kind;
+  const titles = Object.entries(views(explanations[0])).map(([kind, { title }]) => [kind, title]);
+  segments(byId("matrices"), Object.fromEntries(titles), matrix(), (kind) => {
+    chosenMatrix = kind;
     draw();
   });
   draw();
@@ -450,20 +459,37 @@ function answerScores() {
 
 // The attention matrices that can be displayed: those of the only source, or of each source.
 function views(explanation) {
-  const { target, sources: several, gate, sentences } = explanation;
-  const own = (title, source, weights) => ({ title, explanation: { source, target, gate, weights, sentences } });
+  const { target, sources: several, gate, confidence, sentences, links } = explanation;
+  const own = (title, source, weights) => ({ title, explanation: { source, target, gate, confidence, weights, sentences } });
   const kinds = Object.entries(several ?? { "": { words: explanation.source, matrices: explanation.matrices } }).flatMap(([name, { words, matrices }]) =>
     !words ? [] : Object.entries(matrices).map(([kind, weights]) => {
       const title = [name && (SOURCES[name] ?? name), (!name || Object.keys(matrices).length > 1) && (TITLES[kind] ?? kind)];
-      return [name + kind, { name, ...own(title.filter(Boolean).join(", "), words, weights) }];
+      return [name + kind, { name, kind, ...own(title.filter(Boolean).join(", "), words, weights) }];
     }),
   );
+  if (links) kinds.unshift([BOTH, { name: "", kind: BOTH, ...own(TITLES[BOTH], explanation.source, linkWeights(explanation)) }]);
   return Object.fromEntries(kinds);
+}
+
+// A matrix of the weights of the links of both directions, 0 where there is no link.
+function linkWeights({ source, target, links }) {
+  const weights = target.map(() => source.map(() => 0));
+  for (const link of links) weights[link.target][link.source] = link.symmetrized_weight;
+  return weights;
+}
+
+// The matrix that is shown: the selected one if the explanation has it, else the one with the links of its alignment.
+function matrix() {
+  const [explanation] = explained().explanations;
+  const kinds = views(explanation);
+  if (chosenMatrix in kinds) return chosenMatrix;
+  const best = explanation.links ? BOTH : explanation.aligned_by;
+  return Object.keys(kinds).find((key) => kinds[key].kind === best) ?? Object.keys(kinds)[0];
 }
 
 function draw() {
   const { explanations, languages, operations, imageUrl, given } = explained();
-  const view = views(explanations[0])[matrix];
+  const view = views(explanations[0])[matrix()];
   for (const id of ["lines", "table"]) byId(id).hidden = !view;
   drawEdits(operations, languages[1]);
   sources.show(explanations[0], imageUrl, languages[1] ?? "");
@@ -475,7 +501,7 @@ function draw() {
 // Draw the open sentence as interlinear view and as matrix.
 function drawSentence(part) {
   const { languages, explanations } = explained();
-  const { name } = views(explanations[0])[matrix];
+  const { name } = views(explanations[0])[matrix()];
   gloss.show(part, name === "mt" ? [languages[1], languages[1]] : languages);
   drawHeatmap(byId("heat"), part, byId("readout"));
 }

@@ -3,13 +3,14 @@
 import { byId, element } from "./elements.js";
 
 // Split an explanation into sentences; `from`: the number of source and target words before the sentence.
-export function sentencesOf({ source, target, gate, weights, sentences }) {
+export function sentencesOf({ source, target, gate, confidence, weights, sentences }) {
   let [s, t] = [0, 0];
   return (sentences ?? [[source.length, target.length]]).map(([sources, targets]) => {
     const part = {
       source: source.slice(s, s + sources),
       target: target.slice(t, t + targets),
       gate: gate?.slice(t, t + targets),
+      confidence: confidence?.slice(t, t + targets),
       weights: weights.slice(t, t + targets).map((row) => row.slice(s, s + sources)),
       from: [s, t],
     };

@@ -7,7 +7,7 @@ import pytest
 
 import seq2seq
 from interlinear import cli
-from interlinear.decoding.alignment import KIND_NAMES
+from seq2seq.attention_reading import READINGS
 from tests.interlinear.conftest import write_toy
 from tests.seq2seq.systems import SYSTEMS
 from training.recipe import load_recipe
@@ -46,7 +46,7 @@ def test_a_system_aligns_by_every_attention_kind(system, parallel, capsys):
     kinds = load_recipe(system.name).model.attention_kinds
     best = next(kind for kind in ("uam", "gated", "attention") if kind in kinds)
     printed = {}
-    for by, kind in KIND_NAMES.items():
+    for by, kind in ((name, reading.kind) for name, reading in READINGS.items()):
         code = cli.run(["align", str(system), *files, "--by", by])
         shown = capsys.readouterr()
         if kind not in kinds:

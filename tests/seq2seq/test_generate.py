@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 import seq2seq
+from seq2seq.attention_reading import READINGS
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle, ModelCard, write_bundle
 from seq2seq.config import ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
@@ -157,23 +158,22 @@ def test_weights_of_the_next_step_over_every_source(editing: SequenceGenerator) 
         words = [match.span() for match in re.finditer(r"\S+", text)]
         return [[k for k, (a, b) in enumerate(offsets) if start <= a and b <= end] for start, end in words]
 
-    (by_output,), (by_input,) = (editing.align([(texts, target)], next_step=choice) for choice in (False, True))
-    assert by_input.sources and by_output.sources and by_input.between
+    (by_output,), (by_input,) = (
+        editing.align([(texts, target)], reading=READINGS[name]) for name in ("attention", "next")
+    )
+    assert by_input.sources and by_output.sources and by_input.between == by_output.between
     for name, text in texts.items():
         expected = []
         for pieces in pieces_of(output.offsets, target):
             rows = [steps[k + 1].weights[name, "attention"][0, 0] for k in pieces]  # step k + 1 reads token k
             mean = sum(rows) / len(rows)
             expected.append([float(sum(mean[i] for i in own)) for own in pieces_of(encoded[name].offsets, text)])
-        found = by_input.sources[name].matrices["attention"]
+        assert by_input.sources[name].matrices["attention"] == by_output.sources[name].matrices["attention"]
+        found = by_input.sources[name].matrices["next_attention"]
         np.testing.assert_allclose(found, expected, rtol=0, atol=6e-5)  # explanations have four decimals
         assert np.abs(np.array(found) - by_output.sources[name].matrices["attention"]).max() > 0.01
-        shares = [
-            np.mean([float(steps[k + 1].source_weights[name][0, 0]) for k in pieces])
-            for pieces in pieces_of(output.offsets, target)
-        ]
-        np.testing.assert_allclose(by_input.between[name], shares, rtol=0, atol=6e-5)
-    first = by_input.sources["source"].matrices["attention"]
+    first = by_input.sources["source"].matrices["next_attention"]
+    assert by_input.aligned_by == "next_attention" and by_output.aligned_by == "attention"
     assert by_input.alignment == sorted((int(np.argmax(row)), j) for j, row in enumerate(first))
 
 
@@ -182,7 +182,7 @@ def test_an_ensemble_is_read_at_the_next_step_too(editing: SequenceGenerator) ->
     assert isinstance(model, Model)
     pair = ({"source": "the big bat sleeps", "mt": "a bat"}, "the bat flies")
     twice = SequenceGenerator(replace(editing.bundle, model=Ensemble([model, model]).eval()))
-    (alone,), (together,) = (one.align([pair], next_step=True) for one in (editing, twice))
+    (alone,), (together,) = (one.align([pair], reading=READINGS["next"]) for one in (editing, twice))
     assert together.matrices == alone.matrices and together.alignment == alone.alignment
 
 

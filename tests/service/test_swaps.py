@@ -252,3 +252,19 @@ def test_the_old_version_is_unloaded(registered):
         until(lambda: model(client)["version"] == "2")
         (handle,) = engine.pool
         until(lambda: len(handle.worker.schedulers) == len(handle.models) == len(engine._models) == 1)
+
+
+def test_the_alias_of_a_reverse_model_is_followed(registered, bundles, caplog):
+    """The model itself is a folder's; the version of its reverse model is that of the alias, which may move."""
+    config = ServedModelConfig(name="back", uri=str(bundles.en_de), reverse=ALIAS)
+    with TestClient(create_app(registered.settings(models=(config,)))) as client:
+        assert model(client)["reverse"] == {"name": "mt", "version": "1"}
+        registered.promote(2)
+        until(lambda: model(client)["reverse"]["version"] == "2")
+        registered.promote(3)  # not of the opposite direction: the log says why, and the served one stays
+        until(lambda: "its reverse model mt@2 stays" in caplog.text)
+        assert "goes from en to de" in caplog.text
+        assert model(client)["reverse"]["version"] == "2" and model(client)["status"] == "current"
+        request = {"q": "A dog is running.", "source": "en", "target": "de", "explain": True}
+        (explanation,) = client.post("/translate", json=request).json()["explanations"]
+        assert explanation["symmetrized"] is True

@@ -14,6 +14,7 @@ from service.http.responses import (
     EngineState,
     Health,
     ModelDescription,
+    ModelIdentity,
     ModelScore,
     Readiness,
 )
@@ -51,6 +52,7 @@ async def list_models(request: Request, service: ServiceDep) -> list[ModelDescri
             beam_size=model.width,
             length_penalty=card.search.length_penalty,
             explain=list(explanation.matrices),
+            aligned_by=explanation.aligned_by,
             between=list(explanation.between) if explanation.between else None,
         )
         descriptions.append(
@@ -64,6 +66,7 @@ async def list_models(request: Request, service: ServiceDep) -> list[ModelDescri
                 engines=service.engine.worker_names(model),
                 task=model.task,
                 languages=card.languages,
+                reverse=ModelIdentity.of(model.reverse) if model.reverse else None,
                 accepts=accepts,
                 scores={n: ModelScore(score=s.score, signature=s.signature) for n, s in card.metrics.items()},
                 recipe=card.recipe.get("name"),

@@ -144,13 +144,15 @@ def test_each_heuristic_contains_the_links_of_the_stricter_one(forward: list[Lin
 def test_a_symmetrized_link_has_the_weights_of_both_models():
     def explanation(words: int, others: int, weights: list[list[float]], links: list[Link]) -> Explanation:
         sides = [[Span(text=str(k), start=k, end=k + 1) for k in range(count)] for count in (words, others)]
-        return Explanation(source=sides[0], target=sides[1], matrices={"attention": weights}, alignment=links)
+        matrices = {"attention": weights}
+        return Explanation(source=sides[0], target=sides[1], matrices=matrices, alignment=links, aligned_by="attention")
 
     there = explanation(2, 1, [[0.25, 0.75]], [(1, 0)])
     back = explanation(1, 2, [[0.5], [1.0]], [(0, 0), (0, 1)])
     alignment = bidirectional_alignment(there, back, "union")
     assert alignment.pharaoh == "0-0 1-0"
-    assert [(link.weight, link.reverse_weight) for link in alignment.links] == [(0.25, 0.5), (0.75, 1.0)]
+    weights = [(link.weight, link.reverse_weight, link.symmetrized_weight) for link in alignment.links]
+    assert weights == [(0.25, 0.5, 0.375), (0.75, 1.0, 0.875)], "the symmetrized weight is the mean"
 
 
 def test_gold_has_sure_and_possible_links():

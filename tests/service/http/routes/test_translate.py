@@ -106,6 +106,7 @@ def test_languages_models_and_settings_are_described(client):
     )
     reads = {"inputs": ["source"], "texts": ["source"], "images": {}}
     accepts = reads | {"max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
+    accepts |= {"aligned_by": "attention"}
     accepts |= {"length_penalty": "average"}
     assert first["accepts"] == accepts
     assert first["examples"][0] == {"source": "Ein Hund läuft im Park."} and len(first["examples"]) == 3
@@ -114,7 +115,10 @@ def test_languages_models_and_settings_are_described(client):
     assert first["scores"] == {"bleu": {"score": 99.0, "signature": "a test's"}}
     assert second["languages"] == {"source": "en", "target": "de"}
     assert (third["name"], third["task"]) == ("headlines", "summarization")
-    assert third["accepts"] == accepts | {"explain": ["attention", "word_attention", "uam", "gated"]}
+    assert third["accepts"] == accepts | {
+        "explain": ["attention", "word_attention", "uam", "gated"],
+        "aligned_by": "uam",
+    }
     assert (fourth["name"], fourth["task"]) == ("pictures", "multimodal")
     seen = {"grid": [2, 2], "pixels": 32, "media": ["image/jpeg", "image/png", "image/webp"]}
     seen |= {"max_bytes": 10_000_000, "max_pixels": 25_000_000}

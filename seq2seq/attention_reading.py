@@ -1,0 +1,61 @@
+"""Readings of attention weights as word alignments: which weights link the words, and which are a model's best."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+NEXT = "next_"  # prefix of the name of weights that are read from the next step
+
+
+@dataclass(frozen=True)
+class AttentionReading:
+    """Weights that words are aligned by.
+
+    kind: of attention weights (`attention_kinds` of a model).
+    next_step: those of the step that takes the word as its input, instead of the one that outputs it (Shift-Att, Chen
+        et al. 2020, section 3).
+    vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
+    """
+
+    kind: str
+    next_step: bool = False
+    vocabulary: bool = False
+
+    @property
+    def matrix(self) -> str:
+        """The name of these weights in an explanation."""
+        return NEXT + self.kind if self.next_step else self.kind
+
+    @property
+    def name(self) -> str:
+        """Its name as a value of `interlinear align --by`."""
+        return next(name for name, reading in READINGS.items() if reading == self)
+
+
+# By the names that `interlinear align --by` has for them.
+READINGS = {
+    "attention": AttentionReading("attention"),
+    "words": AttentionReading("word_attention"),
+    "gated": AttentionReading("gated"),
+    "next": AttentionReading("attention", next_step=True),
+    "next-words": AttentionReading("word_attention", next_step=True),
+    "next-gated": AttentionReading("gated", next_step=True),
+    "uam": AttentionReading("uam"),
+    "uam-vocabulary": AttentionReading("uam", vocabulary=True),
+}
+
+# The readings of each order of a step (`model.decoder`), the best first: the choice of `align`, `evaluate`, figures,
+# shortlists, explanations and the playground. A model's best is the first whose kind of weights it has.
+BEST_READINGS = {
+    "bahdanau": ("uam", "gated", "attention"),
+    "conditional": ("uam", "gated", "attention"),
+    "luong": ("uam", "gated", "attention"),
+}
+
+
+def best_reading(kinds: Collection[str], decoders: Collection[str]) -> AttentionReading:
+    """The best reading of a model that has these kinds of attention weights.
+
+    decoders: its order of a step, or those of an ensemble's members. Members of several orders are read as `bahdanau`.
+    """
+    (decoder,) = set(decoders) if len(set(decoders)) == 1 else {"bahdanau"}
+    return next(READINGS[name] for name in BEST_READINGS[decoder] if READINGS[name].kind in kinds)
