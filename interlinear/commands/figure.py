@@ -22,6 +22,7 @@ from interlinear.options import (
     TokenisedPair,
     Tracking,
 )
+from seq2seq.errors import UsageError
 
 app = typer.Typer(help="Draw a model's attention and alignments, or compare systems.", no_args_is_help=True)
 
@@ -50,6 +51,9 @@ def attention(
     nulls: Annotated[
         bool, typer.Option("--nulls", help="Continue with `<null>` after the end, as an alignment module does.")
     ] = False,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Show the probability of every target word.")
+    ] = False,
     output: FigureFile = Path("attention.png"),
     font: FontFile = None,
     device: Device = "cpu",
@@ -64,10 +68,15 @@ def attention(
     from seq2seq.figures.grid import Languages
     from seq2seq.figures.matrices import attention_matrix
 
+    if confidence and nulls:
+        raise UsageError(
+            "--confidence", "beside the words there are the predictions of --nulls", "leave one of them out"
+        )
     kind = by or ("uam" if nulls else None)
     explained = explain_output(model, source, target, kind, device, tracking, nulls)
     languages = Languages.of(explained.card)
-    print(attention_matrix(explained.explanation, output, explained.matrix, languages, explained.predictions, font))
+    beside = explained.confidences if confidence else explained.predictions
+    print(attention_matrix(explained.explanation, output, explained.matrix, languages, beside, font))
 
 
 @app.command()

@@ -26,6 +26,11 @@ class ExplainedOutput:
     matrix: str
     predictions: list[str]
 
+    @property
+    def confidences(self) -> list[str]:
+        """The probability of each target word, in percent; `–` for a word that no token wrote."""
+        return ["–" if one is None else f"{one:.0%}" for one in self.explanation.confidence or ()]
+
 
 def explain_output(
     model: str,

@@ -13,6 +13,9 @@ TITLES = {
     "word_attention": "Which words it looked at",
     "gated": "What it looked at, gated",
     "uam": "What it aligned",
+    "next_attention": "What it looked at, a step later",
+    "next_word_attention": "Which words it looked at, a step later",
+    "next_gated": "What it looked at, gated, a step later",
 }
 ONE_MINUS_GATE = "1 − gate"
 STRIP_WIDTH, TILE_HEIGHT, TILE_PADDING, LINE_GAP = 720, 34, 10, 26

@@ -18,8 +18,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serving.serve_settings import champion_model, load_settings
+from interlinear.serving.serve_ray import absolute_paths
+from interlinear.serving.serve_settings import champion_model, load_settings, with_reverse_models
 from registry.store import MlflowStore
+from seq2seq.errors import UsageError
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
@@ -181,6 +183,42 @@ def test_list_options_override_the_file(tmp_path, monkeypatch):
     settings = load_settings(file, given)
     assert [model.uri for model in settings.models] == ["c"]
     assert (settings.origins, settings.trusted_proxies) == (("https://b.example",), ("10.0.0.3",))
+
+
+def test_a_reverse_model_belongs_to_the_model_that_is_named():
+    models = (
+        ServedModelConfig(name="a", uri="x"),
+        ServedModelConfig(uri="models:/b@champion"),
+        ServedModelConfig(uri="c"),
+    )
+    settings = with_reverse_models(Settings(models=models), ["b=models:/back/2", "a=y", "c=./z"])
+    assert [model.reverse for model in settings.models] == ["y", "models:/back/2", "./z"]
+    alone = with_reverse_models(Settings(models=models[:1]), ["models:/back@champion"])
+    assert alone.models == (ServedModelConfig(name="a", uri="x", reverse="models:/back@champion"),)
+    assert with_reverse_models(settings, []) == settings
+
+
+@pytest.mark.parametrize(
+    ("reverse", "sentence"),
+    [
+        (["y"], "--reverse y: it may be for any of a, b. Say --reverse NAME=MODEL"),
+        (["d=y"], "--reverse d=y: no model has this name; served is a, b. Say --reverse NAME=MODEL"),
+        (["a="], "--reverse a=: a name or a model is missing. Say --reverse NAME=MODEL"),
+        (["a=y", "a=z"], "--reverse a=z: a has a reverse model already. Leave one of them out"),
+    ],
+)
+def test_a_reverse_model_without_its_model_is_reported(reverse, sentence):
+    settings = Settings(models=(ServedModelConfig(name="a", uri="x"), ServedModelConfig(name="b", uri="x")))
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        with_reverse_models(settings, reverse)
+
+
+def test_relative_paths_are_made_absolute_for_ray(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (model,) = absolute_paths(Settings(models=(ServedModelConfig(uri="there", reverse="back"),))).models
+    assert (model.uri, model.reverse) == (str(tmp_path / "there"), str(tmp_path / "back"))
+    (model,) = absolute_paths(Settings(models=(ServedModelConfig(uri="models:/a/1", reverse="models:/b/1"),))).models
+    assert (model.uri, model.reverse) == ("models:/a/1", "models:/b/1")
 
 
 def test_the_former_key_of_a_model_s_location_still_works(tmp_path, monkeypatch):

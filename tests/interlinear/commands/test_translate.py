@@ -101,6 +101,29 @@ def test_explanations_are_json_lines(toy, written, capsys):
     assert refused["translations"] == [] and "13 tokens" in refused["problem"]
 
 
+def test_explanations_have_the_links_of_both_directions(toy, back_toy, written, tmp_path, capsys):
+    """Those that `align` computes of the same pairs with the same two models."""
+    file = written(b"ein hund schl\xc3\xa4ft .\ndie katze liest das buch\n")
+    assert cli.run(["translate", str(toy), file, "--explain", "--reverse", str(back_toy)]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("".join(f"{answer['source']}\n" for answer in answers), encoding="utf-8")
+    target.write_text("".join(f"{answer['translations'][0]['text']}\n" for answer in answers), encoding="utf-8")
+    both = ["--reverse", str(back_toy), "--symmetrize", "grow-diag-final-and", "--json"]
+    assert cli.run(["align", str(toy), "--source", str(source), "--target", str(target), *both]) == 0
+    aligned = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for answer, expected in zip(answers, aligned, strict=True):
+        explanation = answer["explanation"]
+        assert explanation["symmetrized"] is True
+        assert [(link["source"], link["target"]) for link in explanation["links"]] == [
+            (link["source"], link["target"]) for link in expected["links"]
+        ]
+        for link, other in zip(explanation["links"], expected["links"], strict=True):
+            assert link == pytest.approx(other, abs=2e-4)
+        assert len(explanation["confidence"]) == len(explanation["target"])
+        assert all(0 < confidence < 1 for confidence in explanation["confidence"])
+
+
 def test_options_reach_the_search(toy, written, capsys):
     file = written(b"ein hund im garten\n")
 
@@ -144,9 +167,13 @@ def test_the_precision_that_is_chosen_is_said(toy, written, capsys, monkeypatch)
         (["--n-best", "3"], "beam of 2"),
         (["--min-length", "9", "--max-length", "3"], "min_length"),
         (["--device", "toaster"], "--device toaster"),
+        (["--reverse", "TOY"], "--reverse: it is for explanations. Say --explain too"),
+        (["--explain", "--reverse", "TOY"], "it goes from de to en, and MODEL from de to en"),
+        (["--explain", "--reverse", "nowhere"], "nowhere: there is no such folder"),
     ],
 )
 def test_invalid_options_are_usage_errors(toy, written, options, said, capsys):
+    options = [str(toy) if option == "TOY" else option for option in options]
     assert cli.run(["translate", str(toy), written(b"ein hund\n"), *options]) == 2
     assert said in capsys.readouterr().err
 

@@ -118,9 +118,7 @@ def test_a_pair_too_long_for_the_reverse_model_says_so(bundles, tmp_path):
         assert long["symmetrized"] is False and "links" not in long
         assert short["symmetrized"] is True
         (whole,) = ask(client, q="Hund\nIm Garten schläft eine Katze.")["explanations"]
-        assert whole["symmetrized"] is False and "links" not in whole, (
-            "not all of its sentences are"
-        )
+        assert whole["symmetrized"] is False and "links" not in whole, "not all of its sentences are"
 
 
 def test_every_worker_process_has_the_reverse_model(bundles, both):
