@@ -69,9 +69,7 @@ def attention(
     from seq2seq.figures.matrices import attention_matrix
 
     if confidence and nulls:
-        raise UsageError(
-            "--confidence", "beside the words there are the predictions of --nulls", "leave one of them out"
-        )
+        raise UsageError("--confidence", "beside the words are the predictions of --nulls", "leave one of them out")
     kind = by or ("uam" if nulls else None)
     explained = explain_output(model, source, target, kind, device, tracking, nulls)
     languages = Languages.of(explained.card)

@@ -11,6 +11,7 @@ import torch
 import seq2seq
 from interlinear import cli
 from seq2seq.alignment import Symmetrization, symmetrize
+from seq2seq.attention_reading import BEST_READINGS
 from seq2seq.batch import collate
 from seq2seq.text import BEGIN
 from tests.interlinear.conftest import ENGLISH, GERMAN, write_toy
@@ -172,6 +173,26 @@ def test_a_word_is_aligned_by_the_step_that_reads_it(by: str, decided, distinct,
     assert aligned(capsys, str(there), *files, "--by", by) == expected
     at_output = {"next": "attention", "next-words": "words", "next-gated": "gated"}[by]
     assert aligned(capsys, str(there), *files, "--by", at_output) != expected
+
+
+def test_without_by_the_best_reading_of_each_model_is_used(decided, distinct, tmp_path, capsys, monkeypatch):
+    """One line chooses it: also where the two directions are models of different orders of a step."""
+    there, back = decided
+    bahdanau = write_toy(tmp_path / "bahdanau", seed=13, back=True, initialization="uniform", initialization_scale=1.0)
+    files = files_of(distinct, tmp_path)
+    gated = aligned(capsys, str(there), *files)
+    assert gated == aligned(capsys, str(there), *files, "--by", "gated")
+    monkeypatch.setitem(BEST_READINGS, "conditional", ("next-gated", "next"))
+    later = aligned(capsys, str(there), *files)
+    assert later == aligned(capsys, str(there), *files, "--by", "next-gated") != gated
+    assert aligned(capsys, str(back), *files_of([(t, s) for s, t in distinct], tmp_path)) == [
+        links_of_the_next_step(back, "next-gated", target, source) for source, target in distinct
+    ]
+    options = [*files_of(distinct, tmp_path), "--reverse", str(bahdanau), "--symmetrize", "union"]
+    both = aligned(capsys, str(there), *options)
+    files = files_of([(t, s) for s, t in distinct], tmp_path)
+    reverse = [[(i, j) for j, i in links] for links in aligned(capsys, str(bahdanau), *files, "--by", "attention")]
+    assert both == [symmetrize(*pair, "union") for pair in zip(later, reverse, strict=True)]
 
 
 @pytest.mark.parametrize("how", ["intersection", "union", "grow-diag-final-and"])

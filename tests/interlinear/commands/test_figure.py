@@ -12,6 +12,7 @@ from mlflow.entities import Metric, Param
 import seq2seq
 from interlinear import cli
 from registry.store import MlflowStore
+from seq2seq.attention_reading import BEST_READINGS
 from seq2seq.batch import collate
 from seq2seq.generate import NULL, SequenceGenerator
 from seq2seq.text import SPECIAL
@@ -44,6 +45,29 @@ def test_attention_is_drawn_for_the_models_output_or_a_given_one(toy, tmp_path, 
     assert {*SENTENCE.split(), "a", "dog", "runs"} <= set(given)
 
 
+def test_attention_is_drawn_with_the_probability_of_each_word(toy, tmp_path, capsys):
+    what = [str(toy), "--source", SENTENCE, "--target", "a dog runs", "--confidence"]
+    said = drawn(capsys, tmp_path / "a.svg", "attention", *what)
+    generation = SequenceGenerator(seq2seq.load(toy))
+    (explanation,) = generation.align([({"source": SENTENCE}, "a dog runs")], confidence=True)
+    percentages = [f"[{confidence:.0%}]" for confidence in explanation.confidence]
+    assert len(percentages) == 3 and set(percentages) <= set(" ".join(said).split())
+
+
+def test_attention_is_drawn_by_the_best_reading(toy, gated_toy, uam_toy, tmp_path, capsys, monkeypatch):
+    picture = tmp_path / "a.svg"
+    for model, title in (
+        (toy, "WHAT IT LOOKED AT"),
+        (gated_toy, "WHAT IT LOOKED AT, GATED"),
+        (uam_toy, "WHAT IT ALIGNED"),
+    ):
+        assert title in drawn(capsys, picture, "attention", str(model), "--source", SENTENCE)
+    later = "WHAT IT LOOKED AT, A STEP LATER"
+    assert later in drawn(capsys, picture, "attention", str(uam_toy), "--source", SENTENCE, "--by", "next")
+    monkeypatch.setitem(BEST_READINGS, "bahdanau", ("next",))
+    assert later in drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE, "--target", "a dog runs")
+
+
 def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     attention = ["attention", str(toy), "--source"]
     assert "empty" in refused(capsys, 1, *attention, "")
@@ -52,6 +76,10 @@ def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     assert "it has attention" in refused(capsys, 2, *attention, SENTENCE, "--by", "words").lower()
     assert "a picture is a .png, .svg or .pdf" in refused(capsys, 2, *attention, SENTENCE, "--output", "a.jpg")
     assert "no alignment module" in refused(capsys, 2, *attention, SENTENCE, "--by", "attention", "--nulls")
+    both = ["--nulls", "--confidence"]
+    assert "--confidence: beside the words are" in refused(
+        capsys, 2, "attention", str(uam_toy), "--source", "hund", *both
+    )
     for kind in ("gated", "gate"):
         said = refused(capsys, 2, kind, str(uam_toy), "--source", SENTENCE)
         assert f"{uam_toy}: the model has no attention of kind gated. It has attention, next, uam" in said

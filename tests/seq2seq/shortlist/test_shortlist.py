@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from seq2seq.attention_reading import READINGS
 from seq2seq.errors import BundleError
 from seq2seq.explain import to_text_with_words
 from seq2seq.model.attention_weights import AttentionWeights
@@ -180,9 +181,16 @@ def test_attention_links_every_target_word_to_the_largest_weight() -> None:
     weights_BLT[0, 0], weights_BLT[0, 1] = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.1, 0.3, 0.6])
     weights_BLT[1, 0] = torch.tensor([0.6, 0.4, 0.0])
     weights = AttentionWeights({("source", "attention"): weights_BLT[:, None]})
-    found = [(name, source.tolist(), target.tolist()) for name, (source, target) in attention_links(pairs, weights)]
+
+    def found(by: str) -> list[tuple[str, list[int], list[int]]]:
+        links = attention_links(pairs, weights, READINGS[by])
+        return [(name, source.tolist(), target.tolist()) for name, (source, target) in links]
+
     # "a" to "ein", "dog" to "Hund", though most of its weight is the end symbol's; "the" has no weight.
-    assert found == [("source", [4, 5], [4, 5]), ("source", [6], [6])]
+    assert found("attention") == [("source", [4, 5], [4, 5]), ("source", [6], [6])]
+    # By the next step "a" has the weights of the step of "dog"; the others have none.
+    assert found("next") == [("source", [5], [4]), ("source", [], [])]
+    assert found("uam") == found("attention"), "a source without this kind is read by its attention"
 
 
 def test_lists_are_read_by_token() -> None:

@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
@@ -132,6 +133,7 @@ def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page
     expect(page.locator("#answered-by")).to_contain_text("headlines")
     expect(page.locator(".row.target .word")).to_have_text(["Cat", "sleeps"])
     expect(page.locator("#matrices button")).to_have_text(["Attention", "Word attention", "UAM", "Gated"])
+    expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["UAM"])  # the best that the model has
     page.locator("#matrices button", has_text="Word attention").click()
     expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Word attention"])
     page.locator("#heat tbody tr").nth(1).locator("td").nth(3).hover()
@@ -239,6 +241,52 @@ def test_edits_are_struck_through_and_underlined(page, address):
     page.locator("#text").fill("Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
     expect(page.locator("#edited, #sources, #draft").filter(visible=True)).to_have_count(0)
+
+
+def test_the_probability_of_every_word_is_text(page, address):
+    type_in(page, "Im Garten schläft eine Katze.")
+    expect(page.locator("#translation")).to_have_text("A cat is sleeping in the garden.")
+    request = {"q": "Im Garten schläft eine Katze.", "source": "de", "target": "en", "explain": True}
+    (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
+    said = [f"{round(100 * confidence)} %" for confidence in explanation["confidence"]]
+    expect(page.locator("#heat tbody th small")).to_have_text(said)
+    words = page.locator(".row.target .word")
+    for place, text in enumerate(said):
+        expect(words.nth(place)).to_have_attribute("title", f"probability {text}")
+        expect(words.nth(place)).to_have_attribute("aria-label", re.compile(re.escape(f"({text}): ")))
+    words.nth(1).hover()
+    expect(page.locator("#word-weights")).to_contain_text(f"cat ({said[1]}): ")
+    expect(page.locator(".row.source .word[title]")).to_have_count(0)
+    doubts = words.evaluate_all("words => words.map((word) => getComputedStyle(word).getPropertyValue('--doubt'))")
+    assert [float(doubt) for doubt in doubts] == pytest.approx([1 - c for c in explanation["confidence"]], abs=1e-3)
+
+
+def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(settings, bundles, serving, browser):
+    both = (ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de)),)
+    with serving(settings.model_copy(update={"models": both})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        type_in(page, "Im Garten schläft eine Katze.")
+        expect(page.locator("#matrices button")).to_have_text(["Both directions", "Attention"])
+        expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Both directions"])
+        request = {"q": "Im Garten schläft eine Katze.", "source": "de", "target": "en", "explain": True}
+        (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
+        drawn = [link for link in explanation["links"] if link["symmetrized_weight"] >= 0.08]
+        assert drawn and explanation["symmetrized"] is True
+        expect(page.locator("#gloss path")).to_have_count(len(drawn))
+        cell = page.locator("#heat tbody tr").nth(drawn[0]["target"]).locator("td").nth(drawn[0]["source"])
+        expect(cell).to_have_attribute("aria-label", f"{drawn[0]['symmetrized_weight']:.2f}")
+        page.locator("#matrices button", has_text="Attention").click()
+        weight = explanation["matrices"]["attention"][drawn[0]["target"]][drawn[0]["source"]]
+        expect(cell).to_have_attribute("aria-label", f"{weight:.2f}")
+        page.locator("#text").fill("Eine Frau sitzt.\nEin Kind spielt.")
+        expect(page.locator("#of-sentences")).to_have_text("sentence 1 of 2")
+        page.locator("#matrices button", has_text="Both directions").click()
+        expect(page.locator("#heat tbody th small")).to_have_count(5)
+        page.locator(".sentence", has_text="Ein Kind spielt.").click()
+        expect(page.locator(".row.target .word")).to_have_text(["A", "child", "is", "playing", "."])
+        assert page.locator("#gloss path").count() > 1
+        assert Axe().run(page).violations_count == 0
 
 
 def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bundles, serving, browser, tmp_path):
