@@ -18,7 +18,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from interlinear.cli import run as interlinear
-from interlinear.serving.serve_ray import absolute_paths
 from interlinear.serving.serve_settings import champion_model, load_settings, with_reverse_models
 from registry.store import MlflowStore
 from seq2seq.errors import UsageError
@@ -214,6 +213,8 @@ def test_a_reverse_model_without_its_model_is_reported(reverse, sentence):
 
 
 def test_relative_paths_are_made_absolute_for_ray(tmp_path, monkeypatch):
+    from interlinear.serving.serve_ray import absolute_paths
+
     monkeypatch.chdir(tmp_path)
     (model,) = absolute_paths(Settings(models=(ServedModelConfig(uri="there", reverse="back"),))).models
     assert (model.uri, model.reverse) == (str(tmp_path / "there"), str(tmp_path / "back"))
