@@ -232,22 +232,31 @@ class ModelManager:
             self.engine.add(changed)
         except Exception as error:
             reason = error if isinstance(error, InterlinearError) else exception_location(error)
+            self.metrics.swaps.labels(served.name, "failed").inc()
             log.warning("%s: its reverse model %s stays: %s", str(served), str(served.reverse), reason)
             model_slot.reverse_retry_at = time.monotonic() + min(32 * self.settings.poll_seconds, MAX_RETRY_DELAY)
         else:
-            self._swap(model_slot, changed, loop)
+            self._swap(model_slot, changed, loop, model_slot.sync, model_slot.failures)
 
     def _set_sync(self, model_slot: ModelSlot, sync: SyncStatus) -> None:
         if sync != model_slot.sync and (sync.error or model_slot.sync.error):
             log.warning("%s: %s", str(model_slot.served), sync.error or "its alias is resolved again")
         model_slot.sync = sync
 
-    def _swap(self, model_slot: ModelSlot, served: ServedModel, loop: asyncio.AbstractEventLoop) -> None:
-        """Swap in the new version on the event loop, where requests choose their models."""
+    def _swap(
+        self,
+        model_slot: ModelSlot,
+        served: ServedModel,
+        loop: asyncio.AbstractEventLoop,
+        sync: SyncStatus = SyncStatus(),
+        failures: int = 0,
+    ) -> None:
+        """Swap in the new version on the event loop, where requests choose their models. `sync` and `failures`: those
+        of the model from now on."""
         done = threading.Event()
 
         def swap() -> None:
-            old, model_slot.served, model_slot.sync, model_slot.failures = model_slot.served, served, SyncStatus(), 0
+            old, model_slot.served, model_slot.sync, model_slot.failures = model_slot.served, served, sync, failures
             self._publish()
             self.metrics.swaps.labels(served.name, "done").inc()
             # As text, because a log record must not keep a reference to a model.
