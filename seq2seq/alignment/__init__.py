@@ -5,7 +5,6 @@ from seq2seq.alignment.links import (
     GoldAlignment,
     Link,
     Symmetrization,
-    WeightedLink,
     alignment_from,
     bidirectional_alignment,
     read_gold_alignment,
@@ -13,6 +12,7 @@ from seq2seq.alignment.links import (
     symmetrized_explanation,
 )
 from seq2seq.alignment.projection import TagEdge, TagSpan, project, tag_edges
+from seq2seq.explain import WeightedLink
 
 __all__ = [
     "Alignment",
