@@ -101,8 +101,8 @@ class Posterior:
 class Direction:
     """The model that generates one side of a corpus from the other.
 
-    given_C: the given word of every cell; prior_C: the Dirichlet prior of its translation by the other word; weight_C: a
-    factor of its probability.
+    given_C: the given word of every cell; prior_C: the Dirichlet prior of its translation by the other word;
+    weight_C: a factor of that translation's probability.
     """
 
     def __init__(self, backward: bool, given_C: Tensor, prior_C: Tensor, weight_C: Tensor, counts: Counts) -> None:
