@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from seq2seq.alignment.links import Link
-from seq2seq.alignment.pair_batches import PADDING, PairBatch, PairCorpus, Vocabulary, WordPair, similarity
+from seq2seq.alignment.pair_batches import PADDING, PairBatch, PairCorpus, Vocabulary, WordPair, mixed_kinds, similarity
 from seq2seq.errors import DataError
 
 Progress = Callable[[int, int], None]  # receives the number of passes that are done, and of all
@@ -32,6 +32,7 @@ PRIOR = 0.0005  # Dirichlet prior of a word's translations
 SIMILAR_PRIOR = 0.15  # added to it for two equal words
 EMPTY_WORD = 0.05  # probability that a target word is not aligned
 DIAGONAL = 4.0  # weight of a position: exp(-DIAGONAL |i/I - j/J|) (Dyer et al. 2013)
+PUNCTUATION = 0.1  # weight of a link between a punctuation mark and a word
 FARTHEST = 10  # longer jumps are counted as jumps of this width
 JUMP_DECAY = 0.5  # first jump probabilities: exp(-JUMP_DECAY |jump - 1|)
 JUMP_PRIOR = 0.5
@@ -100,14 +101,16 @@ class Posterior:
 class Direction:
     """The model that generates one side of a corpus from the other.
 
-    given_C: the given word of every cell; prior_C: the Dirichlet prior of its translation by the other word.
+    given_C: the given word of every cell; prior_C: the Dirichlet prior of its translation by the other word;
+    weight_C: a factor of that translation's probability.
     """
 
-    def __init__(self, backward: bool, given_C: Tensor, prior_C: Tensor, counts: Counts) -> None:
+    def __init__(self, backward: bool, given_C: Tensor, prior_C: Tensor, weight_C: Tensor, counts: Counts) -> None:
         self.backward = backward
         self.given_C = given_C
         self.prior_C = prior_C
         self.words = len(counts.empty_V)  # size of the generated vocabulary
+        self.weight_C = weight_C
         self.set_counts(counts)
 
     def learn(self, counts: Counts) -> None:
@@ -148,7 +151,7 @@ class Direction:
             count_NJ, total = count_NJ - own.empty_NJ, total - own.empty_NJ
         # Rounding may leave a count below that of a pair of words that never met.
         link_NJI = count_NJI.clamp(min=PRIOR) / total_NJI.clamp(min=PRIOR * self.words)
-        link_NJI = link_NJI * (given_NI[:, None] & (word_NJ != PADDING)[:, :, None])
+        link_NJI = link_NJI * self.weight_C[cell_NJI] * (given_NI[:, None] & (word_NJ != PADDING)[:, :, None])
         empty_NJ = count_NJ.clamp(min=PRIOR) / total.clamp(min=PRIOR * self.words) * (word_NJ != PADDING)
         largest_NJ = torch.maximum(link_NJI.amax(2), empty_NJ).clamp(min=torch.finfo(torch.float32).tiny)
         return link_NJI / largest_NJ[:, :, None], empty_NJ / largest_NJ
@@ -290,10 +293,11 @@ class WordAligner:
     def directions(self, corpus: PairCorpus) -> tuple[Direction, Direction]:
         """The models of both directions for the cells of a corpus, whose counts are `self.counts`."""
         prior_C = PRIOR + SIMILAR_PRIOR * similarity(corpus, self.source, self.target).double()
+        weight_C = torch.where(mixed_kinds(corpus, self.source, self.target), PUNCTUATION, 1.0)
         forward, backward = self.counts
         return (
-            Direction(False, corpus.source_C, prior_C, forward),
-            Direction(True, corpus.target_C, prior_C, backward),
+            Direction(False, corpus.source_C, prior_C, weight_C, forward),
+            Direction(True, corpus.target_C, prior_C, weight_C, backward),
         )
 
     def counts_of(self, corpus: PairCorpus, source: Vocabulary, target: Vocabulary) -> tuple[Counts, Counts]:

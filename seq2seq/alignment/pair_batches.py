@@ -146,6 +146,15 @@ def similarity(corpus: PairCorpus, source: Vocabulary, target: Vocabulary) -> Te
     return torch.from_numpy(similar_C)
 
 
+def mixed_kinds(corpus: PairCorpus, source: Vocabulary, target: Vocabulary) -> Tensor:
+    """Whether exactly one word of every cell is a punctuation mark or symbol, bool (C)."""
+    source_V, target_V = (
+        torch.tensor([any(letter.isalnum() for letter in word) for word in words] or [False])
+        for words in (source, target)
+    )
+    return source_V[corpus.source_C] != target_V[corpus.target_C]
+
+
 def letters(vocabulary: Vocabulary) -> np.ndarray:
     """The first PREFIX code points of every word, 0 after its end."""
     words = np.array(list(vocabulary) or [""], dtype=f"<U{PREFIX}")
