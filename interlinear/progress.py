@@ -56,7 +56,7 @@ class ProgressLine(LiveLine):
     def step(self, report: "StepReport") -> None:
         self.show(
             f"epoch {report.epoch}  step {report.update:,}/{report.updates:,}  {self.loss} {report.loss:.3f}  "
-            f"perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
+            f"{guide_text(report.guide)}perplexity {report.perplexity:.2f}  {report.tokens_per_second:,.0f} tokens/s  "
             f"ETA {format_duration(report.eta_seconds)}"
         )
 
@@ -65,8 +65,9 @@ class ProgressLine(LiveLine):
         bleu = f"dev BLEU {report.dev_bleu.score:.2f}"
         scores = f"{bleu}  dev ROUGE-L {report.dev_rouge.score:.2f}" if report.dev_rouge else bleu
         self.line(
-            f"epoch {report.epoch}  {self.loss} {report.train_loss:.3f}  dev perplexity {report.dev_perplexity:.2f}  "
-            f"{scores}  rate {report.learning_rate:.2g}  {format_duration(report.seconds)}{star}"
+            f"epoch {report.epoch}  {self.loss} {report.train_loss:.3f}  {guide_text(report.train_guide)}"
+            f"dev perplexity {report.dev_perplexity:.2f}  {scores}  rate {report.learning_rate:.2g}  "
+            f"{format_duration(report.seconds)}{star}"
         )
 
     def warned(self, message: str) -> None:
@@ -76,6 +77,11 @@ class ProgressLine(LiveLine):
         assert outcome.dev_bleu is not None
         epochs = ", ".join(map(str, outcome.averaged))
         self.line(f"weights of epoch {epochs}: dev BLEU {outcome.dev_bleu.score:.2f}; bundle {outcome.bundle}")
+
+
+def guide_text(guide: float | None) -> str:
+    """The loss of guided attention; nothing where there is none."""
+    return "" if guide is None else f"guide {guide:.3f}  "
 
 
 def format_duration(seconds: float) -> str:

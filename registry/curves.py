@@ -15,6 +15,7 @@ from seq2seq.errors import RegistryError, UsageError
 RUN_RECORD = "mlflow.json"
 DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS = "dev/bleu", "dev/perplexity", "epoch/train_loss"
 DEV_ROUGE = "dev/rouge-l"
+TRAIN_GUIDE = "epoch/train_guide"
 EPOCH_SECONDS = "epoch/seconds"
 TRAINING_SECONDS = "epoch/training_seconds"  # in total; older runs without this curve have it as EPOCH_SECONDS
 BY_EPOCH = ("dev/", "epoch/")  # prefixes of curves with a point after every epoch

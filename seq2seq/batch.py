@@ -104,13 +104,15 @@ class Batch:
 
     target_lengths: the targets' lengths on the host, END counted; None: they are known on the device only, as those of
     the sources. candidates: the words that search may write; None: the whole vocabulary. The probabilities of given
-    targets never depend on them.
+    targets never depend on them. guide_BLT: for guided attention, the distribution of each target position's links over
+    the positions of the first text; 0 where it has none.
     """
 
     sources: dict[str, SourceInput]
     target_BL: Tensor | None = None
     target_lengths: tuple[int, ...] | None = ()
     candidates: CandidateInput | None = None
+    guide_BLT: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.target_BL is None or self.target_lengths is None:
@@ -149,6 +151,7 @@ class Batch:
             None if self.target_BL is None else change(self.target_BL),
             self.target_lengths,
             None if self.candidates is None else self.candidates.map(change),
+            None if self.guide_BLT is None else change(self.guide_BLT),
         )
 
     def without_host_lengths(self) -> "Batch":
@@ -156,7 +159,7 @@ class Batch:
         for all lengths, as a computation needs that is recorded once and repeated for other batches."""
         sources: dict[str, SourceInput] = {name: replace(own, lengths=None) for name, own in self.sources.items()}
         candidates = None if self.candidates is None else replace(self.candidates, lengths=None)
-        return Batch(sources, self.target_BL, None, candidates)
+        return Batch(sources, self.target_BL, None, candidates, self.guide_BLT)
 
     def to(self, device: torch.device | str) -> "Batch":
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))

@@ -136,6 +136,7 @@ class StepReport:
     tokens_per_second: float
     eta_seconds: float
     split_batches: int = 0  # how many times a worker had to split its part of a batch for lack of memory, so far
+    guide: float | None = None  # loss of guided attention in nats per linked target word, unweighted; part of the loss
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class EpochReport:
     epoch_seconds: float  # of training in this epoch
     improved: bool
     dev_rouge: Score | None = None  # ROUGE-L, where it is the deciding score
+    train_guide: float | None = None  # the guide's loss as in StepReport
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from seq2seq.devices import autocast_disabled, autocast_dtype
 
 CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
+SUMS = 4  # what `Loss.sums` has at most
 BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
 
 
@@ -28,11 +29,28 @@ def chunk_rows(size: int, device: torch.device) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
+class GuideLoss:
+    """The cross-entropy of attention and a guide in nats, summed over the target positions with links: `words`."""
+
+    nats: Tensor
+    words: Tensor
+
+
+@dataclass(frozen=True)
 class Loss:
-    """Sums over target positions: the objective to minimise, and the plain negative log-likelihood in nats."""
+    """Sums over target positions: the objective to minimise, and the plain negative log-likelihood in nats.
+
+    guide: the loss of guided attention, unweighted, where attention is guided; the objective has it weighted.
+    """
 
     objective: Tensor
     nats: Tensor
+    guide: GuideLoss | None = None
+
+    def sums(self) -> Tensor:  # at most SUMS
+        """What is summed for reports, without gradients: objective and nats, and with a guide its nats and words."""
+        guide = [] if self.guide is None else [self.guide.nats.detach(), self.guide.words.to(self.nats.dtype)]
+        return torch.stack([self.objective.detach(), self.nats, *guide])
 
 
 def chunked_cross_entropy(

@@ -75,17 +75,19 @@ class Candidates:
         return Candidates(target_BKL, chosen_BK, self.lengths)
 
 
-def minimum_risk_loss(model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0) -> Loss:
+def minimum_risk_loss(
+    model: Model, batch: Batch, options: RiskOptions, smoothing: float = 0.0, guide_weight: float = 1.0
+) -> Loss:
     """Expected risk summed over the sentences of a batch; the nats are those of the references.
 
-    Candidates are generated without dropout; the risk is computed with it. `smoothing` is the label smoothing of the
-    likelihood loss, if `options.likelihood` adds it.
+    Candidates are generated without dropout; the risk is computed with it. `smoothing` and `guide_weight` are
+    those of the likelihood loss, if `options.likelihood` adds it: the risk of candidates has no guide.
     """
     loss = expected_risk(model, batch, generate_candidates(model, batch, options), options)
     if not options.likelihood:
         return loss
-    likelihood = model.loss(batch, smoothing)
-    return Loss(loss.objective + options.likelihood * likelihood.objective, likelihood.nats)
+    likelihood = model.loss(batch, smoothing, guide_weight)
+    return Loss(loss.objective + options.likelihood * likelihood.objective, likelihood.nats, likelihood.guide)
 
 
 def expected_risk(model: Model, batch: Batch, candidates: Candidates, options: RiskOptions) -> Loss:

@@ -22,13 +22,15 @@ from seq2seq.layers.gates import SelectiveGate
 from seq2seq.layers.int8 import Int8Linear
 from seq2seq.layers.state import Candidates, Memory, State, View, pad_or_trim
 from seq2seq.layers.step_linear import StepInputs
-from seq2seq.losses.cross_entropy import Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
+from seq2seq.losses.cross_entropy import GuideLoss, Loss, bag_of_words, chunked_cross_entropy, log_likelihoods
+from seq2seq.losses.guided_attention import guided_attention_loss, normalize
 from seq2seq.model.attend import STATES
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.step_orders import build_decoder
 from seq2seq.text import BEGIN, END, PAD
 
 OUTPUT = "output"  # the key of a model's own candidates in its memory
+GUIDED_KINDS = (STATES, "gated")  # kinds of attention weights that a guide supervises
 
 
 class Model(nn.Module):
@@ -237,8 +239,10 @@ class Model(nn.Module):
             logits_BKC = torch.baddbmm(own.bias_BC[..., None], own.weight_BCR, readout_BKR.mT).mT.contiguous()
         return log_softmax(logits_BKC), own.words_BC
 
-    def loss(self, batch: Batch, smoothing: float = 0.0) -> Loss:
+    def loss(self, batch: Batch, smoothing: float = 0.0, guide_weight: float = 1.0) -> Loss:
         """The loss of a batch, summed over its target words (END included).
+
+        If the batch has a guide, the loss of guided attention is added, times `guide_weight`.
 
         With the alignment module every target is padded with <null> to its source's length, and the bag-of-words
         loss is added (Kiyono et al. 2018, equation 19); nats and label smoothing still cover only the real words.
@@ -250,13 +254,17 @@ class Model(nn.Module):
             target_BL = pad_or_trim(target_BL, 1, max(width, batch.text(self.source).ids_BT.shape[1]), PAD)
         batch = self.with_source_dropout(batch)
         memory = self.encode_present(batch)
-        readouts_BLR = self.unroll(memory, target_BL[:, None])[0][:, 0]
+        readouts_BKLR, steps = self.unroll(memory, target_BL[:, None])
+        readouts_BLR = readouts_BKLR[:, 0]
         readouts_BLR = F.dropout(readouts_BLR, self.output_dropout, self.training)
         loss = self.word_loss(
             readouts_BLR[:, :width], target_BL[:, :width], torch.zeros_like(targets_B), targets_B, smoothing, on_host
         )
         if self.image_words is not None:
             loss = replace(loss, objective=loss.objective + self.image_word_loss(memory, batch))
+        if batch.guide_BLT is not None:
+            guide = self.guide_loss(batch, steps[:width])
+            loss = replace(loss, objective=loss.objective + guide_weight * guide.nats, guide=guide)
         if self.alignment is None:
             return loss
         text = batch.text(self.source)
@@ -269,7 +277,21 @@ class Model(nn.Module):
             readouts_BLR, self.alignment.weight, self.alignment.bias, steps_BL, words_BT,
             self.config.alignment_weight or 10.0, on_host,
         )  # fmt: skip
-        return Loss(loss.objective + nulls.objective + bags, loss.nats)
+        return replace(loss, objective=loss.objective + nulls.objective + bags)
+
+    def guide_loss(self, batch: Batch, steps: Sequence[AttentionWeights]) -> GuideLoss:
+        """The loss of guided attention: on the attention over the first text's annotations at the step that outputs
+        each word; with contextual gates the mean of it and of the same on the gated weights, o alpha + (1 - o) beta."""
+        assert batch.guide_BLT is not None
+        source = self.config.first_text
+        present_B = batch.text(source).lengths_B > 0  # source dropout may drop it
+        guide_BLT = batch.guide_BLT * present_B[:, None, None]
+        matrices = AttentionWeights.stack(steps).matrices(source)
+        kinds = [matrices[kind][:, 0] for kind in GUIDED_KINDS if kind in matrices]
+        if self.config.combination == "flat":  # whose softmax covers all sources
+            kinds = [normalize(weights_BLT) for weights_BLT in kinds]
+        losses = [guided_attention_loss(weights_BLT, guide_BLT) for weights_BLT in kinds]
+        return GuideLoss(torch.stack([loss.nats for loss in losses]).mean(), losses[0].words)
 
     def image_word_loss(self, memory: Memory, batch: Batch) -> Tensor:
         """Auxiliary loss: negative log-likelihood of the target's bag of words given only each image, weighted.

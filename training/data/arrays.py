@@ -46,6 +46,12 @@ def create_memmap(path: Path, dtype: np.dtype | type[np.generic], size: int) -> 
     return np.lib.format.open_memmap(path, "w+", dtype, (size,))
 
 
+def span_indexes(starts_N: np.ndarray, lengths_N: np.ndarray) -> np.ndarray:
+    """The indexes of N spans of a flat array, one span after the other: start, start + 1, ... of each."""
+    before_N = np.cumsum(lengths_N) - lengths_N
+    return np.repeat(starts_N - before_N, lengths_N) + np.arange(lengths_N.sum())
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file; it gets its name only after its content is on the disk."""
     temporary = path.with_name(f".{path.name}.draft")

@@ -8,10 +8,12 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from seq2seq.batch import Batch, SourceInput, TextInput, pad_concatenated, padded_width
 from seq2seq.config import ImageGrid
+from training.data.guide.piece_links import RowArrays, guide_matrix
 from training.data.prepare.prepared import TARGET, PreparedSplit
 
 Rows = np.ndarray  # row numbers, int64
@@ -156,10 +158,12 @@ class BatchLoader:
         pin: bool = False,
         multiple: int = LENGTH_MULTIPLE,
         images: Mapping[str, ImageGrid] | None = None,
+        guide: RowArrays | None = None,
     ) -> None:
         """`sources`: the text sources, the first of which is in every row; `images`: the image sources.
 
-        `pin`: put batches in page-locked memory, for a GPU. `multiple`: pad widths to multiples of it.
+        `pin`: put batches in page-locked memory, for a GPU. `multiple`: pad widths to multiples of it. `guide`: links
+        (target piece, source piece) of every row, for guided attention.
         """
         self._split = split
         self._plan = plan
@@ -170,6 +174,7 @@ class BatchLoader:
         self._pin = pin
         self._multiple = multiple
         self._images = images or {}
+        self._guide = guide
         self._ready: Queue[tuple[int, list[Batch]] | BaseException | None] = Queue(PREFETCH)
         self._closed = Event()
         self._thread: Thread | None = None
@@ -225,15 +230,20 @@ class BatchLoader:
     def _collate(self, rows: Rows, all_rows: Rows) -> Batch:
         """The padded tensors of some rows, as wide as those of `all_rows` would be. A source text without ids is
         absent."""
-        sources: dict[str, SourceInput] = {}
+        texts: dict[str, TextInput] = {}
         for name in self._sources:
             lengths_B = self._split.row_lengths(name, rows)
-            sources[name] = TextInput(*self._pad(name, rows, all_rows, lengths_B + (lengths_B > 0)))
+            texts[name] = TextInput(*self._pad(name, rows, all_rows, lengths_B + (lengths_B > 0)))
+        sources: dict[str, SourceInput] = {**texts}
         for name, grid in self._images.items():
             sources[name] = self._split.images[name].batch(rows, grid)
         target_lengths_B = self._split.row_lengths(TARGET, rows) + 1
         target_BL, _ = self._pad(TARGET, rows, all_rows, target_lengths_B)
-        batch = Batch(sources, target_BL, tuple(target_lengths_B.tolist()))
+        guide_BLT = None
+        if self._guide is not None:
+            source_width = texts[self._sources[0]].ids_BT.shape[1]
+            guide_BLT = torch.from_numpy(guide_matrix(self._guide, rows, target_BL.shape[1], source_width))
+        batch = Batch(sources, target_BL, tuple(target_lengths_B.tolist()), guide_BLT=guide_BLT)
         return batch.pin_memory() if self._pin else batch
 
     def _pad(self, field: str, rows: Rows, all_rows: Rows, lengths_B: np.ndarray) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from seq2seq.batch import Batch, tensors_of
-from seq2seq.losses.cross_entropy import Loss
+from seq2seq.losses.cross_entropy import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
 # An epoch has some 40 shapes (tests/training/loop/test_batches.py), and frequent ones are met first. Further shapes run
@@ -142,19 +142,19 @@ class CapturedGradients:
         """
         self.loss, self.parameters, self.device, self.wait = loss, parameters, device, wait
         self.gradients = [torch.zeros_like(parameter) for parameter in parameters]
-        self.sums_2 = torch.zeros(2, device=device)  # objective and nats
+        self.sums_4 = torch.zeros(SUMS, device=device)  # of `Loss.sums`
         self.scale = torch.ones((), device=device, dtype=torch.promote_types(parameters[0].dtype, torch.float32))
         self.buckets: dict[Hashable, ShapeBucket] = {}
         self.recorder: Recorder = CudaRecorder(device) if device.type == "cuda" else FunctionRecorder()
 
     def reset(self) -> None:
         """Set gradients and sums to zero, and give the gradients to the parameters."""
-        torch._foreach_zero_([*self.gradients, self.sums_2])
+        torch._foreach_zero_([*self.gradients, self.sums_4])
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient
 
     def add(self, batch: Batch, normalizer: int) -> None:
-        """Add a batch's gradients of objective / normalizer, and its objective and nats to `sums_2`.
+        """Add a batch's gradients of objective / normalizer, and its sums (`Loss.sums`) to `sums_4`.
 
         Raises CaptureError, torch's errors for lack of memory, and what `wait` raises; gradients and sums are then
         undefined.
@@ -190,7 +190,8 @@ class CapturedGradients:
         found = torch.autograd.grad(loss.objective, self.parameters, self.scale, allow_unused=True)
         used = [(total, new) for total, new in zip(self.gradients, found, strict=True) if new is not None]
         torch._foreach_add_([total for total, _ in used], [new for _, new in used])
-        self.sums_2 += torch.stack([loss.objective.detach(), loss.nats])
+        sums = loss.sums()
+        self.sums_4[: len(sums)] += sums
 
     def release(self) -> None:
         """Free the graphs and buffers, when the device has run those that it was given."""

@@ -19,18 +19,10 @@ class Totals:
     sentences: int = 0
     objective: float = 0.0
     nats: float = 0.0
+    guide_nats: float = 0.0
+    linked_words: int = 0
     learning_rate: float = 0.0
     gradient_norm: float = 0.0
-
-    def add(
-        self, tokens: int, sentences: int, objective: float, nats: float, learning_rate: float, gradient_norm: float
-    ) -> None:
-        self.updates += 1
-        self.tokens += tokens
-        self.sentences += sentences
-        self.objective += objective
-        self.nats += nats
-        self.learning_rate, self.gradient_norm = learning_rate, gradient_norm
 
 
 class Objective:
@@ -39,13 +31,14 @@ class Objective:
     def __init__(self, settings: TrainingSettings) -> None:
         self.smoothing = settings.label_smoothing
         self.risk = (settings.risk or RiskOptions()) if settings.objective == "risk" else None
+        self.guide_weight = settings.guide.weight if settings.guide else 1.0
         self.by_sentences = self.risk is not None or settings.divide_by == "sentences"
 
     def loss(self, model: Model, batch: Batch) -> Loss:
         """The objective, summed over a batch."""
         if self.risk is None:
-            return model.loss(batch, self.smoothing)
-        return minimum_risk_loss(model, batch, self.risk, self.smoothing)
+            return model.loss(batch, self.smoothing, self.guide_weight)
+        return minimum_risk_loss(model, batch, self.risk, self.smoothing, self.guide_weight)
 
     def normalizer(self, tokens: int, sentences: int) -> int:
         """The divisor of an update's summed objective."""
@@ -54,3 +47,8 @@ class Objective:
     def mean(self, sums: TrainingProgress | Totals) -> float:
         """The reported mean: loss per target word, or risk per sentence."""
         return sums.objective / max(1, sums.tokens if self.risk is None else sums.sentences)
+
+
+def mean_guide(sums: TrainingProgress | Totals) -> float | None:
+    """The mean loss of guided attention per linked target word, in nats; None where no attention was guided."""
+    return sums.guide_nats / sums.linked_words if sums.linked_words else None

@@ -73,7 +73,11 @@ def _rows(batch: Batch, rows: slice) -> Batch:
         return Batch(sources)
     assert batch.target_lengths is not None  # a batch from the loader, or a part of one
     lengths = batch.target_lengths[rows]
-    return Batch(sources, batch.target_BL[rows, : max(lengths)], lengths)
+    guide_BLT = batch.guide_BLT
+    if guide_BLT is not None:
+        width = next(source.ids_BT.shape[1] for source in sources.values() if isinstance(source, TextInput))
+        guide_BLT = guide_BLT[rows, : max(lengths), :width]
+    return Batch(sources, batch.target_BL[rows, : max(lengths)], lengths, guide_BLT=guide_BLT)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,8 @@ from seq2seq.images.networks import load_weights
 from seq2seq.memory_allocator import release_freed_memory
 from seq2seq.metrics.score import Score
 from seq2seq.model.model import Model, build
+from training.data.guide.piece_links import INDEX, RowArrays
+from training.data.guide.stored_guide import WordLinks
 from training.data.prepare.prepared import PreparedData
 from training.events import EpochReport, Observer, Observers, Outcome, StartReport, StepReport, TrainingJob
 from training.loop.batches import BatchLoader, EpochPlan
@@ -32,10 +35,11 @@ from training.loop.checkpoints.training_state import (
 )
 from training.loop.evaluate import DevEvaluation, Evaluator
 from training.loop.export import export_bundle, model_card
-from training.loop.objective import Objective, Totals
+from training.loop.objective import Objective, Totals, mean_guide
 from training.loop.optim import LearningRateSchedule
 from training.loop.out_of_memory import RowDoesNotFitError, error_summary, is_out_of_memory
 from training.loop.process_group import ProcessGroup, SingleProcess, broadcast_from_rank_0
+from training.loop.self_guide import ENDS, LINKS, align_training_pairs
 from training.loop.training_step import ResultCopy, StepResult, TrainingStep
 from training.loop.windows import plan_epoch
 
@@ -86,6 +90,10 @@ class Trainer:
         self.objective = Objective(self.settings)
         self.prepared = PreparedData.load(job.prepared)
         self.data = self.prepared.split("train")
+        links = self.prepared.guide
+        # Links between pieces; with from: self they are made of these words when their epoch comes.
+        self.guide = links if isinstance(links, RowArrays) else None
+        self.words = links if isinstance(links, WordLinks) else None
         self.texts = list(job.recipe.texts)
         self.fields = [*self.texts, "target"]
         tokenizers = self.prepared.tokenizers
@@ -144,7 +152,7 @@ class Trainer:
             self.uploader.download_newest(self.workers, self.job.resume)
         self.progress, tensors = broadcast_from_rank_0(self.workers, self.load_initial_state)
         if self.workers.rank != 0:
-            restore_tensors(tensors, self.model, self.step.optimizer)
+            self.restore(tensors)
 
     def load_initial_state(self) -> tuple[TrainingProgress, dict[str, Tensor]]:
         """Load the initial state into model and optimizer; returns the progress and all tensors by name."""
@@ -152,7 +160,7 @@ class Trainer:
             load_network_weights(self.model, self.job.network_weights)
             if self.job.init_from:
                 self.observers.warned(initialize_from(self.model, self.job.init_from))
-        return self.progress, collect_tensors(self.model, self.step.optimizer)
+        return self.progress, self.tensors()
 
     def resume(self) -> bool:
         """Load the newest intact checkpoint, if there is one; it must belong to this recipe and this data."""
@@ -164,8 +172,22 @@ class Trainer:
         done = before.done and (before.epoch > self.settings.epochs or self.should_stop_early(before))
         now = {"recipe": self.progress.recipe, "fingerprint": self.progress.fingerprint, "done": done}
         self.progress = before.model_copy(update=now)
-        restore_tensors(state.tensors, self.model, self.step.optimizer)
+        self.restore(state.tensors)
         return True
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of a training state: of model and optimizer, and the links that the model itself has made."""
+        tensors = collect_tensors(self.model, self.step.optimizer)
+        if self.words and self.guide:
+            values, ends = self.guide.values_N2.astype(np.int32), self.guide.ends
+            tensors |= {LINKS: torch.from_numpy(values), ENDS: torch.from_numpy(ends)}
+        return tensors
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Set everything that `tensors` returned."""
+        restore_tensors(tensors, self.model, self.step.optimizer)
+        if LINKS in tensors:
+            self.guide = RowArrays(tensors[LINKS].numpy().astype(INDEX), tensors[ENDS].numpy())
 
     def plan(self, epoch: int) -> EpochPlan:
         """The assignment of pairs to the updates of an epoch: the same at every worker."""
@@ -191,6 +213,7 @@ class Trainer:
         loader = BatchLoader(
             self.data, plan, self.texts, workers.rank, workers.world_size, progress.position, pin=pinned,
             images=self.model.config.images,
+            guide=self.guide if self.settings.guide and self.settings.guide.applies_to(progress.epoch) else None,
         )  # fmt: skip
         with loader:
             for update, batches in loader:
@@ -238,13 +261,16 @@ class Trainer:
             result = done.copy.read()
             if not result.is_finite:
                 raise self.divergence_error(done.update, result)
-            progress.objective += result.objective
-            progress.nats += result.nats
-            progress.tokens += done.tokens
-            progress.sentences += done.sentences
-            totals.add(
-                done.tokens, done.sentences, result.objective, result.nats, done.learning_rate, result.gradient_norm
-            )
+            sums: TrainingProgress | Totals
+            for sums in (progress, totals):
+                sums.objective += result.objective
+                sums.nats += result.nats
+                sums.guide_nats += result.guide_nats
+                sums.linked_words += result.linked_words
+                sums.tokens += done.tokens
+                sums.sentences += done.sentences
+            totals.updates += 1
+            totals.learning_rate, totals.gradient_norm = done.learning_rate, result.gradient_norm
             if result.splits:
                 self.count_split(done.update, result.splits)
             if result.stop_requests and self.stop_after is None:
@@ -272,6 +298,7 @@ class Trainer:
             progress.seconds - progress.began,
             improved,
             score.rouge,
+            mean_guide(progress),
         )
         this_epoch = BestEpoch(epoch=progress.epoch, score=score.value)
         ranked = sorted([*progress.kept, this_epoch], key=lambda kept: -kept.score)[: settings.average]
@@ -289,12 +316,18 @@ class Trainer:
                 "began": progress.seconds,
                 "objective": 0.0,
                 "nats": 0.0,
+                "guide_nats": 0.0,
+                "linked_words": 0,
                 "tokens": 0,
                 "sentences": 0,
             }
         )
         self.observers.epoch(report)
         self.progress.done = self.should_stop_early(self.progress)
+        if self.words and self.settings.guide and report.epoch == self.settings.guide.after:
+            self.guide = align_training_pairs(
+                self.model, self.data, self.words, self.workers, self.device, self.step.precision()
+            )
         self.save()
         self.workers.all_gather(None)  # rank 0's files are complete before any other worker reads them
 
@@ -371,7 +404,7 @@ class Trainer:
         """Write a checkpoint, at rank 0."""
         self.progress.workers = self.workers.world_size
         if self.workers.rank == 0:
-            self.checkpoints.save(TrainingState(self.progress, collect_tensors(self.model, self.step.optimizer)))
+            self.checkpoints.save(TrainingState(self.progress, self.tensors()))
 
     def wait_for_uploads(self) -> None:
         """Wait until everything that rank 0 has saved is on the storage."""
@@ -401,6 +434,7 @@ class Trainer:
                 totals.tokens / seconds,
                 left * seconds / totals.updates,
                 progress.split_batches,
+                mean_guide(totals),
             ),
         )
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.devices import computes_bf16
-from seq2seq.losses.cross_entropy import Loss
+from seq2seq.losses.cross_entropy import SUMS, Loss
 from seq2seq.model.model import Model
 from training.loop.cuda_graphs import CapturedGradients, CaptureError
 from training.loop.objective import Objective
@@ -41,6 +41,8 @@ class StepResult:
     stop_requests: int
     objective: float
     nats: float
+    guide_nats: float
+    linked_words: int
     splits: int  # workers that had to split their part of the batch
     gradient_norm: float
 
@@ -53,11 +55,12 @@ class StepResult:
 class EnqueuedStep:
     """An update that the device may still be computing.
 
-    sums_4: stop requests, objective, nats and splits, over all workers. norm: of the gradient, before clipping. Both
-    are on the device. all_reduce: the sum over the workers, where it may not be done.
+    sums_6: stop requests, splits, objective, nats, and nats and linked words of the guide, over all workers. norm: of
+    the gradient, before clipping. Both are on the device. all_reduce: the sum over the workers, where it may not be
+    done.
     """
 
-    sums_4: Tensor
+    sums_6: Tensor
     norm: Tensor
     all_reduce: Collective | None = None
 
@@ -68,7 +71,7 @@ class ResultCopy:
     def __init__(self, step: EnqueuedStep) -> None:
         self.all_reduce = step.all_reduce
         # torch allocates page-locked memory for such a copy from a GPU, and does not wait
-        self.numbers_5 = torch.cat([step.sums_4, step.norm[None]]).to("cpu", non_blocking=True)
+        self.numbers_7 = torch.cat([step.sums_6, step.norm[None]]).to("cpu", non_blocking=True)
         self.copied = torch.cuda.current_stream(step.norm.device).record_event() if step.norm.is_cuda else None
 
     def read(self) -> StepResult:
@@ -77,8 +80,8 @@ class ResultCopy:
             self.all_reduce.wait()  # has a deadline, unlike the event
         if self.copied:
             self.copied.synchronize()
-        stop_requests, objective, nats, splits, norm = self.numbers_5.tolist()
-        return StepResult(int(stop_requests), objective, nats, int(splits), norm)
+        stop_requests, splits, objective, nats, guide_nats, linked_words, norm = self.numbers_7.tolist()
+        return StepResult(int(stop_requests), objective, nats, guide_nats, int(linked_words), int(splits), norm)
 
 
 class TrainingStep:
@@ -121,14 +124,14 @@ class TrainingStep:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        sums = torch.zeros(4, device=self.device)  # stop requests, objective, nats, splits
+        sums = torch.zeros(2 + SUMS, device=self.device)  # stop requests, splits, then those of the loss
         sums[0] = self.workers.stop_requested() > 0
         micro_batches = [MicroBatch(batch, part) for part, batch in enumerate(batches) if batch.rows]
         unsplit = len(micro_batches)
         while (failed := self.compute_gradients(micro_batches, normalizer, sums, updates_done)) is not None:
             empty_cache(self.device)
             micro_batches = split_from(micro_batches, failed)
-        sums[3] += len(micro_batches) > unsplit
+        sums[1] += len(micro_batches) > unsplit
         for parameter in self.parameters:
             if parameter.grad is None:  # unused in this batch: there was no image, or there were no rows
                 parameter.grad = torch.zeros_like(parameter)
@@ -140,14 +143,14 @@ class TrainingStep:
     def compute_gradients(
         self, micro_batches: Sequence[MicroBatch], normalizer: int, sums: Tensor, updates_done: int
     ) -> int | None:
-        """Compute the gradients of all micro-batches from zero; sum objective and nats.
+        """Compute the gradients of all micro-batches from zero, and sum `Loss.sums`.
 
         Returns the number of the first micro-batch for which memory did not suffice, or None. Its backward pass may
         have added some gradients already, so a retry starts again at the first micro-batch, with the same random
         numbers.
         """
         self.seed(updates_done)
-        sums[1:3] = 0
+        sums[2:] = 0
         if self.captured:
             self.captured.reset()
         else:
@@ -159,8 +162,8 @@ class TrainingStep:
                 else:
                     loss = self.loss(micro_batch.batch.to(self.device))
                     (loss.objective / normalizer).backward()  # type: ignore[no-untyped-call]
-                    sums[1] += loss.objective.detach()
-                    sums[2] += loss.nats
+                    own = loss.sums()
+                    sums[2 : 2 + len(own)] += own
                 continue
             except (RuntimeError, MemoryError) as error:
                 if not (is_out_of_memory(error) or isinstance(error, CaptureError)):
@@ -174,7 +177,7 @@ class TrainingStep:
                 raise RowDoesNotFitError(micro_batch.part, micro_batch.first, reason)
             return number
         if self.captured:
-            sums[1:3] = self.captured.sums_2
+            sums[2:] = self.captured.sums_4
         return None
 
     def loss(self, batch: Batch) -> Loss:

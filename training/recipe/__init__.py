@@ -2,9 +2,19 @@
 builds it on another recipe."""
 
 from training.recipe.loading import leaves, load_recipe, read_recipe_file, recipe_names, stated_keys, validate_recipe
-from training.recipe.settings import ImageSettings, Recipe, TargetSettings, TextSettings, TrainingSettings
+from training.recipe.settings import (
+    SELF,
+    GuideSettings,
+    ImageSettings,
+    Recipe,
+    TargetSettings,
+    TextSettings,
+    TrainingSettings,
+)
 
 __all__ = [
+    "SELF",
+    "GuideSettings",
     "ImageSettings",
     "Recipe",
     "TargetSettings",

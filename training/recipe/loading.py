@@ -13,7 +13,14 @@ from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
 from training.package_files import resource_folder
-from training.recipe.settings import ImageSettings, Recipe, TargetSettings, TextSettings, TrainingSettings
+from training.recipe.settings import (
+    GuideSettings,
+    ImageSettings,
+    Recipe,
+    TargetSettings,
+    TextSettings,
+    TrainingSettings,
+)
 from training.yaml_files import error_message, read_mapping
 
 
@@ -147,12 +154,14 @@ def recipe_error(name: str, error: ValidationError) -> RecipeError:
             "model": Architecture,
             "training": TrainingSettings,
             "training.risk": RiskOptions,
+            "training.guide": GuideSettings,
             "search": SearchOptions,
             "target": TargetSettings,
         }
         section = models.get(key.rpartition(".")[0], section)
-        near = difflib.get_close_matches(str(first["loc"][-1]), section.model_fields, 1)
-        known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(section.model_fields)}"
+        keys = [field.alias or name for name, field in section.model_fields.items()]
+        near = difflib.get_close_matches(str(first["loc"][-1]), keys, 1)
+        known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(keys)}"
         return RecipeError(f"{name}: {key}", "unknown key", known)
     message = error_message(first)
     if location and is_union_branch(location[-1]):  # a value that matches none of its allowed types

@@ -1,10 +1,11 @@
 """The settings of a recipe: text, images, training, and the recipe itself."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
 from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, TextVocabulary
 from seq2seq.errors import RecipeError
@@ -86,6 +87,49 @@ SourceSettings = Annotated[
 ]
 
 
+ALIGNERS = ("hmm", "eflomal", "fast_align")  # what aligns the training pairs when data is prepared
+SELF = "self"
+
+
+class GuideSettings(RecipeSection):
+    """Guided attention: word alignments of the training pairs, and the weight of their loss."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    links: str = Field(
+        alias="from",
+        min_length=1,
+        description="hmm, eflomal, fast_align, self, or a file of links in Pharaoh format, a line for each pair",
+    )
+    weight: float = Field(1.0, gt=0, description="of the guide's loss beside the word's, per target token")
+    epochs: int | None = Field(None, ge=1, description="epochs with the guide's loss, from its first; null: all")
+    reverse: str | None = Field(
+        None, description="from: self only; a trained model of the opposite direction: a bundle's folder, models:/..."
+    )
+    after: int | None = Field(
+        None, ge=1, description="from: self only; the epoch after which both models align the training pairs"
+    )
+
+    @property
+    def file(self) -> Path | None:
+        """The file of links, if they come from one."""
+        return None if self.links in (*ALIGNERS, SELF) else Path(self.links)
+
+    def applies_to(self, epoch: int) -> bool:
+        """Whether an epoch, from 1, is trained with the guide's loss."""
+        first = (self.after or 0) + 1
+        return epoch >= first and (self.epochs is None or epoch < first + self.epochs)
+
+    @model_validator(mode="after")
+    def _check_self(self) -> Self:
+        for key in ("reverse", "after"):
+            if self.links != SELF and getattr(self, key) is not None:
+                raise ValueError(f"{key}: has no effect with from: {self.links}")
+            if self.links == SELF and getattr(self, key) is None:
+                raise ValueError(f"{key}: from: self needs it")
+        return self
+
+
 class TrainingSettings(RecipeSection):
     """How the weights are trained."""
 
@@ -115,6 +159,9 @@ class TrainingSettings(RecipeSection):
     )
     init_from: str | None = Field(None, description="a trained model to start from: a bundle's folder, models:/...")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
+    guide: GuideSettings | None = Field(
+        None, description="guided attention: attention is trained towards word alignments; `guide: hmm` for `from: hmm`"
+    )
     precision: Literal["fp32", "bf16"] = "bf16"
     epochs: int = Field(20, ge=1)
     epoch_updates: int | None = Field(
@@ -167,6 +214,19 @@ class TrainingSettings(RecipeSection):
             )
         if self.label_smoothing and not (self.risk and self.risk.likelihood):
             raise ValueError("label_smoothing: has no effect with objective: risk unless risk.likelihood adds some")
+        if self.guide and not (self.risk and self.risk.likelihood):
+            raise ValueError("guide: has no effect with objective: risk unless risk.likelihood adds some")
+        return self
+
+    @field_validator("guide", mode="before")
+    @classmethod
+    def _from_name(cls, value: object) -> object:
+        return {"from": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_guide(self) -> Self:
+        if self.guide and self.guide.after is not None and self.guide.after >= self.epochs:
+            raise ValueError(f"guide.after: training.epochs is {self.epochs}, so that no epoch would be guided")
         return self
 
 
@@ -225,6 +285,16 @@ class Recipe(RecipeSection):
             raise ValueError(f"target.operations_on: '{source}' is no text source; there are {', '.join(self.texts)}")
         if self.training.objective == "risk":
             raise ValueError("target.operations_on: objective: risk compares words, and the model writes operations")
+        return self
+
+    @model_validator(mode="after")
+    def _check_guide(self) -> Self:
+        if self.training.guide is None:
+            return self
+        for name in self.images:
+            raise ValueError(f"training.guide: links words, and source '{name}' is an image, which has none")
+        if self.target.operations_on:
+            raise ValueError("training.guide: links words, and the model writes operations")
         return self
 
     def model_for(self, vocabularies: Mapping[str, int], grids: Mapping[str, ImageGrid]) -> ModelConfig:

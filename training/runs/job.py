@@ -22,16 +22,24 @@ from training.data.prepare.text_settings import text_config
 from training.events import DevSet, TrainingJob, TrainingPlan
 from training.loop.checkpoints.resume import initial_progress, recipe_differences
 from training.recipe import Recipe, load_recipe, stated_keys
+from training.runs.guide_links import link_source
 from training.runs.small_data import fit_to_data
 from training.runs.stored_runs import claim, download_records
 from training.storage.storage import Storage
 
 
 def prepare_data(
-    recipe: Recipe, dataset: Dataset, folder: Path, progress: bool = True, executor: PrepareExecutor | None = None
+    recipe: Recipe,
+    dataset: Dataset,
+    folder: Path,
+    progress: bool = True,
+    executor: PrepareExecutor | None = None,
+    tracking: str | None = None,
 ) -> PreparedData:
-    """Tokenised data for the recipe's text settings; prepared once and reused. `executor`: where to prepare, by default
-    here."""
+    """Tokenised data for the recipe's text settings, with the word links of its guide; prepared once and reused.
+
+    `executor`: where to prepare, by default here. `tracking`: the MLflow server, for a guide's model by name.
+    """
     check_recipe_fits(recipe, dataset)
     configs = {
         name: text_config(dataset, name, settings.units, settings.vocabulary, settings.lowercase)
@@ -56,6 +64,7 @@ def prepare_data(
         progress=progress,
         images={name: image.pixels for name, image in recipe.images.items()},
         executor=executor,
+        guide=link_source(recipe, dataset, tracking),
     )
 
 
@@ -151,7 +160,7 @@ def prepare_job(
         if on_planned:
             on_planned(plan)
         dataset = open_dataset(data, data_root)
-        prepared_data = prepare_data(plan.recipe, dataset, prepared)
+        prepared_data = prepare_data(plan.recipe, dataset, prepared, tracking=tracking)
         train = prepared_data.record.splits["train"]
         recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows)
         if note and not (plan.resume and began_with(plan.run, plan.recipe)):

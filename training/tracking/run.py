@@ -27,6 +27,7 @@ from registry.curves import (
     EPOCH_SECONDS,
     PARENT,
     RUN_RECORD,
+    TRAIN_GUIDE,
     TRAIN_LOSS,
     TRAINING_SECONDS,
     Curves,
@@ -148,18 +149,17 @@ class Tracker:
         self.system_metrics.start()
 
     def step(self, report: StepReport) -> None:
-        self.metrics_queue.add(
-            report.update,
-            {
-                "train/loss": report.loss,
-                "train/perplexity": report.perplexity,
-                "train/gradient_norm": report.gradient_norm,
-                "learning_rate": report.learning_rate,
-                "tokens_per_second": report.tokens_per_second,
-                "epoch": report.epoch,
-                "train/split_batches": report.split_batches,
-            },
-        )
+        values = {
+            "train/loss": report.loss,
+            "train/perplexity": report.perplexity,
+            "train/gradient_norm": report.gradient_norm,
+            "learning_rate": report.learning_rate,
+            "tokens_per_second": report.tokens_per_second,
+            "epoch": report.epoch,
+            "train/split_batches": report.split_batches,
+        }
+        values |= {} if report.guide is None else {"train/guide": report.guide}
+        self.metrics_queue.add(report.update, values)
 
     def epoch(self, report: EpochReport) -> None:
         values = {
@@ -170,6 +170,7 @@ class Tracker:
             TRAINING_SECONDS: report.seconds,
         }
         values |= {DEV_ROUGE: report.dev_rouge.score} if report.dev_rouge else {}
+        values |= {} if report.train_guide is None else {TRAIN_GUIDE: report.train_guide}
         self.metrics_queue.add(report.update, values)
         for key, value in values.items():
             self.curves.setdefault(key, {})[report.update] = value

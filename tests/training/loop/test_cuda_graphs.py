@@ -133,7 +133,7 @@ def test_what_is_recorded_reads_nothing_from_the_device_and_nothing_from_the_hos
     with NoHostTensors():
         step.captured.compute(bucket.batch)
     result = step.run([batch, batch], normalizer=5, rate=0.1, updates_done=0)
-    assert result.sums_4.device == result.norm.device == META
+    assert result.sums_6.device == result.norm.device == META
 
 
 class RefusingRecorder(FunctionRecorder):

@@ -70,7 +70,7 @@ def step_of(
 def updates(step: TrainingStep, batches: Sequence[Batch], rate: float = 0.01) -> Tensor:
     """Run one update on each batch together with the one before it; returns all results."""
     results = [
-        ResultCopy(step.run([batch, batches[number - 1]], 2 * batch.rows, rate, number)).numbers_5
+        ResultCopy(step.run([batch, batches[number - 1]], 2 * batch.rows, rate, number)).numbers_7
         for number, batch in enumerate(batches)
     ]
     if step.device.type == "cuda":

@@ -20,12 +20,21 @@ from seq2seq.text import TextConfig
 from training.data.arrays import write_atomically
 from training.data.cleaning import Cleaning, Reason
 from training.data.dataset import Dataset
+from training.data.guide.link_sources import LinkSource
 from training.data.images.image_features import check_features_match
 from training.data.images.image_store import ImageForm
 from training.data.images.images import SplitImages
 from training.data.prepare.executors import LocalExecutor, PrepareExecutor
 from training.data.prepare.prepare_job import PrepareJob
-from training.data.prepare.prepared import SPLITS, TARGET, PreparedData, PreparedRecord, SplitRecord
+from training.data.prepare.prepared import (
+    FORMAT,
+    SPLITS,
+    TARGET,
+    UNGUIDED_FORMAT,
+    PreparedData,
+    PreparedRecord,
+    SplitRecord,
+)
 from training.data.prepare.text_settings import TEXT_TRAITS, check_same_settings, warn_of_identical_fields
 from training.data.prepare.working_folder import publish, working_folder
 
@@ -42,12 +51,14 @@ def prepare(
     progress: bool = True,
     images: Mapping[str, int | None] | None = None,
     executor: PrepareExecutor | None = None,
+    guide: LinkSource | None = None,
 ) -> PreparedData:
     """Prepare a data set's train and dev splits for training, or open them if they are already prepared.
 
     `sources`: the text sources. `images`: the image sources, with the side length of their pixels, or None for
     precomputed features. `joint`: learn one vocabulary from all texts. `max_length`: the limit of tokens in a text,
-    without end symbols. `executor`: where the passes over the data run; default: this process.
+    without end symbols. `executor`: where the passes over the data run; default: this process. `guide`: where the word
+    links between first text and target come from that guide attention; they are made in this process.
 
     Pairs with a longer text, with an empty first source or target, or rejected by the data set's cleaning are excluded,
     counted, and reported on stderr. Other sources may be absent from a row. The folder gets its name only when it is
@@ -85,6 +96,9 @@ def prepare(
         }
         if images:
             settings["images"] = dict(images)
+        if guide:
+            guide.check(dataset.field("train", TARGET))
+            settings["guide"] = dict(guide.identity)
         if dataset.cleaning.enabled:
             settings["cleaning"] = dataset.cleaning.model_dump()
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
@@ -92,11 +106,12 @@ def prepare(
         if final.exists():
             return PreparedData.load(final).check()
         with working_folder(final, executor.resumable) as unfinished:
-            splits = PrepareJob(
-                dataset, fields, joint, max_length, unfinished, bar, forms, split_images, executor
-            ).run()
+            job = PrepareJob(dataset, fields, joint, max_length, unfinished, bar, forms, split_images, executor)
+            splits = job.run()
+            guide_record = job.write_guide(guide, splits["train"]) if guide else None
             files = [path for path in sorted(unfinished.glob("[!.]*")) if path.name != "prepared.json"]
             record = PreparedRecord(
+                format=FORMAT if guide else UNGUIDED_FORMAT,
                 key=key,
                 dataset=dataset.name,
                 languages={name: code for name, code in dataset.languages.items() if name in fields},
@@ -110,12 +125,15 @@ def prepare(
                 checksums={path.name: checksum(path) for path in files},
                 images=forms,
                 cleaning=dataset.cleaning,
+                guide=guide_record,
             )
             write_atomically(unfinished / "prepared.json", record.as_json())
             publish(unfinished, final)
     for name, split_record in splits.items():
         _print_skipped(name, split_record, max_length, dataset.cleaning)
         _print_absent(name, split_record)
+    if guide_record and (unlinked := splits["train"].rows - guide_record.linked_pairs):
+        print(f"train: {unlinked:,} of {splits['train'].rows:,} pairs have no word links", file=sys.stderr)
     return PreparedData.load(final)
 
 

@@ -13,7 +13,9 @@ from seq2seq.memory_allocator import release_freed_memory
 from seq2seq.text import TextConfig, Tokenizer
 from training.data.arrays import create_memmap, memory_map, write_atomically
 from training.data.cleaning import Reason, mark_duplicates
-from training.data.dataset import Dataset
+from training.data.dataset import Dataset, read_rows
+from training.data.guide.link_sources import LinkSource
+from training.data.guide.stored_guide import GuideRecord, TrainingTexts, write_guide
 from training.data.images.image_store import ImageForm, StoredImagesRecord, write_images
 from training.data.images.images import SplitImages
 from training.data.prepare.encoding import Encoder
@@ -176,6 +178,26 @@ class PrepareJob:
             pictures=stored,
             cleaned=dict(cleaned),
             shards=tuple(shard_record.rows for shard_record in shard_records) if len(shards) > 1 else (),
+        )
+
+    def write_guide(self, guide: LinkSource, train: SplitRecord) -> GuideRecord:
+        """Write the word links between the first text and the target of the training pairs."""
+        first, *_ = self.fields
+        numbers: Sequence[int | None] = range(len(train.shards)) if train.shards else [None]
+
+        def rows() -> Iterator[tuple[int, str, str]]:
+            kept = (int(line) for number in numbers for line in memory_map(self.folder / lines_file("train", number)))
+            every = read_rows(self.dataset, "train", [first, TARGET])
+            for line in kept:
+                yield line, *next((row.texts[0], row.texts[1]) for row in every if row.number - 1 == line)
+
+        tokenizers = [Tokenizer.load(self.folder / tokenizer_file(name)) for name in (first, TARGET)]
+        return write_guide(
+            self.folder,
+            TrainingTexts(rows, *tokenizers),
+            guide,
+            self.add_progress_task("aligning words", train.rows),
+            self.add_progress_task("writing links", train.rows),
         )
 
     def store_images(self, split: str, lines: int, shards: Sequence[int | None]) -> dict[str, StoredImagesRecord]:

@@ -8,6 +8,7 @@ prepared/NAME-KEY/
     SPLIT.lines.npy             the line of the corpus that each row is, from 0
     SPLIT.left_out.npy          why cleaning excluded each line (training/data/cleaning.py); 0: it was kept
     SPLIT.FIELD.values.npy, SPLIT.FIELD.places.npy      images (training/data/images/image_store.py)
+    train.guide.npy, ...                                word links (training/data/guide/stored_guide.py)
 
 A large corpus is divided into shards: SPLIT-00000.FIELD.ids.npy, SPLIT-00001.FIELD.ids.npy, and so on.
 """
@@ -28,11 +29,14 @@ from seq2seq.bundle.checksums import CHECKSUM_KEY, checksum, content_checksum, p
 from seq2seq.config import ImageGrid
 from seq2seq.errors import DataError
 from seq2seq.text import TextConfig, Tokenizer
-from training.data.arrays import memory_map
+from training.data.arrays import memory_map, span_indexes
 from training.data.cleaning import Cleaning
+from training.data.guide.piece_links import RowArrays
+from training.data.guide.stored_guide import GuideRecord, WordLinks, load_guide
 from training.data.images.image_store import ImageForm, StoredImages, StoredImagesRecord
 
-FORMAT = 2  # since 2 there may be shards
+FORMAT = 3  # since 2 there may be shards, since 3 a guide
+UNGUIDED_FORMAT = 2  # of data without a guide, which are as they were before
 TARGET = "target"
 SPLITS = ("train", "dev")  # that training reads
 
@@ -89,7 +93,7 @@ class SplitRecord(StrictModel):
 class PreparedRecord(StrictModel):
     """The content of prepared.json: the settings and the results of a preparation."""
 
-    format: int = FORMAT
+    format: int = UNGUIDED_FORMAT
     key: str
     dataset: str
     languages: dict[str, str]
@@ -104,10 +108,11 @@ class PreparedRecord(StrictModel):
     images: dict[str, ImageForm] = {}
     cleaning: Cleaning = Cleaning()
     content_sha256: str = ""  # SHA-256 of the record without this key; empty as above
+    guide: GuideRecord | None = None
 
     def as_json(self) -> bytes:
         """The content of prepared.json, with its own checksum."""
-        content = json.loads(self.model_dump_json())
+        content = json.loads(self.model_dump_json(exclude=None if self.guide else {"guide"}))
         return json.dumps(content | {CHECKSUM_KEY: content_checksum(content)}, indent=2).encode()
 
 
@@ -228,12 +233,6 @@ class PreparedSplit:
             yield chosen, self.shard(int(index)), rows[chosen] - self.starts[index]
 
 
-def span_indexes(starts_N: np.ndarray, lengths_N: np.ndarray) -> np.ndarray:
-    """The indexes of N spans of a flat array, one span after the other: start, start + 1, ... of each."""
-    before_N = np.cumsum(lengths_N) - lengths_N
-    return np.repeat(starts_N - before_N, lengths_N) + np.arange(lengths_N.sum())
-
-
 @dataclass(frozen=True)
 class PreparedData:
     """A folder of prepared data."""
@@ -292,6 +291,11 @@ class PreparedData:
     def grids(self) -> dict[str, ImageGrid]:
         """The grids of the precomputed features, by source."""
         return {name: form for name, form in self.record.images.items() if isinstance(form, ImageGrid)}
+
+    @property
+    def guide(self) -> RowArrays | WordLinks | None:
+        """The links of the training pairs for guided attention, or what they are made from during training."""
+        return None if self.record.guide is None else load_guide(self.folder, self.record.guide)
 
     def split(self, name: str) -> PreparedSplit:
         """Open the split `train` or `dev`."""

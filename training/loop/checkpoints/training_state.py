@@ -32,6 +32,8 @@ class TrainingProgress(BaseModel):
     kept: list[BestEpoch] = []
     objective: float = 0.0  # sums over this epoch so far, for its report
     nats: float = 0.0
+    guide_nats: float = 0.0
+    linked_words: int = 0
     tokens: int = 0
     sentences: int = 0
     workers: int = 0  # of the group that saved this state; 0 in an old checkpoint
