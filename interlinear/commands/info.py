@@ -114,6 +114,7 @@ def model_facts(name: str, tracking: str | None) -> Facts:
         *inputs(card.model),
         *((score, f"{value.score:.2f}  {value.signature}") for score, value in card.metrics.items()),
         ("data", str(card.data.get("name", "-"))),
+        *([("attention guided by", card.guide)] if card.guide else []),
         ("created", card.created),
         ("git commit", card.git_commit or "-"),
         ("shortlist", "used with --shortlist" if SHORTLIST in card.files else "-"),

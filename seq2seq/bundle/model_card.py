@@ -66,6 +66,12 @@ class ModelCard(BaseModel):
             )
 
     @property
+    def guide(self) -> str:
+        """What guided the attention in training, such as `hmm, weight 1`; empty if nothing did."""
+        guide = self.recipe.get("training", {}).get("guide")
+        return f"{guide['from']}, weight {guide['weight']:g}" if guide else ""
+
+    @property
     def dev_search(self) -> str:
         """How the dev scores by search were computed, such as `1,014 sentences, beam 1`; empty if not recorded."""
         sentences, beam = self.data.get("dev_sentences"), self.recipe.get("training", {}).get("dev_beam")

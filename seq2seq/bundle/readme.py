@@ -60,6 +60,8 @@ def render_readme(card: "ModelCard", parameters: int, operations_on: str | None 
 
         metric = training.get("risk", {}).get("metric", RiskOptions().metric)
         facts["objective"] = f"minimum risk: the expectation of 1 - {metric.upper()} over its own outputs"
+    if card.guide:
+        facts["attention guided by"] = f"word links, {card.guide}"
     if training.get("init_from"):
         facts["started from"] = str(training["init_from"])
     searched = f" ({card.dev_search})" if card.dev_search else ""

@@ -224,3 +224,44 @@ def test_parts_that_conflict_with_the_sources_are_refused_with_the_reason(pictur
     recipe = load_recipe(pictures, ["sources.mt={kind: text}", "model.word_attention=true"])
     with pytest.raises(RecipeError, match="word_attention: reads one text's words, and there are 2 texts"):
         recipe.model_for({"source": 9, "mt": 9, "target": 9}, {})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "says"),
+    [
+        ("rnnsearch", ["training.guide.weight=2"], "training.guide.from: field required"),
+        ("rnnsearch", ["training.guide.from=hmm", "training.guide.weight=0"], "training.guide.weight: input should be"),
+        (
+            "rnnsearch",
+            ["training.guide.from=hmm", "training.guide.after=2"],
+            "after: has no effect with from: hmm",
+        ),
+        (
+            "rnnsearch",
+            ["training.guide.from=l", "training.guide.reverse=m"],
+            "reverse: has no effect with from: l",
+        ),
+        ("rnnsearch", ["training.guide.from=self", "training.guide.after=2"], "guide.reverse: from: self needs it"),
+        ("rnnsearch", ["training.guide.from=self", "training.guide.reverse=m"], "guide.after: from: self needs it"),
+        (
+            "rnnsearch",
+            ["training.guide.from=self", "training.guide.reverse=m", "training.guide.after=20"],
+            "guide.after: training.epochs is 20, so that no epoch would be guided",
+        ),
+        ("rnnsearch_guided", ["training.guide.wait=2"], "training.guide.wait: unknown key. Did you mean weight?"),
+        ("multimodal_concat", ["training.guide=hmm"], "training.guide: links words, and source 'image' is an image"),
+        ("postedit_concat", ["training.guide=hmm", "target.operations_on=mt"], "the model writes operations"),
+    ],
+)
+def test_invalid_guides_are_refused_by_name(recipe: str, settings: list[str], says: str) -> None:
+    with pytest.raises(RecipeError) as error:
+        load_recipe(recipe, settings)
+    assert says in str(error.value)
+
+
+def test_a_guide_may_be_one_word_and_survives_serialization(tmp_path: Path) -> None:
+    recipe = load_recipe("rnnsearch", ["training.guide=hmm"])
+    assert recipe.training == load_recipe("rnnsearch_guided").training
+    (tmp_path / "r.yaml").write_text(recipe.as_yaml())
+    assert load_recipe(str(tmp_path / "r.yaml")) == recipe
+    assert load_recipe(str(tmp_path / "r.yaml"), ["training.guide=null"]) == load_recipe("rnnsearch")

@@ -20,7 +20,7 @@ from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from tests.seq2seq.model.test_precision import RECIPES, small
 from tests.training.loop.test_out_of_memory import WHOLE, assert_same, assert_two_workers_equal_one, first_update, fits
 from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates
-from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of
+from tests.training.loop.updates import SHAPES, batches_of, step_of, updates, weights_of, with_guide
 from tests.training.toy import toy_job
 from training.events import TrainingJob
 from training.loop import cuda_graphs
@@ -56,10 +56,31 @@ def test_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
     assert all(bucket.graph for bucket in buffered.captured.buckets.values())
 
 
-@pytest.mark.parametrize("recipe", ["rnnsearch", "rnnsearch_star", "luong", "uam"])
+GUIDED = [
+    "rnnsearch_guided", "contextual_gates", "interactive_attention", "coverage_linguistic", "uam", "postedit_concat",
+    "postedit_flat",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", GUIDED)
+def test_guided_updates_from_buffers_equal_those_of_the_batches(recipe: str) -> None:
+    """Every second batch has no guide, as after the guide's last epoch: it has buffers and sums of its own."""
+    batches = [with_guide(each) if number % 4 < 2 else each for number, each in enumerate(batches_of(small(recipe)[0]))]
+    plain, buffered = step_of(recipe, False, CPU), step_of(recipe, True, CPU)
+    found = updates(buffered, batches)
+    torch.testing.assert_close(found, updates(plain, batches), rtol=1e-6, atol=0)
+    torch.testing.assert_close(weights_of(buffered), weights_of(plain), rtol=0, atol=1e-8)
+    guide_nats, words = found[:, 4], found[:, 5]
+    assert (words[1:3] > 0).all() and (guide_nats[1:3] > 0).all()
+    assert words[3] == guide_nats[3] == 0  # neither it nor the batch before it has a guide
+    assert buffered.captured and len(buffered.captured.buckets) == 2 * len(SHAPES)
+
+
+@pytest.mark.parametrize("recipe", ["rnnsearch", "rnnsearch_star", "luong", "uam", "contextual_gates"])
 def test_updates_in_bf16(recipe: str) -> None:
-    """An LSTM's last memory among them, which is computed from products in bf16."""
+    """An LSTM's last memory among them, which is computed from products in bf16; with a guide for some."""
     batches = batches_of(small(recipe)[0], 2)
+    batches = [with_guide(batch) for batch in batches] if recipe in GUIDED else batches
     plain, buffered = (step_of(recipe, on, CPU, torch.float32, "bf16") for on in (False, True))
     assert plain.bf16 == buffered.bf16
     torch.testing.assert_close(updates(buffered, batches, 0.0), updates(plain, batches, 0.0), rtol=0.02, atol=0)

@@ -17,10 +17,11 @@ from seq2seq.model.decoder import repeat
 from seq2seq.model.model import Model
 from seq2seq.text import BEGIN
 from tests.seq2seq.model.test_precision import RECIPES, TARGETS, small
+from tests.training.loop.updates import with_guide
 from training.loop.objective import Objective
 from training.loop.process_group import SingleProcess
 from training.loop.training_step import TrainingStep
-from training.recipe import TrainingSettings, load_recipe
+from training.recipe import GuideSettings, TrainingSettings, load_recipe
 
 META = torch.device("meta")
 
@@ -54,6 +55,19 @@ def test_an_update_reads_nothing_from_the_device(recipe: str) -> None:
     assert len(moments) == 2 * len(step.parameters) and all(tensor.device == META for tensor in moments)
 
 
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if not load_recipe(recipe).images])
+def test_a_guided_update_reads_nothing_from_the_device(recipe: str) -> None:
+    """Also as it is for a CUDA graph, with lengths on the device alone."""
+    model, batch = small(recipe)
+    model = model.to(META)
+    settings = settings_of(recipe).model_copy(update={"guide": GuideSettings.model_validate({"from": "hmm"})})
+    step = step_on_meta(settings, model, OneOfTwo())
+    guided = with_guide(batch)
+    for each in (guided, guided.to(META).without_host_lengths()):
+        result = step.run([each], normalizer=5, rate=0.1, updates_done=0)
+        assert result.sums_6.device == result.norm.device == META
+
+
 def test_what_would_stop_a_gpu_raises_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host read, a boolean index, and a tensor that was left on the CPU."""
     model, batch = small("rnnsearch")
@@ -61,8 +75,8 @@ def test_what_would_stop_a_gpu_raises_here(monkeypatch: pytest.MonkeyPatch) -> N
     whole = model.loss
 
     def reading(change):  # type: ignore[no-untyped-def]
-        def loss(batch: Batch, smoothing: float = 0.0):  # type: ignore[no-untyped-def]
-            loss = whole(batch, smoothing)
+        def loss(batch: Batch, *weights: float):  # type: ignore[no-untyped-def]
+            loss = whole(batch, *weights)
             return replace(loss, objective=change(loss.objective))
 
         return loss

@@ -1,12 +1,13 @@
 """Updates of a recipe's small model on random batches, with and without CUDA graphs. Needs neither Ray nor MLflow."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seq2seq.batch import Batch, collate, stack_images
+from seq2seq.batch import Batch, TextInput, collate, stack_images, target_lengths
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model
 from tests.seq2seq.model.test_precision import small
@@ -42,6 +43,20 @@ def batches_of(model: Model, count: int = 8) -> list[Batch]:
             texts[name] = [row if random.random() < 0.6 else None for row in texts[name]]
         batches.append(collate(texts, [ids(longest) for _ in range(rows)], multiple=8, images=images))
     return batches
+
+
+def with_guide(batch: Batch) -> Batch:
+    """The batch with a guide: target piece l is linked with the source pieces l and l + 1, and every third one with
+    none."""
+    assert batch.target_BL is not None
+    source = next(each for each in batch.sources.values() if isinstance(each, TextInput))
+    place_L, place_T = (torch.arange(width) for width in (batch.target_BL.shape[1], source.ids_BT.shape[1]))
+    offset_LT = place_T - place_L[:, None]
+    linked_LT = (offset_LT >= 0) & (offset_LT <= 1) & (place_L[:, None] % 3 < 2)
+    pieces_B = [lengths - 1 for lengths in (target_lengths(batch.target_BL), source.lengths_B)]
+    there_BLT = (place_L < pieces_B[0][:, None])[..., None] & (place_T < pieces_B[1][:, None])[:, None]
+    guide_BLT = (linked_LT & there_BLT).float()
+    return replace(batch, guide_BLT=guide_BLT / guide_BLT.sum(-1, keepdim=True).clamp_min(1))
 
 
 def step_of(

@@ -179,7 +179,7 @@ def missing(name: str, package: str, extra: str) -> UsageError:
     return UsageError(
         f"training.guide.from: {name}",
         f"the package {package} is not installed",
-        f"pip install 'interlinear[{extra}]', or use from: hmm, which needs nothing",
+        f"install it (pip install 'interlinear[{extra}]'), or use from: hmm, which needs nothing",
     )
 
 
