@@ -4,7 +4,7 @@ the opposite direction (agreement; Cheng et al. 2016).
 Axes: B rows, L target pieces, T source pieces, I source words, J target words.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -20,6 +20,7 @@ from training.data.prepare.prepared import TARGET, PreparedSplit
 from training.loop.process_group import ProcessGroup
 
 BATCH_TOKENS = 4096  # target tokens, padding included, that are decoded together
+BLOCK_ROWS = 1 << 14  # after which workers exchange links: none waits long for another
 LINKS, ENDS = "guide.links", "guide.ends"  # in a training state
 
 
@@ -29,22 +30,25 @@ def align_training_pairs(
     words: WordLinks,
     workers: ProcessGroup,
     device: torch.device,
-    precision: AbstractContextManager[object],
+    precision: Callable[[], AbstractContextManager[object]],
 ) -> RowArrays:
     """The links between pieces of every training pair, by the model's best kind of attention and grow-diag-final-and.
 
     Each worker aligns its share of the rows, and all have all links at the end.
     """
-    own = np.arange(workers.rank, data.rows, workers.world_size)
     training = model.training
     model.eval()
-    with torch.no_grad(), precision:
-        found = dict(align_rows(model, data, words, own, device))
+    links: list[np.ndarray] = []
+    for start in range(0, data.rows, BLOCK_ROWS):
+        block = np.arange(start, min(start + BLOCK_ROWS, data.rows))
+        own = block[workers.rank :: workers.world_size]
+        with torch.no_grad(), precision():
+            found = dict(align_rows(model, data, words, own, device))
+        shares = [iter(share) for share in workers.all_gather([found[int(row)] for row in own])]
+        links += [next(shares[number % workers.world_size]) for number in range(len(block))]
     model.train(training)
     torch.clear_autocast_cache()  # weights cast without a gradient
-    shares = workers.all_gather([found[int(row)] for row in own])
-    of_rows = [iter(share) for share in shares]
-    return RowArrays.of(next(of_rows[row % workers.world_size]) for row in range(data.rows))
+    return RowArrays.of(links)
 
 
 def align_rows(

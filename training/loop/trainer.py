@@ -179,7 +179,7 @@ class Trainer:
         """The tensors of a training state: of model and optimizer, and the links that the model itself has made."""
         tensors = collect_tensors(self.model, self.step.optimizer)
         if self.words and self.guide:
-            values, ends = self.guide.values_N2.astype(np.int32), self.guide.ends
+            values, ends = self.guide.values_N2.astype(np.int32), self.guide.ends_R
             tensors |= {LINKS: torch.from_numpy(values), ENDS: torch.from_numpy(ends)}
         return tensors
 
@@ -326,7 +326,7 @@ class Trainer:
         self.progress.done = self.should_stop_early(self.progress)
         if self.words and self.settings.guide and report.epoch == self.settings.guide.after:
             self.guide = align_training_pairs(
-                self.model, self.data, self.words, self.workers, self.device, self.step.precision()
+                self.model, self.data, self.words, self.workers, self.device, self.step.precision
             )
         self.save()
         self.workers.all_gather(None)  # rank 0's files are complete before any other worker reads them

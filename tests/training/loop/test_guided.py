@@ -138,7 +138,7 @@ def test_alignments_are_those_of_align_in_both_directions(models: Models) -> Non
     own, opposite = (SequenceGenerator(seq2seq.load(bundle)) for bundle in (models.forward, models.backward))
     split = ready.split("train")
     found = align_training_pairs(
-        own.bundle.model, split, ready.guide, SingleProcess(), torch.device("cpu"), nullcontext()
+        own.bundle.model, split, ready.guide, SingleProcess(), torch.device("cpu"), nullcontext
     )
     texts = read_pairs(models.folder, "train")
     forward = own.align(({"source": source}, target) for source, target in texts)

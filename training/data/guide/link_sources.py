@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Words = Sequence[str]
 ProgressCallback = Callable[[int], None]
-SEED = 0  # of aligners that have one
 PAIRS_AHEAD = 2048  # pairs that are sorted by length, so that those of a batch of forced decoding are similar
 
 
@@ -94,7 +93,7 @@ class Aligner:
     def __init__(self, name: str) -> None:
         """`name`: one of ALIGNERS. Raises UsageError where it is not installed."""
         self.name, self.align = name, ALIGNERS[name]()
-        self.identity = {"from": name, "seed": str(SEED)}
+        self.identity = {"from": name}
 
     def check(self, text: TextField) -> None:
         """All texts can be aligned."""
@@ -114,11 +113,19 @@ def one_word(word: str) -> str:
 
 
 def hmm() -> AlignPairs:
-    """Our own aligner."""
+    """Our own aligner, which shows its progress by passes over all pairs."""
     from seq2seq.alignment.hmm import align_corpus
 
     def align(pairs: Sequence[tuple[Words, Words]], advance: ProgressCallback) -> Sequence[Sequence[Link]]:
-        links: Sequence[Sequence[Link]] = align_corpus(pairs, seed=SEED, progress=advance)
+        shown = 0
+
+        def progress(done: int, passes: int) -> None:
+            nonlocal shown
+            now = len(pairs) * done // passes
+            advance(now - shown)
+            shown = now
+
+        links: Sequence[Sequence[Link]] = align_corpus(pairs, progress=progress)
         return links
 
     return align

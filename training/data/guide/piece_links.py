@@ -1,6 +1,7 @@
 """Word links as links between pieces, and arrays of the links of many rows.
 
-Axes: B rows of a batch, L target pieces, T source pieces, I source words, J target words, N links of several rows.
+Axes: B rows of a batch, L target pieces, T source pieces, I source words, J target words, N links of several rows,
+P pieces of a text, W its words, R all rows.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -54,14 +55,14 @@ class RowArrays:
     """Pairs of indexes of many rows: those of all rows one after the other, (N, 2), and where each row's end."""
 
     values_N2: np.ndarray
-    ends: np.ndarray
+    ends_R: np.ndarray
 
     @classmethod
     def of(cls, rows: Iterable[np.ndarray]) -> "RowArrays":
         """From the pairs of each row."""
         listed = list(rows)
-        ends = np.cumsum([len(row) for row in listed], dtype=np.int64)
-        return cls(np.concatenate([np.zeros((0, 2), INDEX), *listed]), ends)
+        ends_R = np.cumsum([len(row) for row in listed], dtype=np.int64)
+        return cls(np.concatenate([np.zeros((0, 2), INDEX), *listed]), ends_R)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> "RowArrays":
@@ -70,12 +71,12 @@ class RowArrays:
 
     def row(self, row: int) -> np.ndarray:
         """The pairs of one row."""
-        return self.values_N2[self.ends[row - 1] if row else 0 : self.ends[row]]
+        return self.values_N2[self.ends_R[row - 1] if row else 0 : self.ends_R[row]]
 
     def spans(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where rows begin in the values, and their numbers of pairs."""
-        starts = np.where(rows > 0, self.ends[rows - 1], 0).astype(np.int64)
-        return starts, self.ends[rows].astype(np.int64) - starts
+        starts = np.where(rows > 0, self.ends_R[rows - 1], 0).astype(np.int64)
+        return starts, self.ends_R[rows].astype(np.int64) - starts
 
 
 def guide_matrix(links: RowArrays, rows: np.ndarray, target_width: int, source_width: int) -> np.ndarray:

@@ -111,7 +111,7 @@ def write_guide(
     if not linked_pairs:
         raise DataError(
             "training.guide",
-            f"none of the {len(RowArrays.load(folder, names[0]).ends):,} training pairs has a link",
+            f"none of the {len(RowArrays.load(folder, names[0]).ends_R):,} training pairs has a link",
             "look at the links, or train without a guide",
         )
     return GuideRecord(

@@ -53,7 +53,7 @@ def by_definition(ready: PreparedData, source: str, target: str, links: str) -> 
 
 def assert_guides(ready: PreparedData, rows: Sequence[tuple[str, str, str]]) -> None:
     split, guide = ready.split("train"), linked(ready)
-    assert split.rows == len(rows) == len(guide.ends)
+    assert split.rows == len(rows) == len(guide.ends_R)
     for row, (source, target, links) in enumerate(rows):
         expected = by_definition(ready, source, target, links)
         assert expected.shape == (len(split.ids("target", row)), len(split.ids("source", row)))
