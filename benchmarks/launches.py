@@ -10,6 +10,7 @@ that torch's compiler writes for it.
 import argparse
 import ast
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -61,7 +62,10 @@ def sample(recipe: str, target_length: int, device: str = "meta") -> tuple[Model
     }
     with torch.device(device):
         model = build(config)
-    return model, collate(texts, [[5] * target_length] * SENTENCES, images=images)
+    batch = collate(texts, [[5] * target_length] * SENTENCES, images=images)
+    if settings.training.guide:
+        batch = replace(batch, guide_BLT=torch.zeros(SENTENCES, target_length + 1, LENGTH + 1))
+    return model, batch
 
 
 def table_of(recipe: str, device: str, search_step: SearchStep = search_step) -> SlotTable:

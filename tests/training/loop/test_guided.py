@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import seq2seq
+from interlinear.commands.info import model_facts
 from seq2seq.alignment import bidirectional_alignment
 from seq2seq.errors import TrainingError
 from seq2seq.generate import SequenceGenerator
@@ -78,8 +79,12 @@ def test_a_guided_model_aligns_better(tmp_path: Path, recipe: str) -> None:
     losses = [report.train_guide for report in notes.epochs]
     assert all(loss is not None for loss in losses) and losses == sorted(losses, key=lambda loss: -(loss or 0.0))
     assert guided.bundle
-    recipe_of_card = seq2seq.load(guided.bundle).card.recipe
-    assert recipe_of_card["training"]["guide"] == {"from": str(tmp_path / "links"), "weight": 1.0}
+    card = seq2seq.load(guided.bundle).card
+    assert card.recipe["training"]["guide"] == {"from": str(tmp_path / "links"), "weight": 1.0}
+    assert f"- attention guided by: word links, {card.guide}\n" in (guided.bundle / "README.md").read_text()
+    facts = model_facts(str(guided.bundle), None)
+    assert ("attention guided by", f"{tmp_path / 'links'}, weight 1") in facts.lines
+    assert "attention guided by" not in dict(model_facts(str(plain.bundle), None).lines)
 
 
 def test_the_guides_loss_ends_with_its_epochs(tmp_path: Path) -> None:

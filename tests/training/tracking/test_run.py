@@ -13,6 +13,7 @@ import seq2seq
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import DataError, InterlinearError, RegistryError, TrainingError, UsageError
+from tests.training.loop.test_guided import guided_job
 from tests.training.toy import SETTINGS, toy_job, write_corpus
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob, TrainingPlan
 from training.loop.process_group import SingleProcess
@@ -93,6 +94,16 @@ def test_a_complete_training_is_recorded(tmp_path: Path, uri: str):
     (record,) = MlflowStore(uri).list_models()
     assert (record.recipe, record.dataset, record.run_id) == ("rnnsearch", "toy", run.info.run_id)
     assert record.dev_bleu_of == "40 sentences, beam 1"
+
+
+def test_the_guides_loss_is_recorded_beside_the_others(tmp_path: Path, uri: str):
+    settings = ["training.epochs=1", "training.guide.weight=0.5"]
+    with Tracker(uri) as tracker:
+        train(guided_job(tmp_path, settings=settings), None, [tracker])
+    (run,) = runs(uri)
+    assert run.data.params["training.guide.weight"] == "0.5"
+    assert 0 < run.data.metrics["epoch/train_guide"] < run.data.metrics["epoch/train_loss"]
+    assert 0 < run.data.metrics["train/guide"] < 5
 
 
 def test_data_run_and_version_reference_each_other(tmp_path: Path, uri: str):
