@@ -17,12 +17,15 @@ from interlinear.commands.info import model_facts
 from seq2seq.alignment import bidirectional_alignment
 from seq2seq.errors import TrainingError
 from seq2seq.generate import SequenceGenerator
+from tests.seq2seq.model.test_precision import small
 from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates, assert_the_updates_of_one
+from tests.training.loop.updates import batches_of, with_guide
 from tests.training.toy import toy_job, write_corpus
 from training.data.guide.piece_links import guide_matrix
 from training.data.guide.stored_guide import WordLinks
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
+from training.loop.out_of_memory import halve
 from training.loop.process_group import SingleProcess
 from training.loop.self_guide import align_training_pairs
 from training.loop.trainer import train
@@ -188,3 +191,13 @@ def test_a_model_of_the_wrong_direction_is_refused(models: Models) -> None:
     with pytest.raises(TrainingError, match=re.escape(says)):
         toy_job(models.folder, "wrong", settings=self_settings(wrong))
     assert not (models.folder / "runs" / "wrong").exists()
+
+
+@pytest.mark.parametrize("recipe", ["rnnsearch", "postedit_concat"])
+def test_halves_of_a_batch_have_the_guides_of_their_rows(recipe: str) -> None:
+    """A batch that did not fit into memory: its halves have the same loss together, absent sources or not."""
+    model = small(recipe)[0].double().eval()
+    batch = with_guide(batches_of(model)[0])
+    whole, parts = model.loss(batch).sums(), [model.loss(part).sums() for part in halve(batch)]
+    assert whole[3] > 0
+    torch.testing.assert_close(torch.stack(parts).sum(0), whole, rtol=1e-9, atol=0)
