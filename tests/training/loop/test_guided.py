@@ -21,7 +21,7 @@ from tests.seq2seq.model.test_precision import small
 from tests.training.loop.test_trainer import RecordingObserver, StopAfterUpdates, assert_the_updates_of_one
 from tests.training.loop.updates import batches_of, with_guide
 from tests.training.toy import toy_job, write_corpus
-from training.data.guide.piece_links import guide_matrix
+from training.data.guide.piece_links import RowArrays, guide_matrix
 from training.data.guide.stored_guide import WordLinks
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob
@@ -88,6 +88,18 @@ def test_a_guided_model_aligns_better(tmp_path: Path, recipe: str) -> None:
     facts = model_facts(str(guided.bundle), None)
     assert ("attention guided by", f"{tmp_path / 'links'}, weight 1") in facts.lines
     assert "attention guided by" not in dict(model_facts(str(plain.bundle), None).lines)
+
+
+def test_the_recipe_learns_its_links_from_the_pairs_alone(tmp_path: Path) -> None:
+    """Also of a language pair whose order of words is reversed."""
+    ready = PreparedData.load(toy_job(tmp_path, recipe="rnnsearch_guided").prepared)
+    assert isinstance(ready.guide, RowArrays)
+    split = ready.split("train")
+    right = found = 0
+    for row in range(split.rows):
+        links = {(int(i), int(j)) for j, i in ready.guide.row(row)}
+        right, found = right + len(links & set(gold(len(split.ids("target", row))))), found + len(links)
+    assert right / found > 0.9 and right / int(split.lengths("target").sum()) > 0.9
 
 
 def test_the_guides_loss_ends_with_its_epochs(tmp_path: Path) -> None:

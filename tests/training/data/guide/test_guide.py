@@ -218,7 +218,6 @@ def aligned_share(name: str) -> float:
 
 
 def test_our_aligner_links_words_with_their_translation() -> None:
-    pytest.importorskip("seq2seq.alignment.hmm")
     assert aligned_share("hmm") > 0.9
 
 
