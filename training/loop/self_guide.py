@@ -12,7 +12,7 @@ import torch
 
 from seq2seq.alignment import Link, symmetrize
 from seq2seq.batch import collate
-from seq2seq.explain import best_kind, largest_weights
+from seq2seq.explain import largest_weights
 from seq2seq.model.model import Model
 from training.data.guide.piece_links import RowArrays, membership, piece_links
 from training.data.guide.stored_guide import WordLinks
@@ -32,7 +32,7 @@ def align_training_pairs(
     device: torch.device,
     precision: Callable[[], AbstractContextManager[object]],
 ) -> RowArrays:
-    """The links between pieces of every training pair, by the model's best kind of attention and grow-diag-final-and.
+    """The links between pieces of every training pair, by the model's best reading and grow-diag-final-and.
 
     Each worker aligns its share of the rows, and all have all links at the end.
     """
@@ -64,8 +64,9 @@ def align_rows(
             [data.ids(TARGET, row) for row in batch_rows],
         ).to(device)
         assert batch.target_BL is not None
-        kinds = model.forced_attention(model.encode(batch), batch.target_BL[:, None]).matrices(source)
-        weights_BLT = kinds[best_kind(kinds)][:, 0].float().cpu().numpy()
+        reading = model.best_reading
+        attention_weights = model.forced_attention(model.encode(batch), batch.target_BL[:, None], reading.vocabulary)
+        weights_BLT = attention_weights.matrices(source, reading)[reading.matrix][:, 0].float().cpu().numpy()
         for row, weights_LT in zip(batch_rows, weights_BLT, strict=True):
             source_T2, target_L2 = words.source.row(row), words.target.row(row)
             own = weights_LT[: len(target_L2), : len(source_T2)]

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 import seq2seq
 from interlinear.commands.info import model_facts
 from seq2seq.alignment import bidirectional_alignment
+from seq2seq.attention_reading import READINGS
 from seq2seq.errors import TrainingError
 from seq2seq.generate import SequenceGenerator
 from tests.seq2seq.model.test_precision import small
@@ -64,7 +65,9 @@ def alignment_error(bundle: Path | None, folder: Path) -> float:
     )
     generator = SequenceGenerator(seq2seq.load(bundle))
     right = found = sure = 0
-    for explanation in generator.align([({"source": source}, target) for source, target in pairs], by="attention"):
+    for explanation in generator.align(
+        [({"source": source}, target) for source, target in pairs], reading=READINGS["attention"]
+    ):
         links = gold(len(explanation.target))
         right += len(set(explanation.alignment) & set(links))
         found, sure = found + len(explanation.alignment), sure + len(links)
