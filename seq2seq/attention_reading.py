@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+POSTERIOR = "posterior"  # the name of posterior attention among weights
 NEXT = "next_"  # prefix of the name of weights that are read from the next step
 
 
@@ -14,15 +15,20 @@ class AttentionReading:
     next_step: those of the step that takes the word as its input, instead of the one that outputs it (Shift-Att, Chen
         et al. 2020, section 3).
     vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
+    posterior: the weights after the word is known; see `seq2seq.model.posterior_attention`. They take a pass of their
+        own, which is made of given outputs only.
     """
 
     kind: str
     next_step: bool = False
     vocabulary: bool = False
+    posterior: bool = False
 
     @property
     def matrix(self) -> str:
         """The name of these weights in an explanation."""
+        if self.posterior:
+            return POSTERIOR
         return NEXT + self.kind if self.next_step else self.kind
 
     @property
@@ -39,6 +45,7 @@ READINGS = {
     "next": AttentionReading("attention", next_step=True),
     "next-words": AttentionReading("word_attention", next_step=True),
     "next-gated": AttentionReading("gated", next_step=True),
+    "posterior": AttentionReading("attention", posterior=True),
     "uam": AttentionReading("uam"),
     "uam-vocabulary": AttentionReading("uam", vocabulary=True),
 }

@@ -305,20 +305,21 @@ class SequenceGenerator:
         reading = reading or self.best_reading
         for group in batched(pairs, self.slots):
             read = [self.read_pair(texts, target, raw) for texts, target in group]
-            attention_weights = self.forced_attention(read, reading.vocabulary)
+            attention_weights = self.forced_attention(read, reading)
             logs = self.forced_log_probabilities(read) if confidence else None
             for i, (sources, target) in enumerate(read):
                 weights, own = attention_weights.of_sentence(i, 1), logs[i] if logs else None
                 yield self._explain(sources, target, weights, reading, own)
 
-    def forced_attention(self, pairs: Sequence[TextPair], vocabulary: bool = False) -> AttentionWeights:
-        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding; images are absent."""
+    def forced_attention(self, pairs: Sequence[TextPair], reading: AttentionReading | None = None) -> AttentionWeights:
+        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images
+        are absent."""
         batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
         assert batch.target_BL is not None
         with torch.inference_mode():
             device = self.table.device
             memory = self.bundle.model.encode(batch.to(device))
-            return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], vocabulary)
+            return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], reading)
 
     def forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:
         """The log-probability of each token of a batch of outputs (END excluded); images are absent."""

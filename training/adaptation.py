@@ -19,6 +19,7 @@ from training.loop.training_step import ResultCopy, TrainingStep
 from training.recipe import GuideSettings, TrainingSettings
 
 PASSES = 10
+MIN_UPDATES = 300  # of few pairs more passes are made
 MAX_UPDATES = 2000  # of many pairs fewer passes are made, one at least
 BATCH_TOKENS = 1000
 LEARNING_RATE = 0.001
@@ -52,7 +53,7 @@ def adapt(model: Model, pairs: Sequence[AdaptationPair], seed: int = 1, progress
     )
     step = TrainingStep(settings, Objective(settings), model.train(), SingleProcess(), next(model.parameters()).device)
     batches = list(batches_of(pairs, model.config.first_text))
-    passes = max(1, min(PASSES, MAX_UPDATES // len(batches)))
+    passes = max(1, min(max(PASSES, MIN_UPDATES // len(batches)), MAX_UPDATES // len(batches)))
     updates = passes * len(batches)
     draw = np.random.default_rng(seed)
     order = np.concatenate([draw.permutation(len(batches)) for _ in range(passes)])
