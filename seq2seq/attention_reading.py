@@ -16,7 +16,7 @@ class AttentionReading:
         et al. 2020, section 3).
     vocabulary: with the kind `uam`, the best token of the whole source vocabulary; see `Model.forced_attention`.
     posterior: the weights after the word is known; see `seq2seq.model.posterior_attention`. They take a pass of their
-        own, which is made of given outputs only.
+        own.
     """
 
     kind: str
@@ -51,18 +51,20 @@ READINGS = {
 }
 
 # The readings of each order of a step (`model.decoder`), the best first: the choice of `align`, `evaluate`, figures,
-# shortlists, explanations and the playground. A model's best is the first whose kind of weights it has.
+# explanations and the playground. A model's best is the first whose kind of weights it has.
 BEST_READINGS = {
-    "bahdanau": ("uam", "gated", "attention"),
-    "conditional": ("uam", "gated", "attention"),
-    "luong": ("uam", "gated", "attention"),
+    "bahdanau": ("uam", "posterior", "gated", "attention"),
+    "conditional": ("uam", "posterior", "gated", "attention"),
+    "luong": ("uam", "posterior", "gated", "attention"),
 }
 
 
-def best_reading(kinds: Collection[str], decoders: Collection[str]) -> AttentionReading:
+def best_reading(kinds: Collection[str], decoders: Collection[str], quick: bool = False) -> AttentionReading:
     """The best reading of a model that has these kinds of attention weights.
 
     decoders: its order of a step, or those of an ensemble's members. Members of several orders are read as `bahdanau`.
+    quick: the best of those that do not take a pass of their own, for large numbers of sentences.
     """
     (decoder,) = set(decoders) if len(set(decoders)) == 1 else {"bahdanau"}
-    return next(READINGS[name] for name in BEST_READINGS[decoder] if READINGS[name].kind in kinds)
+    readings = [READINGS[name] for name in BEST_READINGS[decoder]]
+    return next(one for one in readings if one.kind in kinds and not (quick and one.posterior))

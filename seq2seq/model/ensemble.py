@@ -48,6 +48,11 @@ class Ensemble(nn.Module):
         """The weights by which words are aligned, unless others are asked for."""
         return best_reading(self.attention_kinds, [model.config.decoder for model in self.models])
 
+    @property
+    def quick_reading(self) -> AttentionReading:
+        """The best reading that does not take a pass of its own."""
+        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models], quick=True)
+
     def encode(self, batch: Batch) -> Memory:
         """Encodes a batch with every member."""
         member_memories = [member.encode(batch) for member in self.models]

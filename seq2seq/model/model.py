@@ -82,6 +82,11 @@ class Model(nn.Module):
         return best_reading(self.attention_kinds, [self.config.decoder])
 
     @property
+    def quick_reading(self) -> AttentionReading:
+        """The best reading that does not take a pass of its own."""
+        return best_reading(self.attention_kinds, [self.config.decoder], quick=True)
+
+    @property
     def texts(self) -> dict[str, TextEncoder]:
         """Encoders of the text sources, by name."""
         return {name: cast(TextEncoder, self.encoders[name]) for name in self.config.texts}

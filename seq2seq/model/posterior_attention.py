@@ -38,30 +38,22 @@ def posterior_attention(
     """The posterior attention over the first text of targets by forced decoding, (B, K, L, T), in at least fp32.
 
     words_BKLE: the embeddings of the words before those of the target. prior_BKLT: the attention over that text. A row
-    sums to 1, and to 0 where the prior does. Each sentence is computed alone.
+    sums to 1, and to 0 where the prior does.
     """
-    source = decoder.config.first_text
     states = [state for state, _ in decoder.each_step(memory, words_BKLE)]
     prior_BKLT = prior_BKLT.to(torch.promote_types(prior_BKLT.dtype, torch.float32))
     posterior_BKLT = torch.zeros_like(prior_BKLT)
     for b in range(target_BKL.shape[0]):
-        own = one_sentence(memory, b)
-        width = own.positions[source]
+        own = replace(memory, candidates={}).map(lambda tensor: tensor[b : b + 1])  # noqa: B023
         for k in range(target_BKL.shape[1]):
-            state_1L = steps_as_hypotheses(states, b, k).resize(own.positions)
+            state_1L = steps_as_hypotheses(states, b, k)
             log_p_TL = hard_log_likelihoods(
                 decoder, log_probabilities, own, state_1L, words_BKLE[b, k], target_BKL[b, k]
             )
-            prior_LT = prior_BKLT[b, k, :, :width]
+            prior_LT = prior_BKLT[b, k]
             logits_LT = (prior_LT.log() + log_p_TL.T.to(prior_LT.dtype)).masked_fill(prior_LT == 0, -torch.inf)
-            posterior_BKLT[b, k, :, :width] = torch.softmax(logits_LT, -1).nan_to_num(0.0)
+            posterior_BKLT[b, k] = torch.softmax(logits_LT, -1).nan_to_num(0.0)
     return posterior_BKLT
-
-
-def one_sentence(memory: Memory, row: int) -> Memory:
-    """The memory of one sentence, without the padding of its batch."""
-    alone = replace(memory, candidates={}).map(lambda tensor: tensor[row : row + 1])
-    return alone.resize({source: max(1, int(alone.lengths_B(source))) for source in alone.positions})
 
 
 def steps_as_hypotheses(states: list[State], row: int, hypothesis: int) -> State:
