@@ -102,7 +102,7 @@ class DemoRun:
             if trained.code == code and trained.version in self.versions():
                 self.step("Trained already, by this very code: `--fresh` trains anew")
                 return
-        self.step("A translator, its attention guided by word alignments, trained through Ray, kept in MLflow's registry")
+        self.step("A translator with guided attention, trained through Ray by two workers, kept in MLflow's registry")
         existing = self.versions()
         settings = ("--set", "training.epochs=5", "--set", "training.guide=hmm")  # the data set's default is 8 epochs
         self.run("train", RECIPE, "--data", DATA, *settings, "--workers", "2", "--register", MODEL)
