@@ -154,7 +154,7 @@ def self_settings(models: Models, after: int = 1) -> list[str]:
 
 
 def test_alignments_are_those_of_align_in_both_directions(models: Models) -> None:
-    """Of every training pair: forced decoding by both models, symmetrised, as `interlinear align --by attention` does it."""
+    """Of every training pair: both models, symmetrised, as `interlinear align --by attention` does it."""
     job = toy_job(models.folder, "prepared", settings=self_settings(models))
     ready = PreparedData.load(job.prepared)
     assert isinstance(ready.guide, WordLinks)
