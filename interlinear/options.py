@@ -131,7 +131,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InputFiles = typer.Argument(
     metavar="[FILE]...", exists=True, dir_okay=False, show_default=False, help="Input files; else stdin."
 )
-AlignmentKind = Literal["attention", "words", "gated", "next", "next-words", "next-gated", "uam", "uam-vocabulary"]
+AlignmentKind = Literal[
+    "attention", "words", "gated", "next", "next-words", "next-gated", "posterior", "uam", "uam-vocabulary"
+]
 AlignedBy = Annotated[
     AlignmentKind | None,
     typer.Option(

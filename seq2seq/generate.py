@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from seq2seq.alignment import symmetrized_explanation
-from seq2seq.attention_reading import AttentionReading
-from seq2seq.batch import Batch, collate, stack_images
+from seq2seq.attention_reading import POSTERIOR, AttentionReading
+from seq2seq.batch import Batch, collate, pad, stack_images
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.explain import (
@@ -305,20 +305,21 @@ class SequenceGenerator:
         reading = reading or self.best_reading
         for group in batched(pairs, self.slots):
             read = [self.read_pair(texts, target, raw) for texts, target in group]
-            attention_weights = self.forced_attention(read, reading.vocabulary)
+            attention_weights = self.forced_attention(read, reading)
             logs = self.forced_log_probabilities(read) if confidence else None
             for i, (sources, target) in enumerate(read):
                 weights, own = attention_weights.of_sentence(i, 1), logs[i] if logs else None
                 yield self._explain(sources, target, weights, reading, own)
 
-    def forced_attention(self, pairs: Sequence[TextPair], vocabulary: bool = False) -> AttentionWeights:
-        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding; images are absent."""
+    def forced_attention(self, pairs: Sequence[TextPair], reading: AttentionReading | None = None) -> AttentionWeights:
+        """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images
+        are absent."""
         batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
         assert batch.target_BL is not None
         with torch.inference_mode():
             device = self.table.device
             memory = self.bundle.model.encode(batch.to(device))
-            return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], vocabulary)
+            return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], reading)
 
     def forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:
         """The log-probability of each token of a batch of outputs (END excluded); images are absent."""
@@ -409,11 +410,29 @@ class SequenceGenerator:
                 )
                 output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
                 logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
-                best_weights = result.attention_weights.of_sentence(0, 1)
+                best_weights = self._with_posterior(row, hypothesis.ids, result.attention_weights.of_sentence(0, 1))
                 explanation = self._explain(sources, output, best_weights, self.best_reading, logs)
                 if self.reverse:
                     explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
         return GenerationResult(candidates, explanation if row.request.explain else None)
+
+    def _with_posterior(
+        self, row: EncodedRequest, ids: Sequence[int], attention_weights: AttentionWeights
+    ) -> AttentionWeights:
+        """The weights with posterior attention over the first text, if that is the best reading and the text is there.
+
+        The output is decoded once more, alone: in a batch, rounding would depend on the other sentences.
+        """
+        model, text = self.bundle.model, self.bundle.card.model.first_text
+        if not self.best_reading.posterior or text not in row.sources:
+            return attention_weights
+        batch = replace(self._collate([row]), candidates=None).to(self.table.device)
+        target_11L = pad([ids])[0][:, None].to(self.table.device)
+        with torch.inference_mode():
+            forced = model.forced_attention(model.encode(batch), target_11L, self.best_reading)
+        steps = attention_weights.attention.shape[2]
+        posterior_11LT = forced.weights[text, POSTERIOR][:, :, :steps]
+        return replace(attention_weights, weights=attention_weights.weights | {(text, POSTERIOR): posterior_11LT})
 
     def _explain_reverse(self, request: Request, output: str) -> Explanation | None:
         """The reverse model's explanation of the request's text as an output for `output`, or None if one of them is
@@ -429,7 +448,7 @@ class SequenceGenerator:
         lengths = len(read.encoded.ids), len(target.encoded.ids)
         if not all(lengths) or lengths[0] > limits.source_length or lengths[1] > limits.target_length:
             return None
-        weights = self.reverse.forced_attention([pair])
+        weights = self.reverse.forced_attention([pair], self.reverse.best_reading)
         return self.reverse._explain(*pair, weights, self.reverse.best_reading)
 
     def _decode(self, row: EncodedRequest, ids: Sequence[int], replaced: dict[int, str]) -> Decoded:
@@ -488,6 +507,8 @@ class SequenceGenerator:
         source = TextWithWords([], [], Encoded([], [])) if name is None else sources[name]
         pieces = (source.encoded.offsets, output.encoded.offsets, source.words, output.words)
         matrices = {} if name is None else attention_weights.matrices(name, reading)
+        if reading.matrix not in matrices:  # posterior attention where the first text is absent
+            reading = self.bundle.model.quick_reading
         fertility = None if name is None else attention_weights.fertility.get(name)
         return explain(
             source.display_words,

@@ -1,7 +1,7 @@
 """`interlinear align`: word alignment of parallel text, by an aligner learned from it or by a model's attention."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from interlinear.console import FAILED, say
+from interlinear.decoding.adaptation import adapt_models
 from interlinear.decoding.alignment import AlignmentOutcome, align_pairs, load_aligner, read_pairs
 from interlinear.decoding.statistical_alignment import align_statistically, is_word_aligner
 from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, TokenisedPair, Tracking
@@ -24,14 +25,22 @@ AlignerName = Annotated[
         "--save. Without it, an aligner is learned from the pairs.",
     ),
 ]
+Adapt = Annotated[
+    bool,
+    typer.Option(
+        "--adapt", help="First train a copy of MODEL (and of --reverse) on the pairs, for some minutes at most."
+    ),
+]
 Save = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
         show_default=False,
-        help="Without MODEL: keep the aligner in this new folder, to align other pairs with it.",
+        help="Without MODEL: keep the aligner in this new folder, to align other pairs with it. With --adapt: the "
+        "adapted model, and that of --reverse in FOLDER-reverse.",
     ),
 ]
+Seed = Annotated[int | None, typer.Option(metavar="N", show_default=False, help="With --adapt; else 1.")]
 
 
 def align(
@@ -42,6 +51,8 @@ def align(
     reverse: Reverse = None,
     symmetrize: Symmetrize = None,
     tokenised: TokenisedPair = False,
+    adapt: Adapt = False,
+    seed: Seed = None,
     save: Save = None,
     as_json: Json = False,
     device: Device = "cpu",
@@ -62,17 +73,26 @@ def align(
     outputs the target word. next, next-words and next-gated read the step after it, which takes the word as its input
     (Chen et al. 2020).
 
+    --adapt first trains a copy of the model on the pairs, guided by the aligner that is learned from them: ten passes,
+    and 2,000 updates at most. MODEL itself does not change.
+
     --by uam reads the alignment module: the source word with the largest weight. With uam-vocabulary it is the best
     word of the whole source vocabulary; a target word whose word is not in its source has no link, and is counted on
     stderr.
     """
     pairs = read_pairs(source, target)
     if model is None or is_word_aligner(model):
-        check_unused(model, {"--by": by, "--reverse": reverse})
+        check_unused(model, {"--by": by, "--reverse": reverse, "--adapt": adapt or None, "--seed": seed})
         check_save(model, save)
         return print_outcomes(align_statistically(pairs, model, symmetrize, tokenised, save), as_json).code
-    check_save(model, save)
+    check_save(None if adapt else model, save)
+    if seed is not None and not adapt:
+        raise UsageError("--seed", "nothing is drawn at random", "say --adapt, or leave it out")
     aligner = load_aligner(model, by, reverse, symmetrize, tokenised, device, tracking)
+    if adapt:
+        listed = list(pairs)
+        aligner = adapt_models(aligner, [model, *([reverse] if reverse else [])], listed, seed or 1, save)
+        pairs = iter(listed)
     printed = print_outcomes(align_pairs(aligner, pairs), as_json)
     unknown = aligner.unknown
     if unknown.words:
@@ -109,7 +129,7 @@ def print_outcomes(outcomes: Iterable[AlignmentOutcome], as_json: bool) -> Print
     return printed
 
 
-def check_unused(model: str | None, options: dict[str, str | None]) -> None:
+def check_unused(model: str | None, options: Mapping[str, object]) -> None:
     """Raises UsageError for an option that needs a translation model."""
     for option, value in options.items():
         if value is not None:
@@ -122,9 +142,10 @@ def check_save(model: str | None, save: Path | None) -> None:
     if save is None:
         return
     if model is not None:
-        raise UsageError("--save", "MODEL is not changed by aligning", "leave out MODEL to learn an aligner")
-    if save.exists():
-        raise UsageError("--save", f"{save} exists", "name a new folder")
+        raise UsageError("--save", "MODEL is not changed by aligning", "say --adapt, or leave out MODEL")
+    for folder in (save, save.with_name(f"{save.name}-reverse")):
+        if folder.exists():
+            raise UsageError("--save", f"{folder} exists", "name a new folder")
 
 
 def as_record(outcome: AlignmentOutcome) -> str:

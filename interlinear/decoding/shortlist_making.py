@@ -120,7 +120,7 @@ def count_attention(
     """Counts the links of a model's attention while it is forced to write the targets."""
     from seq2seq.shortlist.token_links import attention_links
 
-    best = generation.bundle.model.best_reading
+    best = generation.bundle.model.quick_reading
     while ahead := [pair for _, pair in islice(pairs, PAIRS_AT_A_TIME * BATCHES_AHEAD)]:
         ahead.sort(key=pair_length)
         for start in range(0, len(ahead), PAIRS_AT_A_TIME):

@@ -12,6 +12,7 @@ TITLES = {
     "attention": "What it looked at",
     "word_attention": "Which words it looked at",
     "gated": "What it looked at, gated",
+    "posterior": "Where each word came from",
     "uam": "What it aligned",
     "next_attention": "What it looked at, a step later",
     "next_word_attention": "Which words it looked at, a step later",

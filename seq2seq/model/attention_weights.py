@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from seq2seq.attention_reading import AttentionReading
+from seq2seq.attention_reading import POSTERIOR, AttentionReading
 from seq2seq.layers.state import pad_or_trim
 
 
@@ -84,9 +84,11 @@ class AttentionWeights:
         """The weights of the steps at which the L - 1 first target tokens are the decoder's input (..., L - 1, ...).
 
         Step l outputs token l, so that token l enters step l + 1; the last one enters the step of the end symbol
-        (Shift-Att, Chen et al. 2020, section 3). Without the kind `uam`, which predicts the source of a step's output.
+        (Shift-Att, Chen et al. 2020, section 3). Without the kinds `uam` and `posterior`, of a step's output.
         """
-        outputs_left_out = {name: weights for name, weights in self.weights.items() if name[1] != "uam"}
+        outputs_left_out = {
+            name: weights for name, weights in self.weights.items() if name[1] not in ("uam", POSTERIOR)
+        }
         return replace(self, weights=outputs_left_out).map(lambda tensor: tensor[:, :, 1:])
 
     @staticmethod

@@ -9,7 +9,7 @@ D annotation, C all contexts side by side, R readout.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -298,16 +298,20 @@ class Decoder(nn.Module, ABC):
 
     def unroll(self, memory: Memory, words_BKLE: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
         """Readouts (B, K, L, R) of every step over known words, and the attention weights of each."""
+        outputs = [output for _, output in self.each_step(memory, words_BKLE)]
+        readouts_BKLR = self.read_steps(words_BKLE, outputs)
+        return readouts_BKLR, [output.attention_weights for output in outputs]
+
+    def each_step(self, memory: Memory, words_BKLE: Tensor) -> Iterator[tuple[State, StepOutput]]:
+        """The state before every step over known words, and the step's output."""
         hypotheses, steps = words_BKLE.shape[1], words_BKLE.shape[2]
         state = repeat(self.start(memory), hypotheses)
         words_LBKE = words_BKLE.movedim(2, 0).contiguous()  # else torch may copy the weights for every word of it
         unrolled = UnrolledInputs(self.at_every_step(self.precompute(words_LBKE), words_LBKE.shape[:-1]))
-        outputs = []
         for t in range(steps):
-            state, output = self.advance(memory, state, unrolled[t])
-            outputs.append(output)
-        readouts_BKLR = self.read_steps(words_BKLE, outputs)
-        return readouts_BKLR, [output.attention_weights for output in outputs]
+            before = state
+            state, output = self.advance(memory, before, unrolled[t])
+            yield before, output
 
     def at_every_step(self, terms: Mapping[StepLinear, Tensor], axes: torch.Size) -> dict[StepLinear, Tensor]:
         """The precomputed term of every recurrent map at every step: biases repeated, zeros where there is none."""

@@ -48,6 +48,11 @@ class Ensemble(nn.Module):
         """The weights by which words are aligned, unless others are asked for."""
         return best_reading(self.attention_kinds, [model.config.decoder for model in self.models])
 
+    @property
+    def quick_reading(self) -> AttentionReading:
+        """The best reading that does not take a pass of its own."""
+        return best_reading(self.attention_kinds, [model.config.decoder for model in self.models], quick=True)
+
     def encode(self, batch: Batch) -> Memory:
         """Encodes a batch with every member."""
         member_memories = [member.encode(batch) for member in self.models]
@@ -83,10 +88,12 @@ class Ensemble(nn.Module):
         logs, words = zip(*(member.next_words(own, part) for member, own, part in each), strict=True)
         return log_mean(logs), words[0]
 
-    def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
-        """Mean attention weights of the members by forced decoding; `vocabulary` as in `Model.forced_attention`."""
+    def forced_attention(
+        self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
+    ) -> AttentionWeights:
+        """Mean attention weights of the members by forced decoding; `reading` as in `Model.forced_attention`."""
         each = zip(self.models, self.member_memories(memory), strict=True)
-        return AttentionWeights.mean([member.forced_attention(own, target_BKL, vocabulary) for member, own in each])
+        return AttentionWeights.mean([member.forced_attention(own, target_BKL, reading) for member, own in each])
 
     def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
         """Log of the mean probability of each target token, given those before it, (B, K, L)."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seq2seq.attention_reading import AttentionReading, best_reading
+from seq2seq.attention_reading import POSTERIOR, AttentionReading, best_reading
 from seq2seq.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.layers.cells import GRUCell, LSTMCell
@@ -26,6 +26,7 @@ from seq2seq.losses.cross_entropy import GuideLoss, Loss, bag_of_words, chunked_
 from seq2seq.losses.guided_attention import guided_attention_loss, normalize
 from seq2seq.model.attend import STATES
 from seq2seq.model.attention_weights import AttentionWeights
+from seq2seq.model.posterior_attention import posterior_attention
 from seq2seq.model.step_orders import build_decoder
 from seq2seq.text import BEGIN, END, PAD
 
@@ -79,6 +80,11 @@ class Model(nn.Module):
     def best_reading(self) -> AttentionReading:
         """The weights by which words are aligned, unless others are asked for."""
         return best_reading(self.attention_kinds, [self.config.decoder])
+
+    @property
+    def quick_reading(self) -> AttentionReading:
+        """The best reading that does not take a pass of its own."""
+        return best_reading(self.attention_kinds, [self.config.decoder], quick=True)
 
     @property
     def texts(self) -> dict[str, TextEncoder]:
@@ -140,12 +146,27 @@ class Model(nn.Module):
         readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
         return readouts_BKLR, self.with_fertility(memory, AttentionWeights.stack(attention_weights))
 
-    def forced_attention(self, memory: Memory, target_BKL: Tensor, vocabulary: bool = False) -> AttentionWeights:
-        """Attention weights of targets by forced decoding, with the additions of `with_explanation_weights`."""
+    def forced_attention(
+        self, memory: Memory, target_BKL: Tensor, reading: AttentionReading | None = None
+    ) -> AttentionWeights:
+        """Attention weights of targets by forced decoding, with the additions of `with_explanation_weights`, and the
+        kind `posterior` if the reading is of it."""
         readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
-        return self.with_explanation_weights(
-            memory, readouts_BKLR, AttentionWeights.stack(attention_weights), vocabulary
+        weights = self.with_explanation_weights(
+            memory, readouts_BKLR, AttentionWeights.stack(attention_weights), bool(reading and reading.vocabulary)
         )
+        if not (reading and reading.posterior):
+            return weights
+        text = self.config.first_text
+        posterior_BKLT = posterior_attention(
+            self.decoder,
+            self.log_probabilities,
+            memory,
+            self.embed(F.pad(target_BKL, (1, -1), value=BEGIN)),
+            target_BKL,
+            weights.weights[text, STATES],
+        )
+        return replace(weights, weights=weights.weights | {(text, POSTERIOR): posterior_BKLT})
 
     def forced_log_probabilities(self, memory: Memory, target_BKL: Tensor) -> Tensor:
         """The log-probability of each target token, given those before it, (B, K, L), in at least fp32."""

@@ -25,6 +25,7 @@ const TITLES = {
   attention: "Attention",
   word_attention: "Word attention",
   gated: "Gated",
+  posterior: "Origin (posterior attention)",
   uam: "UAM",
   next_attention: "Next step",
   next_word_attention: "Word attention, next step",

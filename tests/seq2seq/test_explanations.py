@@ -172,8 +172,8 @@ def test_both_directions_are_symmetrized(de_en, en_de):
         assert found.symmetrized and found.alignment == expected
         assert [(link.source, link.target) for link in found.links] == expected
         for link in found.links:
-            weight = forward.matrices["attention"][link.target][link.source]
-            other = reverse.matrices["attention"][link.source][link.target]
+            weight = forward.matrices["posterior"][link.target][link.source]
+            other = reverse.matrices["posterior"][link.source][link.target]
             assert (link.weight, link.reverse_weight) == (weight, pytest.approx(other, abs=1e-4))
             assert link.symmetrized_weight == pytest.approx((weight + other) / 2, abs=1.1e-4)
         differing += found.alignment != forward.alignment
@@ -219,7 +219,9 @@ def test_an_explanation_is_read_as_the_best_reading_says(de_en, monkeypatch):
     """The links, their matrix and its name follow the choice, in a search and for a given output."""
     generation = SequenceGenerator(seq2seq.load(de_en))
     ((ids, text, before), *_) = explain(generation, GERMAN[:1])
-    assert before.aligned_by == generation.best_reading.matrix == "attention" and set(before.matrices) == {"attention"}
+    assert before.aligned_by == generation.best_reading.matrix == "posterior"
+    assert set(before.matrices) == {"attention", "posterior"}
+    assert generation.bundle.model.quick_reading == READINGS["attention"]
     monkeypatch.setitem(BEST_READINGS, "conditional", ("uam", "gated", "next"))
     ((_, _, searched), *_) = explain(generation, GERMAN[:1])
     assert searched.aligned_by == "next_attention" and set(searched.matrices) == {"attention", "next_attention"}

@@ -64,8 +64,8 @@ def align_rows(
             [data.ids(TARGET, row) for row in batch_rows],
         ).to(device)
         assert batch.target_BL is not None
-        reading = model.best_reading
-        attention_weights = model.forced_attention(model.encode(batch), batch.target_BL[:, None], reading.vocabulary)
+        reading = model.quick_reading
+        attention_weights = model.forced_attention(model.encode(batch), batch.target_BL[:, None], reading)
         weights_BLT = attention_weights.matrices(source, reading)[reading.matrix][:, 0].float().cpu().numpy()
         for row, weights_LT in zip(batch_rows, weights_BLT, strict=True):
             source_T2, target_L2 = words.source.row(row), words.target.row(row)

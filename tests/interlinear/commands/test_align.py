@@ -111,9 +111,12 @@ def test_conflicting_options_are_refused(toy, other_toy, back_toy, gated_toy, te
         (["--symmetrize", "union"], "--reverse"),
         (["--reverse", str(back_toy)], "it is not said how two alignments become one. Say it, as --symmetrize"),
         (["--reverse", str(other_toy), "--symmetrize", "union"], "it goes from de to en, and MODEL from de to en"),
-        (["--by", "gated"], f"{toy}: the model has no attention of kind gated. It has attention, next."),
-        (["--by", "uam-vocabulary"], "It has attention, next."),
-        (["--by", "next-gated"], f"{toy}: the model has no attention of kind next-gated. It has attention, next."),
+        (["--by", "gated"], f"{toy}: the model has no attention of kind gated. It has attention, next, posterior."),
+        (["--by", "uam-vocabulary"], "It has attention, next, posterior."),
+        (
+            ["--by", "next-gated"],
+            f"{toy}: the model has no attention of kind next-gated. It has attention, next, posterior.",
+        ),
         (["--symmetrize", "both"], "Invalid value for '--symmetrize': 'both' is not one of 'intersection',"),
     ]:
         assert cli.run(["align", str(toy), *texts, *options]) == 2, options
@@ -180,18 +183,18 @@ def test_without_by_the_best_reading_of_each_model_is_used(decided, distinct, tm
     there, back = decided
     bahdanau = write_toy(tmp_path / "bahdanau", seed=13, back=True, initialization="uniform", initialization_scale=1.0)
     files = files_of(distinct, tmp_path)
-    gated = aligned(capsys, str(there), *files)
-    assert gated == aligned(capsys, str(there), *files, "--by", "gated")
+    posterior = aligned(capsys, str(there), *files)
+    assert posterior == aligned(capsys, str(there), *files, "--by", "posterior")
     monkeypatch.setitem(BEST_READINGS, "conditional", ("next-gated", "next"))
     later = aligned(capsys, str(there), *files)
-    assert later == aligned(capsys, str(there), *files, "--by", "next-gated") != gated
+    assert later == aligned(capsys, str(there), *files, "--by", "next-gated") != posterior
     assert aligned(capsys, str(back), *files_of([(t, s) for s, t in distinct], tmp_path)) == [
         links_of_the_next_step(back, "next-gated", target, source) for source, target in distinct
     ]
     options = [*files_of(distinct, tmp_path), "--reverse", str(bahdanau), "--symmetrize", "union"]
     both = aligned(capsys, str(there), *options)
     files = files_of([(t, s) for s, t in distinct], tmp_path)
-    reverse = [[(i, j) for j, i in links] for links in aligned(capsys, str(bahdanau), *files, "--by", "attention")]
+    reverse = [[(i, j) for j, i in links] for links in aligned(capsys, str(bahdanau), *files, "--by", "posterior")]
     assert both == [symmetrize(*pair, "union") for pair in zip(later, reverse, strict=True)]
 
 
@@ -333,3 +336,68 @@ def test_what_cannot_be_learned_from_is_said(toy, tmp_path, capsys):
     assert "line 1: the source is one word" in capsys.readouterr().err
     assert cli.run(["align", str(toy), *chinese, "--save", str(tmp_path / "new")]) == 2
     assert "MODEL is not changed" in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
+def word_for_word(count: int) -> tuple[list[tuple[str, str]], list[set[Link]]]:
+    """Pairs of the toy models' words, translated one by one, the last two words exchanged; and their links."""
+    draw = random.Random(4)
+    dictionary = dict(zip(GERMAN[:13], ENGLISH[:13], strict=True))
+    pairs, gold = [], []
+    for _ in range(count):
+        source = draw.sample(sorted(dictionary), draw.randint(3, 7))
+        order = [*range(len(source) - 2), len(source) - 1, len(source) - 2]
+        pairs.append((" ".join(source), " ".join(dictionary[source[i]] for i in order)))
+        gold.append({(i, j) for j, i in enumerate(order)})
+    return pairs, gold
+
+
+def share_right(links: list[list[Link]], gold: list[set[Link]]) -> float:
+    return sum(len({*found} & true) for found, true in zip(links, gold, strict=True)) / sum(map(len, gold))
+
+
+def test_a_model_is_adapted_to_the_pairs(toy, back_toy, tmp_path, capsys):
+    pairs, gold = word_for_word(60)
+    files = [*write_pairs(tmp_path, [*pairs, ("", "a"), ("hund " * 13, "dog")])]
+    before = {path.name: path.read_bytes() for path in toy.iterdir()}
+    assert cli.run(["align", str(toy), *files]) == 1
+    unadapted = [links_of(line) for line in capsys.readouterr().out.splitlines()]
+    kept = tmp_path / "kept"
+    both = ["--reverse", str(back_toy), "--symmetrize", "grow-diag-final-and"]
+    assert cli.run(["align", str(toy), *files, *both, "--adapt", "--save", str(kept)]) == 1
+    out, said = capsys.readouterr()
+    links = [links_of(line) for line in out.splitlines()]
+    assert share_right(links[:60], gold) > 0.8 > 0.5 > share_right(unadapted[:60], gold)
+    assert links[60:] == [[], []] and "line 62: the source has 13 tokens" in said
+    assert {path.name: path.read_bytes() for path in toy.iterdir()} == before, "MODEL does not change"
+    assert cli.run(["align", str(kept), *files, "--reverse", f"{kept}-reverse", *both[2:]]) == 1
+    assert capsys.readouterr().out == out
+    assert cli.run(["align", str(toy), *files, *both, "--adapt", "--save", str(kept)]) == 2
+    assert f"{kept} exists" in capsys.readouterr().err
+    assert seq2seq.load(kept).card.data["adapted"] == {"pairs": 60, "seed": 1}
+
+
+def test_adapting_is_deterministic_by_seed(tmp_path, capsys):
+    toy = write_toy(tmp_path / "toy", seed=1, dropout=0.2)
+    files = write_pairs(tmp_path, word_for_word(12)[0])
+    weights = []
+    for name, seed in (("a", "3"), ("b", "3"), ("c", "4")):
+        aligned(capsys, str(toy), *files, "--adapt", "--seed", seed, "--save", str(tmp_path / name))
+        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_what_cannot_be_adapted_is_refused(toy, tmp_path, capsys):
+    files = write_pairs(tmp_path, [("ein hund", "a dog")])
+    post_editing = write_toy(tmp_path / "postedit", seed=5, combination="concat")
+    for model, said in (
+        (f"{toy},{toy}", "is an ensemble"),
+        (str(post_editing), "reads several texts (source, mt)"),
+    ):
+        assert cli.run(["align", model, *files, "--adapt"]) == 2
+        assert said in capsys.readouterr().err
+    assert cli.run(["align", str(toy), *files, "--seed", "2"]) == 2
+    assert "--seed: nothing is drawn at random" in capsys.readouterr().err
+    assert cli.run(["align", *files, "--adapt"]) == 2
+    assert "--adapt: there is no MODEL" in capsys.readouterr().err
+    assert cli.run(["align", str(toy), *write_pairs(tmp_path, [("", "a")]), "--adapt"]) == 2
+    assert "no pair has two sides that the model can read" in capsys.readouterr().err

@@ -57,13 +57,15 @@ def test_attention_is_drawn_with_the_probability_of_each_word(toy, tmp_path, cap
 def test_attention_is_drawn_by_the_best_reading(toy, gated_toy, uam_toy, tmp_path, capsys, monkeypatch):
     picture = tmp_path / "a.svg"
     for model, title in (
-        (toy, "WHAT IT LOOKED AT"),
-        (gated_toy, "WHAT IT LOOKED AT, GATED"),
+        (toy, "WHERE EACH WORD CAME FROM"),
+        (gated_toy, "WHERE EACH WORD CAME FROM"),
         (uam_toy, "WHAT IT ALIGNED"),
     ):
         assert title in drawn(capsys, picture, "attention", str(model), "--source", SENTENCE)
     later = "WHAT IT LOOKED AT, A STEP LATER"
     assert later in drawn(capsys, picture, "attention", str(uam_toy), "--source", SENTENCE, "--by", "next")
+    looked = drawn(capsys, picture, "attention", str(gated_toy), "--source", SENTENCE, "--by", "gated")
+    assert "WHAT IT LOOKED AT, GATED" in looked
     monkeypatch.setitem(BEST_READINGS, "bahdanau", ("next",))
     assert later in drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE, "--target", "a dog runs")
 
@@ -82,7 +84,7 @@ def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     )
     for kind in ("gated", "gate"):
         said = refused(capsys, 2, kind, str(uam_toy), "--source", SENTENCE)
-        assert f"{uam_toy}: the model has no attention of kind gated. It has attention, next, uam" in said
+        assert f"{uam_toy}: the model has no attention of kind gated. It has attention, next, posterior, uam" in said
     assert "U+50000" in refused(capsys, 1, *attention, f"{SENTENCE} \U00050000", "--output", str(tmp_path / "a.png"))
     no_font = tmp_path / "font.ttf"
     no_font.write_text("nothing")

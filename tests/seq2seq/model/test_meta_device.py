@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from seq2seq.attention_reading import POSTERIOR, READINGS
 from seq2seq.batch import Batch, CandidateInput
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model
@@ -70,5 +71,7 @@ def test_attention_to_a_given_output_reads_nothing_from_the_device(recipe: str) 
     on_device = batch.to("meta")
     assert on_device.target_BL is not None
     with torch.inference_mode():
-        weights = model.eval().forced_attention(model.encode(on_device), on_device.target_BL[:, None])
+        memory = model.eval().encode(on_device)
+        weights = model.forced_attention(memory, on_device.target_BL[:, None], READINGS["posterior"])
+    assert POSTERIOR in {kind for _, kind in weights.weights}
     assert all(tensor.device.type == "meta" for tensor in weights.weights.values())

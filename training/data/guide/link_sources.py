@@ -211,7 +211,9 @@ class ReverseModel:
         while ahead := list(islice(rows, PAIRS_AHEAD)):
             order = sorted(range(len(ahead)), key=lambda number: len(ahead[number].source))
             explanations = self.generator.align(
-                (({name: ahead[number].target}, ahead[number].source) for number in order), self.raw
+                (({name: ahead[number].target}, ahead[number].source) for number in order),
+                self.raw,
+                self.generator.bundle.model.quick_reading,
             )
             found: dict[int, list[Link]] = {}
             for number, explanation in zip(order, explanations, strict=True):

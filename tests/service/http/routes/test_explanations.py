@@ -50,7 +50,8 @@ def test_a_word_has_the_confidence_of_offline_search(client, generators):
         assert len(explanation["confidence"]) == len(explanation["target"])
         assert all(0 < c <= 1 for c in explanation["confidence"])
         assert not {"links", "symmetrized"} & set(explanation), "without a reverse model there are none"
-        assert explanation["aligned_by"] == "attention"
+        assert explanation["aligned_by"] == "posterior"
+        assert explanation["matrices"] == expected.explanation.matrices
 
 
 def test_links_are_those_of_both_directions(both, client, generators):
@@ -67,7 +68,7 @@ def test_links_are_those_of_both_directions(both, client, generators):
         assert [(link["source"], link["target"]) for link in found["links"]] == expected
         for link in found["links"]:
             i, j = link["source"], link["target"]
-            there, back = forward["matrices"]["attention"][j][i], backward.matrices["attention"][i][j]
+            there, back = forward["matrices"]["posterior"][j][i], backward.matrices["posterior"][i][j]
             assert link["weight"] == pytest.approx(there, abs=1e-3)
             assert link["reverse_weight"] == pytest.approx(back, abs=1e-3)
             assert link["symmetrized_weight"] == pytest.approx((there + back) / 2, abs=1e-3)
@@ -91,7 +92,7 @@ def test_a_text_of_several_sentences_has_the_links_of_each(both):
 def test_the_reverse_model_is_described_and_its_explanations_counted(both, client):
     (described,) = both.get("/models").json()
     assert described["reverse"]["name"] == "en-de" and described["reverse"]["version"].startswith("sha-")
-    assert described["accepts"]["aligned_by"] == "attention"
+    assert described["accepts"]["aligned_by"] == "posterior"
     assert all("reverse" not in model for model in client.get("/models").json())
 
     def count() -> float:

@@ -106,7 +106,7 @@ def test_languages_models_and_settings_are_described(client):
     )
     reads = {"inputs": ["source"], "texts": ["source"], "images": {}}
     accepts = reads | {"max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
-    accepts |= {"aligned_by": "attention"}
+    accepts |= {"aligned_by": "posterior"}
     accepts |= {"length_penalty": "average"}
     assert first["accepts"] == accepts
     assert first["examples"][0] == {"source": "Ein Hund läuft im Park."} and len(first["examples"]) == 3
