@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log10
 from pathlib import Path
 
 from seq2seq.figures.charts import (
@@ -13,6 +14,9 @@ from seq2seq.figures.charts import (
     lay_out_charts,
 )
 from seq2seq.figures.style import MARKERS, SERIES, SHEET, SOFT, Sheet
+
+LABEL_DISTANCE = 0.13  # of the decimal logarithms of two rates
+RANGE = 5.0  # BLEU below the best that a chart shows; a point below it stands at the edge, with its score
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,15 @@ def frontier(points: Sequence[Point]) -> list[Point]:
     return best
 
 
+def apart(points: Sequence[Point]) -> list[Point]:
+    """Points of a frontier whose labels do not cover each other: of those with nearly the same rate, the first."""
+    chosen: list[Point] = []
+    for point in points:
+        if all(abs(log10(point.rate / other.rate)) > LABEL_DISTANCE for other in chosen):
+            chosen.append(point)
+    return chosen
+
+
 def draw(points: Sequence[Point], path: Path) -> Path:
     """One chart for each number of threads; hollow markers are greedy searches. Returns `path`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -57,22 +70,25 @@ def draw(points: Sequence[Point], path: Path) -> Path:
         axes.plot(
             [point.rate for point in best], [point.bleu for point in best], color=SOFT, linewidth=0.8, linestyle="--"
         )
+        lowest = max(point.bleu for point in of_count) - RANGE
         for point in of_count:
             number = families.index(point.family)
             colour = SERIES[number % len(SERIES)]
             axes.plot(
-                point.rate, point.bleu, MARKERS[number % len(MARKERS)], color=colour, markersize=5,
+                point.rate, max(point.bleu, lowest), MARKERS[number % len(MARKERS)], color=colour, markersize=5,
                 markerfacecolor=SHEET if point.greedy else colour,
             )  # fmt: skip
-        for point in best:
+        labels = [(point, point.label, (4, 4)) for point in apart(best)]
+        labels += [(point, f"{point.bleu:.1f}, below", (6, -2)) for point in of_count if point.bleu < lowest]
+        for point, label, offset in labels:
             axes.annotate(
-                point.label, (point.rate, point.bleu), (4, 4), textcoords="offset points", fontsize=6, color=SOFT,
-                family=sheet.plain,
+                label, (point.rate, max(point.bleu, lowest)), offset, textcoords="offset points", fontsize=6,
+                color=SOFT, family=sheet.plain,
             )  # fmt: skip
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:,.0f}"))
         axes.set_xlabel("sentences a second", color=SOFT, fontsize=7.5, family=sheet.plain)
-        axes.margins(y=0.12)
+        axes.set_ylim(lowest - 0.1 * RANGE, lowest + 1.15 * RANGE)
         axes.set_xlim(slowest / 1.3, fastest * 1.6)  # room for the label at the right
     return sheet.save(path)
