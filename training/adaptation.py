@@ -24,7 +24,7 @@ MAX_UPDATES = 2000  # of many pairs fewer passes are made, one at least
 BATCH_TOKENS = 1000
 LEARNING_RATE = 0.001
 WARMUP = 20
-GUIDE_WEIGHT = 1.0
+GUIDE_WEIGHT = 1.0  # larger than in training: the links are those of the very pairs
 
 Progress = Callable[[int, int], None]  # receives the number of updates that are done, and of all
 

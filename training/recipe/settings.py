@@ -101,7 +101,7 @@ class GuideSettings(RecipeSection):
         min_length=1,
         description="hmm, eflomal, fast_align, self, or a file of links in Pharaoh format, a line for each pair",
     )
-    weight: float = Field(1.0, gt=0, description="of the guide's loss beside the word's, per target token")
+    weight: float = Field(0.3, gt=0, description="of the guide's loss beside the word's, per target token")
     epochs: int | None = Field(None, ge=1, description="epochs with the guide's loss, from its first; null: all")
     reverse: str | None = Field(
         None, description="from: self only; a trained model of the opposite direction: a bundle's folder, models:/..."

@@ -86,10 +86,10 @@ def test_a_guided_model_aligns_better(tmp_path: Path, recipe: str) -> None:
     assert all(loss is not None for loss in losses) and losses == sorted(losses, key=lambda loss: -(loss or 0.0))
     assert guided.bundle
     card = seq2seq.load(guided.bundle).card
-    assert card.recipe["training"]["guide"] == {"from": str(tmp_path / "links"), "weight": 1.0}
+    assert card.recipe["training"]["guide"] == {"from": str(tmp_path / "links"), "weight": 0.3}
     assert f"- attention guided by: word links, {card.guide}\n" in (guided.bundle / "README.md").read_text()
     facts = model_facts(str(guided.bundle), None)
-    assert ("attention guided by", f"{tmp_path / 'links'}, weight 1") in facts.lines
+    assert ("attention guided by", f"{tmp_path / 'links'}, weight 0.3") in facts.lines
     assert "attention guided by" not in dict(model_facts(str(plain.bundle), None).lines)
 
 
