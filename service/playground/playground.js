@@ -25,7 +25,7 @@ const TITLES = {
   attention: "Attention",
   word_attention: "Word attention",
   gated: "Gated",
-  posterior: "Origin (posterior attention)",
+  posterior: "Origin",
   uam: "UAM",
   next_attention: "Next step",
   next_word_attention: "Word attention, next step",

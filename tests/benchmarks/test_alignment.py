@@ -71,7 +71,7 @@ def figures(links: list[set[tuple[int, int]]]) -> dict[str, float]:
 def test_every_reading_of_a_model_is_scored_in_each_direction_and_combined(there, back, gold, tmp_path, capsys):
     records = measure([GoldSet.read(str(gold), None)], [], [ForcedDecoding.load("toys", str(there), str(back))])
     german, english = tmp_path / "de", tmp_path / "en"
-    for by in ("attention", "next"):
+    for by in ("attention", "next", "posterior"):
         forward = printed_links(capsys, there, "--source", german, "--target", english, "--by", by)
         exchanged = printed_links(capsys, back, "--source", english, "--target", german, "--by", by)
         backward = [{(i, j) for j, i in links} for links in exchanged]
@@ -82,7 +82,7 @@ def test_every_reading_of_a_model_is_scored_in_each_direction_and_combined(there
         assert found.keys() == expected.keys()
         for variant, links in expected.items():
             assert found[variant] == [pytest.approx(figures(links))], (by, variant)
-    assert {record["by"] for record in records} == {"attention", "next"}
+    assert {record["by"] for record in records} == {"attention", "next", "posterior"}
     assert {(record["set"], record["system"], record["pairs"]) for record in records} == {("mine", "toys", 0)}
 
 
@@ -91,7 +91,7 @@ def test_a_model_of_one_direction_has_only_that_column(back, gold):
     assert {record["variant"] for record in records} == {"target to source"}
     columns, rows = table(records)
     assert columns[4:6] == ["source to target", "target to source"]
-    assert [row[3:5] for row in rows] == [["attention", "-"], ["next", "-"]]
+    assert [row[3:5] for row in rows] == [["attention", "-"], ["next", "-"], ["posterior", "-"]]
 
 
 def test_our_aligner_has_every_column(gold):

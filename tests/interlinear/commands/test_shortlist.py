@@ -99,7 +99,8 @@ def test_what_is_printed_is_what_the_dev_set_has(model, tmp_path, capsys):
 def test_attention_and_the_links_that_align_prints_make_the_same(model, tmp_path, capsys):
     data = describe(tmp_path)
     options = ["--data", data, "--words", "3", "--frequent", "1"]
-    assert cli.run(["align", str(model), "--source", f"{tmp_path}/all.de", "--target", f"{tmp_path}/all.en"]) == 0
+    files = ["--source", f"{tmp_path}/all.de", "--target", f"{tmp_path}/all.en"]
+    assert cli.run(["align", str(model), *files, "--by", "attention"]) == 0
     links = write_links(tmp_path, capsys.readouterr().out.splitlines())
     assert cli.run(["shortlist", str(model), *options]) == 0
     by_attention = (model / "shortlist.safetensors").read_bytes()

@@ -52,7 +52,7 @@ def test_every_command_that_searches_accepts_several_models(toy, gated, parallel
 def test_an_attention_kind_of_one_member_only_cannot_align(toy, gated, parallel, capsys) -> None:
     source, target = parallel
     assert cli.run(["align", f"{toy},{gated}", "--source", str(source), "--target", str(target), "--by", "gated"]) == 2
-    assert "It has attention, next." in capsys.readouterr().err
+    assert "It has attention, next, posterior." in capsys.readouterr().err
 
 
 def test_another_vocabulary_is_refused_by_its_file(toy, other_toy, parallel, capsys) -> None:

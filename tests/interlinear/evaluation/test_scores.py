@@ -48,7 +48,7 @@ def test_all_scores_and_the_reasons_of_omitted_ones(toy, tmp_path, parallel, cap
     assert set(found) == set(METRICS) - set(left_out)
     assert all(set(score) >= {"score", "signature"} for score in found.values())
     assert found["rouge-l"]["low"] <= found["rouge-l"]["mean"] <= found["rouge-l"]["high"]
-    assert found["aer"]["signature"] == "pairs:10|gold:sure+possible|by:attention"
+    assert found["aer"]["signature"] == "pairs:10|gold:sure+possible|by:posterior"
     data = describe(tmp_path)
     assert cli.run(["evaluate", str(toy), *data, "--metrics", "bleu,aer"]) == 0
     out, said = capsys.readouterr()
@@ -75,7 +75,7 @@ def test_symmetrized_alignments_are_scored(toy, back_toy, tmp_path, parallel, ca
     data = describe(tmp_path, gold=capsys.readouterr().out)
     found = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "alignment", *both)
     assert [found[name]["score"] for name in ALIGNMENT] == [0, 100, 100, 100]
-    assert found["aer"]["signature"].endswith("|by:attention,intersection")
+    assert found["aer"]["signature"].endswith("|by:posterior,intersection")
     alone = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "alignment")
     assert alone["alignment-precision"]["score"] < 100
     for options, said in [
@@ -250,7 +250,7 @@ def test_by_requires_an_alignment_score_and_a_model_with_that_attention(toy, tmp
     assert cli.run(["evaluate", str(toy), *data, "--by", "attention"]) == 2
     assert "no score of alignments is asked for" in capsys.readouterr().err
     assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer", "--by", "uam"]) == 2
-    assert "It has attention, next." in capsys.readouterr().err
+    assert "It has attention, next, posterior." in capsys.readouterr().err
     by = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer", "--by", "attention")
     assert by == run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer")
 
@@ -313,7 +313,7 @@ def test_case_studies_are_the_sentences_that_change_the_score_most(toy, tmp_path
 def test_compare_names_the_attention_that_aligned_each_model(toy, gated_toy, tmp_path, parallel, capsys):
     data = describe(tmp_path, gold="0-0 1-1\n" * 10)
     arguments = ["compare", str(toy), str(gated_toy), *data, "--samples", "20", "--metrics", "aer"]
-    assert "|by:attention,gated|" in run_json(capsys, *arguments)["aer"]["bootstrap"]["signature"]
+    assert "|by:posterior|" in run_json(capsys, *arguments)["aer"]["bootstrap"]["signature"]
     assert "|by:attention|" in run_json(capsys, *arguments, "--by", "attention")["aer"]["bootstrap"]["signature"]
 
 

@@ -158,7 +158,7 @@ def test_bundles_of_one_vocabulary_form_an_ensemble(tmp_path: Path) -> None:
     assert joined.card.limits == Limits(source_length=9, target_length=9)
     request = Request({"source": "ein hund schläft"}, SearchOptions(beam=3, max_length=6), explain=True)
     (answer,) = SequenceGenerator(joined).generate([request])
-    assert set(answer.explanation.matrices) == {"attention"}
+    assert set(answer.explanation.matrices) == {"attention", "posterior"}
     (pair,) = SequenceGenerator(joined).align([({"source": "ein hund"}, "die katze")])
     assert len(pair.alignment) == 2
 

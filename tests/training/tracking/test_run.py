@@ -202,7 +202,7 @@ def test_attention_figures_of_a_gated_model_show_its_gates(tmp_path: Path, uri: 
         train(job, None, [tracker])
     files = mlflow.MlflowClient(uri).list_artifacts(tracker.run_id, "figures")
     assert {Path(file.path).stem for file in files} == {
-        "learning_curve", "attention", "word_attention", "gated", "gate",
+        "learning_curve", "attention", "word_attention", "gated", "posterior", "gate",
     }  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def test_languages_models_and_settings_are_described(client):
         {"source": "de", "target": "en"},
     )
     reads = {"inputs": ["source"], "texts": ["source"], "images": {}}
-    accepts = reads | {"max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention"]}
+    accepts = reads | {"max_tokens": 150, "max_length": 400, "beam_size": 5, "explain": ["attention", "posterior"]}
     accepts |= {"aligned_by": "posterior"}
     accepts |= {"length_penalty": "average"}
     assert first["accepts"] == accepts
