@@ -251,7 +251,7 @@ def test_by_requires_an_alignment_score_and_a_model_with_that_attention(toy, tmp
     assert "no score of alignments is asked for" in capsys.readouterr().err
     assert cli.run(["evaluate", str(toy), *data, "--metrics", "aer", "--by", "uam"]) == 2
     assert "It has attention, next, posterior." in capsys.readouterr().err
-    by = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer", "--by", "attention")
+    by = run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer", "--by", "posterior")
     assert by == run_json(capsys, "evaluate", str(toy), *data, "--metrics", "aer")
 
 
