@@ -267,9 +267,7 @@ def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(set
         page = context.new_page()
         page.goto(address)
         type_in(page, "Im Garten schläft eine Katze.")
-        expect(page.locator("#matrices button")).to_have_text(
-            ["Both directions", "Attention", "Origin"]
-        )
+        expect(page.locator("#matrices button")).to_have_text(["Both directions", "Attention", "Origin"])
         expect(page.locator("#matrices [aria-pressed=true]")).to_have_text(["Both directions"])
         request = {"q": "Im Garten schläft eine Katze.", "source": "de", "target": "en", "explain": True}
         (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
