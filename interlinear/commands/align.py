@@ -82,7 +82,16 @@ def align(
     """
     pairs = read_pairs(source, target)
     if model is None or is_word_aligner(model):
-        check_unused(model, {"--by": by, "--reverse": reverse, "--adapt": adapt or None, "--seed": seed})
+        check_unused(
+            model,
+            {
+                "--by": by,
+                "--reverse": reverse,
+                "--adapt": adapt or None,
+                "--seed": seed,
+                "--device": None if device == "cpu" else device,
+            },
+        )
         check_save(model, save)
         return print_outcomes(align_statistically(pairs, model, symmetrize, tokenised, save), as_json).code
     check_save(None if adapt else model, save)

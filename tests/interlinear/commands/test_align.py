@@ -317,6 +317,7 @@ def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, ca
     [
         (["--by", "attention"], "--by: there is no MODEL"),
         (["--reverse", "x"], "--reverse: there is no MODEL"),
+        (["--device", "cuda"], "--device: there is no MODEL"),
     ],
 )
 def test_options_that_need_a_model_are_refused_without_one(tmp_path, capsys, options: list[str], problem: str):
