@@ -151,9 +151,13 @@ class Model(nn.Module):
     ) -> AttentionWeights:
         """Attention weights of targets by forced decoding, with the additions of `with_explanation_weights`, and the
         kind `posterior` if the reading is of it."""
-        readouts_BKLR, attention_weights = self.unroll(memory, target_BKL)
+        words_BKLE = self.embed(F.pad(target_BKL, (1, -1), value=BEGIN))
+        states, outputs = zip(*self.decoder.each_step(memory, words_BKLE), strict=True)
         weights = self.with_explanation_weights(
-            memory, readouts_BKLR, AttentionWeights.stack(attention_weights), bool(reading and reading.vocabulary)
+            memory,
+            self.decoder.read_steps(words_BKLE, list(outputs)),
+            AttentionWeights.stack([output.attention_weights for output in outputs]),
+            bool(reading and reading.vocabulary),
         )
         if not (reading and reading.posterior):
             return weights
@@ -162,7 +166,8 @@ class Model(nn.Module):
             self.decoder,
             self.log_probabilities,
             memory,
-            self.embed(F.pad(target_BKL, (1, -1), value=BEGIN)),
+            states,
+            words_BKLE,
             target_BKL,
             weights.weights[text, STATES],
         )

@@ -12,7 +12,7 @@ Axes: B sentences, K hypotheses of each, L target positions, T source positions,
 readout, V target vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -31,16 +31,16 @@ def posterior_attention(
     decoder: Decoder,
     log_probabilities: LogProbabilities,
     memory: Memory,
+    states: Sequence[State],
     words_BKLE: Tensor,
     target_BKL: Tensor,
     prior_BKLT: Tensor,
 ) -> Tensor:
     """The posterior attention over the first text of targets by forced decoding, (B, K, L, T), in at least fp32.
 
-    words_BKLE: the embeddings of the words before those of the target. prior_BKLT: the attention over that text. A row
-    sums to 1, and to 0 where the prior does.
+    states: those before every step. words_BKLE: the embeddings of the words before those of the target. prior_BKLT: the
+    attention over that text. A row sums to 1, and to 0 where the prior does.
     """
-    states = [state for state, _ in decoder.each_step(memory, words_BKLE)]
     prior_BKLT = prior_BKLT.to(torch.promote_types(prior_BKLT.dtype, torch.float32))
     posterior_BKLT = torch.zeros_like(prior_BKLT)
     for b in range(target_BKL.shape[0]):
@@ -56,7 +56,7 @@ def posterior_attention(
     return posterior_BKLT
 
 
-def steps_as_hypotheses(states: list[State], row: int, hypothesis: int) -> State:
+def steps_as_hypotheses(states: Sequence[State], row: int, hypothesis: int) -> State:
     """One hypothesis' states before each step, as L hypotheses of one sentence."""
     first = states[0]
     leaves = {
