@@ -26,8 +26,8 @@ NOTES = (
     "OpenNMT-py's. Ours has the context in every decoder layer and in the output where the peers feed the last output "
     "back, and by default each direction of the encoder is a stack of its own; *interleaved* joins them after every "
     "layer, as the peers do.",
-    "*Workers* are processes of one thread each, which share every update's 32 sentences, as `train` does by default on "
-    "a CPU; the others are one process with all threads.",
+    "*Workers* are processes of one thread each, which share every update's 32 sentences, as `train` does by default "
+    "on a CPU; the others are one process with all threads.",
     "The peers compute in fp32. *Others* is the share of the processor that other programs used in a contestant's "
     "worst run.",
 )

@@ -30,6 +30,7 @@ from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.errors import BundleError, UsageError
 from seq2seq.layers.int8 import quantise
+from seq2seq.layers.packed import pack
 from seq2seq.metrics.score import Score
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
@@ -191,6 +192,8 @@ def load(
     model = model.to(device, dtype).eval()
     if precision == "int8" and model.output.weight.device.type == "cpu":
         quantise(model)
+    elif model.output.weight.device.type == "cpu":
+        pack(model)
     return Bundle(
         model, tokenizers, card, folder, Shortlist.load(folder / SHORTLIST, tokenizers) if shortlist else None
     )
