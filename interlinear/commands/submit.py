@@ -9,6 +9,7 @@ import typer
 from interlinear.job_output import report_submission
 from interlinear.options import (
     ClusterAddress,
+    DataName,
     Experiment,
     Gpu,
     NoCudaGraphs,
@@ -21,11 +22,21 @@ from interlinear.options import (
     Settings,
     StorageUri,
     Tracking,
-    TrainingData,
     WaitForJob,
     Workers,
     check_cuda_graphs,
     number_range,
+)
+from interlinear.parallel_text import (
+    DatasetFolder,
+    DevSize,
+    OwnLanguages,
+    OwnPairs,
+    OwnSource,
+    OwnTarget,
+    OwnText,
+    SplitSeed,
+    TestSize,
 )
 from seq2seq.errors import UsageError
 
@@ -34,8 +45,16 @@ LOCAL_STORE = re.compile(r"(sqlite|file):|[^:]*$")  # an MLflow URI that refers 
 
 def submit(
     recipe: RecipeName,
-    data: TrainingData,
     address: ClusterAddress,
+    data: DataName = None,
+    source: OwnSource = None,
+    target: OwnTarget = None,
+    pairs: OwnPairs = None,
+    languages: OwnLanguages = None,
+    dev: DevSize = None,
+    test: TestSize = None,
+    split_seed: SplitSeed = None,
+    dataset_folder: DatasetFolder = None,
     settings: Settings = None,
     workers: Workers = "1",
     gpu: Gpu = False,
@@ -78,8 +97,9 @@ def submit(
 ) -> int:
     """Train on a Ray cluster: submits `train` as a job of the cluster.
 
-    Only the recipe and the data set's description, if they are your own, are sent along. The first line is the address
-    of its run in MLflow. Without --wait the job's name is printed then, and the command ends.
+    Only the recipe and the data set's description, if they are your own, are sent along; with --source or --pairs the
+    text too, as with --pack-data. The first line is the address of its run in MLflow. Without --wait the job's name is
+    printed then, and the command ends.
     """
     from training.ray.job_package import build_package
     from training.ray.job_spec import build_job_spec
@@ -89,8 +109,13 @@ def submit(
     check_cuda_graphs(no_cuda_graphs, gpu)
     if no_tracking and (register or tracking or experiment or parent):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
+    pack_data = pack_data or bool(own_text.paths)
     if pack_data and data_root:
-        raise UsageError("--pack-data", "the text goes along, so it lies in no folder of the cluster", "leave one out")
+        raise UsageError(
+            "--data-root", "the text goes along, so it lies in no folder of the cluster", "leave it or the text out"
+        )
+    data = own_text.data_set(data, recipe, settings or ())
     package = build_package(recipe, data, settings or (), pack_data)
     options = [word for setting in settings or () for word in ("--set", setting)]
     valued = {
