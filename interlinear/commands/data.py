@@ -118,12 +118,20 @@ def split(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", show_default=False, help="Folder for the splits and YAML; else data/NAME."),
+        typer.Option(
+            "--output",
+            "--dataset-folder",
+            metavar="FOLDER",
+            show_default=False,
+            help="Folder for the data set; else data/NAME.",
+        ),
     ] = None,
     languages: OwnLanguages = None,
     dev: DevSize = None,
     test: TestSize = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of dev and test.")] = DEFAULT_SEED,
+    seed: Annotated[
+        int, typer.Option("--seed", "--split-seed", min=0, metavar="N", help="Seed of dev and test.")
+    ] = DEFAULT_SEED,
     task: Annotated[
         Literal["translation", "summarization"] | None,
         typer.Option(show_default=False, help="Else summarization if both languages are one, or translation."),

@@ -166,7 +166,7 @@ class DemoRun:
         for label, command, url in (
             ("playground", f"{interlinear} serve --tracking {store}", "http://127.0.0.1:8000"),
             ("registry", f"{mlflow} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
-            ("your text", f"{interlinear} train rnnsearch --data mine.yaml", "docs/your-own-data.md"),
+            ("your text", f"{interlinear} train rnnsearch --source F.de --target F.en", "docs/your-own-data.md"),
         ):
             self.console.print(f"   [bold]{label:10}[/]  {command}  [cyan]{url}[/]")
 

@@ -6,8 +6,10 @@ from xml.sax.saxutils import escape
 import pytest
 
 from interlinear import cli
+from interlinear.parallel_text import OwnText
 from tests.training.toy import SETTINGS, write_corpus
 from training.data.dataset import open_dataset, read_rows
+from training.ray.job_package import build_package
 
 QUICK = [word for setting in [*SETTINGS, "training.epochs=1", "training.average=1"] for word in ("--set", setting)]
 HERE = ["--no-ray", "--no-tracking", *QUICK]
@@ -115,3 +117,23 @@ def test_a_recipe_of_images_is_refused_before_text_is_read(
     )
     assert code == 2 and "multimodal_hierarchical: reads image and source, and pairs have a source only" in err
     assert not Path("data").exists()
+
+
+def test_the_text_goes_along_with_a_job(pairs: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]):
+    write_two(pairs)
+    description = OwnText(Path("train.de"), Path("train.en")).make()
+    package = build_package("rnnsearch", str(description), texts=True)
+    texts = {f"data/train-de-en.{split}.{language}" for split in ("train", "dev") for language in ("de", "en")}
+    assert set(package.files) == texts | {"data/train-de-en.yaml"}
+    package.write(Path("job"))
+    data = ["--data", "job/data/train-de-en.yaml", "--data-root", "job/data", "--prepared", "job"]
+    code, prepared, err = called(capsys, "prepare", "rnnsearch", *data, *QUICK)
+    assert code == 0 and Path(prepared.strip()).is_dir(), err
+
+
+def test_different_numbers_of_lines_leave_no_files(pairs: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]):
+    write_two(pairs)
+    Path("train.en").write_bytes("one\r\ntwo\r\n".encode("utf-16"))
+    code, _, err = called(capsys, "train", "rnnsearch", "--source", "train.de", "--target", "train.en", "--no-ray")
+    assert code == 1 and "train.de and train.en: have 600 and 2 lines" in err and err.count("\n") == 1
+    assert sorted(path.name for path in Path().iterdir()) == ["train.de", "train.en"]

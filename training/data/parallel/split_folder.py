@@ -5,7 +5,8 @@ later call with the same text finds out that the work is done.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def make_dataset(
     origin = describe_origin(text, options, task)
     if (counts := folder.check(origin)) is not None:
         return counts, False
-    with working_folder(folder.path, resumable=False) as unfinished:
+    with _parent_folder(folder.path), working_folder(folder.path, resumable=False) as unfinished:
         files = {
             split: (unfinished / paths[0].name, unfinished / paths[1].name)
             for split, paths in folder.files(text.languages).items()
@@ -105,6 +106,19 @@ def make_dataset(
         write_atomically(unfinished / RECORD, f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode())
         publish(unfinished, folder.path)
     return counts, True
+
+
+@contextmanager
+def _parent_folder(path: Path) -> Iterator[None]:
+    """Remove the folder around `path` after an error, if it was made in vain."""
+    new = not path.parent.exists()
+    try:
+        yield
+    except BaseException:
+        if new:
+            with suppress(OSError):
+                path.parent.rmdir()
+        raise
 
 
 def describe_origin(text: ParallelText, options: SplitOptions, task: Task) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def read_text_lines(path: Path) -> Iterator[str]:
         try:
             for number, line in enumerate(text, 1):
                 if "\0" in line:
-                    raise encoding_error(path, number, "a NUL byte", None)
+                    raise nul_error(path, number, form)
                 yield line
         except UnicodeDecodeError:
             raise undecodable_error(path, form) from None
@@ -56,6 +56,13 @@ def detect_form(first_bytes: bytes) -> TextForm:
     encoding = BYTE_ORDER_MARKS.get(first_bytes[:2], "utf-8")
     text = first_bytes.decode(encoding, "ignore")
     return TextForm(encoding, "\r" if "\r" in text and "\n" not in text else "\n")
+
+
+def nul_error(path: Path, line: int, form: TextForm) -> DataError:
+    """The error for a NUL character: UTF-16 without a byte-order mark has many, and UTF-32 in place of UTF-16."""
+    if form.encoding == "utf-8":
+        return encoding_error(path, line, "a NUL byte", None)
+    return DataError(f"{path}, line {line}", "has a NUL character: it is not UTF-16", "save the text again, as UTF-8")
 
 
 def undecodable_error(path: Path, form: TextForm) -> DataError:

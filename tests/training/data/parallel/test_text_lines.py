@@ -45,10 +45,10 @@ def refusal(path: Path) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("before", [1, CHUNK // 8 + 1])
+@pytest.mark.parametrize("before", [1, CHUNK // 5])
 def test_an_invalid_byte_is_located(tmp_path: Path, before: int):
     path = tmp_path / "text"
-    good, bad = "größer\n".encode() * before, "f\u00fcr\n".encode("latin-1")
+    good, bad = "grün\n".encode() * before, "f\u00fcr\n".encode("latin-1")
     path.write_bytes(good + bad)
     assert f"{path}, line {before + 1}: is not valid UTF-8 (byte 0xfc at offset {len(good) + 1:,})" in refusal(path)
     path.write_bytes(bad + good)
@@ -59,6 +59,12 @@ def test_an_invalid_unit_of_utf_16_is_located(tmp_path: Path):
     path = tmp_path / "text"
     path.write_bytes("ab\ncd\n".encode("utf-16") + b"\x00\xdc\n\x00")
     assert f"{path}, line 3: is not valid UTF-16 (byte 0x00 at offset 14)" in refusal(path)
+
+
+def test_utf_32_is_refused(tmp_path: Path):
+    path = tmp_path / "text"
+    path.write_bytes("Ein Hund\n".encode("utf-32"))
+    assert f"{path}, line 1: has a NUL character: it is not UTF-16. Save the text again, as UTF-8." in refusal(path)
 
 
 @pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
