@@ -101,7 +101,7 @@ class OwnText:
         paths = self.paths
         if data is not None and self != OwnText():
             raise UsageError(
-                "--data", "is a data set, and the options of your own text have no use with it", "leave one out"
+                f"--data {data}", "is a data set, and the options of your own text have no use with it", "leave one out"
             )
         if data is not None:
             return data
@@ -110,6 +110,7 @@ class OwnText:
                 "--data", "is missing, and so is text of your own",
                 "name a data set (`interlinear data list`), or --source FILE --target FILE, or --pairs PATH",
             )  # fmt: skip
+        from training.data.parallel import SplitSize
         from training.recipe import load_recipe
 
         read = set(load_recipe(recipe, settings).sources)
@@ -118,6 +119,8 @@ class OwnText:
                 recipe, f"reads {' and '.join(sorted(read))}, and pairs have a source only",
                 "choose a recipe that reads text only, or describe the data: docs/datasets.md",
             )  # fmt: skip
+        if self.dev and not SplitSize.parse("--dev", self.dev).line_count(1000):
+            raise UsageError(f"--dev {self.dev}", "training chooses its weights by the dev set", "leave it out")
         return str(self.make())
 
     def has_test(self, data: str) -> bool:

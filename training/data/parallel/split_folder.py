@@ -5,6 +5,7 @@ later call with the same text finds out that the work is done.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -57,8 +58,11 @@ class SplitFolder:
     def check(self, origin: Mapping[str, Any]) -> SplitCounts | None:
         """The counts of the data set that the folder holds, if it has this origin; None if the folder does not exist.
 
-        Raises UsageError for a folder of something else, or of another origin: it is never changed.
+        Raises UsageError for an invalid name, and for a folder of something else or of another origin, which is not
+        changed.
         """
+        if not re.fullmatch(r"[\w.@+-]+", self.path.name):
+            raise UsageError(str(self.path), "is no name for a data set", "use letters, digits, '-', '_' and '.'")
         remedy = f"train on it as it is with --data {self.description}, or name a new folder with --dataset-folder"
         if not self.path.exists():
             return None
