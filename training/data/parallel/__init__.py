@@ -2,10 +2,11 @@
 
 from training.data.parallel.inputs import ParallelText, find_parallel_text, parse_languages
 from training.data.parallel.split_folder import SplitFolder, make_dataset
-from training.data.parallel.splitting import SplitOptions, SplitSize
+from training.data.parallel.splitting import SplitCounts, SplitOptions, SplitSize
 
 __all__ = [
     "ParallelText",
+    "SplitCounts",
     "SplitFolder",
     "SplitOptions",
     "SplitSize",
