@@ -54,7 +54,7 @@ def test_one_command_from_two_files_to_a_model(pairs: list[tuple[str, str]], cap
     assert code == 0, err
     description = Path("data/train-de-en/train-de-en.yaml")
     assert "pairs of train.de and train.en: train " in err and ", dev 30, test 30" in err
-    assert f"is described in {description}" in err and "languages:\n" in err
+    assert f"is described in {description}" in err and "languages: {source: de, target: en}\n" in err
     evaluate = f"interlinear evaluate {Path('runs/rnnsearch-train-de-en/bundle').resolve()} --data {description}"
     assert f"evaluate it with: {evaluate} --split test\n" in err
     assert called(capsys, *evaluate.split()[1:], "--split", "test")[0] == 0

@@ -148,7 +148,7 @@ def describe(text: ParallelText, files: Mapping[str, tuple[Path, Path]], options
     }
     return (
         f"# dev and test were drawn by seed {options.seed}. This file may be changed: docs/datasets.md says how.\n"
-        + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+        + yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
     )
 
 

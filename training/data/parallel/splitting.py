@@ -79,7 +79,7 @@ class SplitCounts:
 class PairSpool:
     """The pairs that have text on both sides, in a temporary file, with the hashes by which repetitions are found.
 
-    Memory: 16 bytes a pair, and as much again while repetitions are counted.
+    Memory: 16 bytes a pair, and 40 more while repetitions are counted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,8 +147,8 @@ def write_splits(
                 near_duplicates += 1
                 continue
             counts[split] += 1
-            for output, text in zip(outputs[split], pair, strict=True):
-                output.write(f"{text}\n")
+            for output, line in zip(outputs[split], pair, strict=True):
+                output.write(f"{line}\n")
     spool.unlink()
     if not counts["train"]:
         raise DataError(
