@@ -2,10 +2,11 @@
 
 import os
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlinear.console import say
 from interlinear.job_output import report_submission
 from interlinear.options import (
     ClusterAddress,
@@ -39,6 +40,9 @@ from interlinear.parallel_text import (
     TestSize,
 )
 from seq2seq.errors import UsageError
+
+if TYPE_CHECKING:
+    from training.storage.storage import Storage
 
 LOCAL_STORE = re.compile(r"(sqlite|file):|[^:]*$")  # an MLflow URI that refers to a local file
 
@@ -74,9 +78,9 @@ def submit(
             metavar="FOLDER", show_default=False, help="Folder with the corpora on the cluster; else its default."
         ),
     ] = None,
-    pack_data: Annotated[bool, typer.Option("--pack-data", help="Send the data set's text along, at most 10 MB.")] = (
-        False
-    ),
+    pack_data: Annotated[
+        bool, typer.Option("--pack-data", help="Send the data set's text along; over 10 MB by --storage.")
+    ] = (False),
     folder: Annotated[
         str, typer.Option(metavar="FOLDER", help="The job's working folder on the cluster.")
     ] = "~/interlinear",
@@ -116,7 +120,9 @@ def submit(
             "--data-root", "the text goes along, so it lies in no folder of the cluster", "leave it or the text out"
         )
     data = own_text.data_set(data, recipe, settings or ())
-    package = build_package(recipe, data, settings or (), pack_data)
+    package = build_package(
+        recipe, data, settings or (), pack_data, storage=text_storage(storage) if pack_data else None
+    )
     options = [word for setting in settings or () for word in ("--set", setting)]
     valued = {
         "--workers": workers, "--storage": storage, "--register": register, "--experiment": experiment,
@@ -134,6 +140,16 @@ def submit(
     if package.files:
         notes.append(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
     return report_submission(cluster, cluster.submit(job_spec, package.files, environment), wait, notes)
+
+
+def text_storage(uri: str | None) -> "Storage | None":
+    """The storage for text that is too large to send along, if it is one that this machine and the cluster reach by the
+    same URI. Raises UsageError."""
+    if uri is None or "://" not in uri:
+        return None
+    from training.storage.storage import Storage
+
+    return Storage(uri, say)
 
 
 def job_environment(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:
