@@ -124,6 +124,7 @@ def store_texts(dataset: Dataset, files: Mapping[str, Path], storage: Storage) -
     """Upload the files of the training splits, unless they are on the storage already; returns a description with their
     URIs. Raises StorageError."""
     content = json.dumps({path: fingerprint(local_path) for path, local_path in files.items()}, sort_keys=True)
+    storage.check()
     name = f"text/{hashlib.sha256(content.encode()).hexdigest()[:16]}"
     storage.put(name, files)
     uris = {path.removeprefix(f"{DATA}/"): storage.uri_of(f"{name}/{path}") for path in files}

@@ -72,9 +72,9 @@ def test_large_text_goes_by_the_storage(folder: Path):
         for name in ("source", "target"):
             assert list(read_lines(stored.field(split, name))) == list(read_lines(local.field(split, name)))
     assert stored.field("train", "source").files[0].is_relative_to(folder / "storage")
-    written = {path: path.stat().st_mtime_ns for path in (folder / "storage").rglob("*")}
+    written = {path: path.stat().st_mtime_ns for path in (folder / "storage").rglob("*") if path.is_file()}
     assert build_package("rnnsearch", "toy.yaml", texts=True, storage=storage) == package
-    assert {path: path.stat().st_mtime_ns for path in (folder / "storage").rglob("*")} == written
+    assert {path: path.stat().st_mtime_ns for path in (folder / "storage").rglob("*") if path.is_file()} == written
 
     (folder / "train.source").write_text("".join(f"{line}\n" for line in lines))
     assert build_package("rnnsearch", "toy.yaml", texts=True, storage=storage).texts  # small text needs no storage
