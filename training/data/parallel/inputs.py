@@ -52,9 +52,9 @@ def find_parallel_text(paths: Sequence[Path], languages: LanguagePair | None) ->
     for path in paths:
         if not path.exists():
             raise UsageError(str(path), "there is no such file or folder", "correct its path")
-    if len(paths) == 2:
-        return _two_files(*paths, languages)
-    (path,) = paths
+    path, *target = paths
+    if target:
+        return _two_files(path, target[0], languages)
     return _folder(path, languages) if path.is_dir() else _one_file(path, languages)
 
 
