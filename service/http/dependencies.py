@@ -18,6 +18,7 @@ from service.model_manager import ModelManager
 from service.models import ServedModels
 from service.problems import CLIENT_CLOSED_REQUEST, Problem, excerpt
 from service.settings import Settings
+from service.store.suggestion_store import SuggestionStore
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Service:
     parse_executor: Executor
     metrics: Metrics
     auth: Auth
+    suggestions: SuggestionStore | None = None  # None: not accepted
 
     @property
     def models(self) -> ServedModels:

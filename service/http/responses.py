@@ -170,6 +170,12 @@ class FrontendSettings(ApiResponse):
     supportedFilesFormat: list[str] = []  # noqa: N815
 
 
+class SuggestResponse(ApiResponse):
+    """Response of `/suggest`: the suggestion is kept."""
+
+    success: Literal[True] = True
+
+
 class ModelScore(ApiResponse):
     """A score from the model's card, with the signature that says how it was computed."""
 

@@ -54,6 +54,7 @@ def router(settings: Settings) -> APIRouter:
         return FrontendSettings(
             apiKeys=service.auth.keys is not None,
             keyRequired=service.settings.require_key,
+            suggestions=service.suggestions is not None,
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
             language=language,
