@@ -211,7 +211,7 @@ async def search_and_respond(
         for item in searched
     ]
     requests = list(zip([item.model for item in searched], searches, strict=True))
-    texts = await segmentation.segment(service.engine, reservation, requests)
+    texts = await segmentation.segment(service.engine, reservation, requests, request.term_options)
     if stream:
         stream.start([i for i, item in enumerate(inputs) if not item.blank], texts, response_writer(request))
     try:

@@ -5,7 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
+from seq2seq.terms import TermOptions
 from seq2seq.text.sentences import fewest_of
+from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
 from service.settings import Settings
 
@@ -48,7 +50,7 @@ class ApiRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     example: ClassVar[dict[str, str | int | bool]]
-    repeatable_field: ClassVar[str | None] = None  # field that a form may repeat
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset()  # fields that a form may repeat
     file_field: ClassVar[str | None] = None  # field that may be a file in a multipart form
 
     api_key: str | None = Field(None, max_length=512, description="API key, if the service requires one")
@@ -105,6 +107,11 @@ class GenerateRequest(ApiRequest):
     def html(self) -> bool:
         """Whether input and output texts are HTML."""
         return False
+
+    @property
+    def term_options(self) -> TermOptions | None:
+        """What to find in the texts; None if they have no terms."""
+        return None
 
     @property
     def units(self) -> int:
@@ -173,17 +180,32 @@ class TranslateRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "q"
-    repeatable_field: ClassVar[str | None] = "q"
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"q", "do_not_translate"})
     past_tense: ClassVar[str] = "translated"
 
     q: str | list[str]
     source: LanguageCode = Field(description="the language of `q`, or `auto`")
     target: LanguageCode = Field(description="the language to translate into")
     format: TextFormat = None
+    glossary: list[GlossaryTerm] | None = None
+    do_not_translate: str | list[str] | None = None
+    protect: bool | None = Field(
+        None,
+        description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are; "
+        "default: true",
+    )
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        return super().limited_fields(settings) | term_fields(settings)
 
     @property
     def html(self) -> bool:
         return self.format == "html"
+
+    @property
+    def term_options(self) -> TermOptions:
+        return term_options(self.glossary, self.do_not_translate, self.protect)
 
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
         if self.html:  # character references may become white space
@@ -200,7 +222,7 @@ class SummarizeRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "text"
-    repeatable_field: ClassVar[str | None] = "text"
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"text"})
     past_tense: ClassVar[str] = "summarized"
 
     text: str | list[str]
