@@ -1,5 +1,5 @@
-"""The choice of continuations in a constrained search: dynamic beam allocation (Post and Vilar 2018), in tensors for all
-rows of a table together (Hu et al. 2019), with attention as the place of a constraint (Hasler et al. 2018).
+"""The choice of continuations in a constrained search: dynamic beam allocation (Post and Vilar 2018), in tensors for
+all rows of a table together (Hu et al. 2019), with attention as the place of a constraint (Hasler et al. 2018).
 
 A hypothesis of a constrained sentence goes on with any word, or with a constraint's token. A constraint is begun only
 where attention is on the words that it stands for, and is then written to its end. The beam is divided among banks:

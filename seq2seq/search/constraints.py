@@ -118,7 +118,9 @@ def initial_constraints(
     limited; they contain the constraints' tokens. `joined_V`: the vocabulary's words that continue the one before."""
     width = max(map(token_count, rows), default=0)
     padded = [[*table_of(row), *[(PAD, 0, 0, 0, 0)] * (width - token_count(row))] for row in rows]
-    token_NC, first_NC, index_NC, start_NC, end_NC = torch.tensor(padded, dtype=torch.long).view(len(rows), width, 5).unbind(-1)
+    token_NC, first_NC, index_NC, start_NC, end_NC = (
+        torch.tensor(padded, dtype=torch.long).view(len(rows), width, 5).unbind(-1)
+    )
     column_NC = token_NC if candidates is None else columns_of(candidates, token_NC)
     if joined_V is None:
         joined_NV = torch.zeros(len(rows), 0, dtype=torch.bool)

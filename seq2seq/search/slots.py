@@ -49,13 +49,13 @@ class SlotTable:
     """A beam search that sentences can enter and leave at any step.
 
     `width` is the widest beam allowed; narrower beams are masked. The caller limits the number of active sentences.
-    A sentence may have constraints: token sequences that its output contains. They are searched for with the others, whose
-    results they do not change.
+    A sentence may have constraints: token sequences that its output contains. It is searched with the others, whose
+    results do not change.
 
     `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
-    that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one. `joined_V`:
-    True for words of the vocabulary that would continue the word before them, which is not done to a constraint's.
+    that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one.
+    `joined_V`: True for words of the vocabulary that continue the word before them; none follows a constraint.
     """
 
     def __init__(
@@ -161,7 +161,9 @@ class SlotTable:
             tensor.index_select(0, index).tolist()
             for tensor in (rows.written_NKL, rows.parent_NKL, rows.score_NK, rows.length_N, *best)
         )
-        selected = None if rows.constraints is None else rows.constraints.map(lambda tensor: tensor.index_select(0, index))
+        selected = (
+            None if rows.constraints is None else rows.constraints.map(lambda tensor: tensor.index_select(0, index))
+        )
         constraints = None if selected is None else ConstraintTable(selected)
         prefixes: dict[Hashable, list[int]] = {}
         for row, key in enumerate(row_by_key):

@@ -72,7 +72,6 @@ class SlotState:
             coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
         )
 
-
     def resize_constraints(self, tokens: int, words: int) -> "SlotState":
         """The rows with a table of so many constraint tokens, and of `words` that may come next; without one for 0
         tokens."""

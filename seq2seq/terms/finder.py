@@ -1,6 +1,5 @@
 """Finding terms in a text: the entries of a glossary, and what must not change."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -45,8 +44,8 @@ class TermFinder:
     The entries of a glossary are found by the words of the text (`word_spans`), whatever their case, and where none
     matches, by the words' stems, so that an inflected form is found too: its target stands in the output as it is
     given. Entries with different targets for one stem are only found as they are given. A text that is not translated
-    is found as it is given, at the bounds of words. Of several terms at a place the first and longest is taken, of equal
-    ones that which is not translated.
+    is found as it is given, at the bounds of words. Of several terms at a place the first and longest is taken, and of
+    equal ones that which is not translated.
     """
 
     def __init__(self, options: TermOptions, language: str | None = None) -> None:

@@ -1,4 +1,5 @@
-"""Looking up phrases of several words in a text: the longest one at a word, in time that hardly depends on their number."""
+"""Looking up phrases of several words in a text: the longest one at a word, in a time that hardly depends on their
+number."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache

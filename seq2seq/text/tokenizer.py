@@ -27,7 +27,6 @@ from seq2seq.errors import BundleError
 from seq2seq.text.config import BYTES, Span, TextConfig
 from seq2seq.text.detokenizer import (
     Decoded,
-    OutputPiece,
     change_spaces,
     detokenize,
     join_pieces,

@@ -191,8 +191,8 @@ class TranslateRequest(TextsRequest):
     do_not_translate: str | list[str] | None = None
     protect: bool | None = Field(
         None,
-        description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are; "
-        "default: true",
+        description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they "
+        "are; default: true",
     )
 
     @classmethod

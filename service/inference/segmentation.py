@@ -199,8 +199,8 @@ async def segment(
     requests: Sequence[tuple[ServedModel, Request]],
     term_options: TermOptions | None = None,
 ) -> list[SegmentedText]:
-    """Find the terms of every text, and split it into sentences. Raises Problem if the request has more sentences than allowed, or more to
-    explain; splitting stops when the limit is exceeded."""
+    """Find the terms of every text, and split it into sentences. Raises Problem for contradictory terms, and if the
+    request has more sentences than allowed, or more to explain; splitting stops when the limit is exceeded."""
     sentences, explained = engine.settings.sentences, engine.settings.explained
     count = 0
 
