@@ -14,6 +14,7 @@ from starlette.responses import Response
 from seq2seq.explain import Explanation
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from seq2seq.terms.term import TERMS
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
@@ -217,7 +218,8 @@ async def search_and_respond(
     try:
         results = await segmentation.search(service.engine, reservation, texts, stream)
     except InvalidTextError as rejected:
-        field_name = searched[rejected.index].fields.get(rejected.error.where, rejected.error.where)
+        field_names = searched[rejected.index].fields | {TERMS: "glossary"}
+        field_name = field_names.get(rejected.error.where, rejected.error.where)
         remedy = f"; {rejected.error.remedy}" if rejected.error.remedy else ""
         raise Problem.in_field(
             field_name, f"cannot be {request.past_tense}: {rejected.error.problem}{remedy}"
