@@ -81,6 +81,8 @@ class EncodedRequest:
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
     constraints: the tokens of its terms.
+
+    A request whose text is its own translation (`is_copied`) has no sources.
     """
 
     request: Request
@@ -89,12 +91,6 @@ class EncodedRequest:
     positions: int
     max_length: int
     constraints: tuple[Constraint, ...] = ()
-
-    @property
-    def copied(self) -> bool:
-        """Whether its text is its own translation, and is not searched."""
-        first = next(iter(self.request.texts.values()), "")
-        return len(self.request.texts) == 1 and not self.request.images and only_terms(first, self.request.terms)
 
 
 @dataclass(frozen=True)
@@ -201,6 +197,8 @@ class SequenceGenerator:
                 "the text is missing, and a shortlist finds the words of the output by the text",
                 "give it, or search without the shortlist",
             )
+        if is_copied(request):
+            return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
         sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
         words = [len(encoded.ids) + 1 for encoded in sources.values()]
         regions = [card.model.images[name].regions for name in request.images]
@@ -243,8 +241,8 @@ class SequenceGenerator:
         if not rows:
             return
         self.rows.update(rows)
-        self._copied += [key for key, row in rows if row.copied]
-        searched = [(key, row) for key, row in rows if not row.copied]
+        self._copied += [key for key, row in rows if is_copied(row.request)]
+        searched = [(key, row) for key, row in rows if not is_copied(row.request)]
         search_requests = [
             SearchRequest(
                 key,
@@ -636,6 +634,12 @@ class SequenceGenerator:
                     grid=(grid.rows, grid.columns), matrices=round_matrices(matrices)
                 )
         return explanations
+
+
+def is_copied(request: Request) -> bool:
+    """Whether a request's text is its own translation, and is not searched: it has terms only, which stay as they
+    are."""
+    return len(request.texts) == 1 and not request.images and only_terms(*request.texts.values(), request.terms)
 
 
 def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:

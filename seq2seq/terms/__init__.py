@@ -1,6 +1,6 @@
 """Terms: spans of a source text with the exact text that must stand for them in its translation."""
 
-from seq2seq.terms.finder import GlossaryEntry, TermFinder, TermOptions, term_finder
+from seq2seq.terms.finder import GlossaryEntry, TermFinder, TermOptions
 from seq2seq.terms.protected import protected_spans
 from seq2seq.terms.term import Term, check_terms, only_terms
 
@@ -12,5 +12,4 @@ __all__ = [
     "check_terms",
     "only_terms",
     "protected_spans",
-    "term_finder",
 ]

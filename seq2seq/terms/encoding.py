@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from seq2seq.search.constraints import Constraint
 from seq2seq.terms.term import Term
-from seq2seq.text import Encoded, Tokenizer
+from seq2seq.text import UNKNOWN, Encoded, Tokenizer
 from seq2seq.text.segmentation import is_unspaced
 
 WORD_BEGIN = "▁"  # the piece of a word's begin alone
@@ -14,7 +14,7 @@ def term_constraints(terms: Sequence[Term], source: Encoded, target: Tokenizer) 
     """The constraint of each term; `source`: the encoded text, `target`: the output's tokenizer."""
     encoded = target.encode_batch([term.target for term in terms], raw=True)
     return tuple(
-        Constraint(tuple(word_ids(target, term.target, ids.ids)), source_positions(term, source))
+        Constraint(tuple(word_ids(target, term.target, ids.ids) or [UNKNOWN]), source_positions(term, source))
         for term, ids in zip(terms, encoded, strict=True)
     )
 

@@ -1,7 +1,6 @@
 """Finding terms in a text: the entries of a glossary, and what must not change."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from seq2seq.errors import RequestError
@@ -31,6 +30,11 @@ class TermOptions:
     glossary: tuple[GlossaryEntry, ...] = ()
     do_not_translate: tuple[str, ...] = ()
     protect: bool = True
+
+    @property
+    def characters(self) -> int:
+        """The length of all texts that are named."""
+        return sum(map(len, self.do_not_translate)) + sum(len(source) + len(target) for source, target in self.glossary)
 
     @property
     def given(self) -> bool:
@@ -125,9 +129,3 @@ class TermFinder:
         if not words:
             raise RequestError(where, "a source is empty", "give the text that is to be found")
         return words
-
-
-@lru_cache(maxsize=64)
-def term_finder(options: TermOptions, language: str | None) -> TermFinder:
-    """A `TermFinder`, kept for further texts: an index of many entries takes longer than a search."""
-    return TermFinder(options, language)

@@ -2,7 +2,8 @@
 number."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from threading import Lock
 from typing import Generic, TypeVar
 
 import snowballstemmer
@@ -50,17 +51,21 @@ class PhraseIndex(Generic[Value]):
         return None
 
 
+@cache
 def stem_form(language: str | None) -> Callable[[str], str] | None:
     """The form of a word by which its inflections are found: the Snowball stem of the case-folded word; None for a
     language without a stemmer."""
     algorithm = ALGORITHMS.get((language or "").lower().split("-")[0])
     if algorithm is None or algorithm not in snowballstemmer.algorithms():
         return None
-    stemmer = snowballstemmer.stemmer(algorithm)
+    stemmer, lock = snowballstemmer.stemmer(algorithm), Lock()  # a stemmer keeps the word that it is at
 
-    @lru_cache(maxsize=1 << 17)
+    @lru_cache(maxsize=1 << 15)
     def form(word: str) -> str:
         folded = word.casefold()
-        return str(stemmer.stemWord(folded)) if len(folded) >= SHORTEST_STEMMED and folded.isalpha() else folded
+        if len(folded) < SHORTEST_STEMMED or not folded.isalpha():
+            return folded
+        with lock:
+            return str(stemmer.stemWord(folded))
 
     return form

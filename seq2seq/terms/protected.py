@@ -34,7 +34,7 @@ UNITS = (
     "ms µs min °C °F ° % ‰ € £ ¥ $ ₽ ₴ EUR USD GBP CHF JPY m g l L t h W V K"
 ).split()
 UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
-DIGITS = r"\d{1,20}(?:[.,'’ \u00a0\u202f]\d{1,20}){0,6}"
+DIGITS = r"\d{1,20}(?:[.,'’]\d{1,20}|[ \u00a0\u202f]\d{3}(?!\d)){0,6}"
 RANGE = rf"{DIGITS}(?:\s?[-–—]\s?{DIGITS})?"
 NUMBER = rf"(?<![\w.,])[+−-]?(?:{RANGE}\s?(?:{UNIT})(?![\w])|[$€£¥]\s?{RANGE}(?!\w))"
 

@@ -52,15 +52,16 @@ def substitute(decoded: Decoded, placed: Sequence[PlacedTerm], source: str) -> t
     span.
 
     Spaces stay as the tokens have them, except that there is none behind an opening bracket or quote, between
-    characters of scripts without spaces, and beside a mark that the term has beside it in the source text too.
+    characters of scripts without spaces, and beside a mark or a term that stands beside the term in the source text too.
     """
     text, spans = "", []
     moved: list[int] = []  # the new position of each character
-    done = 0
+    done, last = 0, None
     for each in placed:
         at = decoded.offsets[each.first][0]
         text, moved = append(text, moved, decoded.text[done:at])
-        if text.endswith(" ") and joins_before(text[:-1], source, each.term):
+        touches = last is not None and last == each.term.start and text[spans[-1][1] :] == " "
+        if text.endswith(" ") and (touches or joins_before(text[:-1], source, each.term)):
             text = text[:-1]
         start = len(text)
         text += each.term.target
@@ -70,6 +71,7 @@ def substitute(decoded: Decoded, placed: Sequence[PlacedTerm], source: str) -> t
             moved.append(len(text))
             done += 1
         spans.append((start, len(text)))
+        last = each.term.end
     text, moved = append(text, moved, decoded.text[done:])
     moved.append(len(text))
     offsets = [(moved[start], moved[end]) for start, end in decoded.offsets]

@@ -13,7 +13,7 @@ from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
-from service.inference.terms import join_divided, terms_within, with_terms
+from service.inference.terms import RequestTerms, join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
 
@@ -202,6 +202,7 @@ async def segment(
     """Find the terms of every text, and split it into sentences. Raises Problem for contradictory terms, and if the
     request has more sentences than allowed, or more to explain; splitting stops when the limit is exceeded."""
     sentences, explained = engine.settings.sentences, engine.settings.explained
+    terms = RequestTerms(term_options)
     count = 0
 
     def segment_one(item: tuple[ServedModel, Request]) -> SegmentedText:
@@ -209,12 +210,16 @@ async def segment(
         if count > sentences:
             raise too_many_sentences(sentences)
         model, request = item
-        segmented_text = SegmentedText.of(model, with_terms(model, request, term_options))
+        segmented_text = SegmentedText.of(model, terms.add_to(model, request))
         count += len(segmented_text.sentences)
         return segmented_text
 
     segmented_texts = await engine.preparation.map(
-        reservation.caller, segment_one, requests, characters_of, INLINE_CHARACTERS
+        reservation.caller,
+        segment_one,
+        requests,
+        lambda item: characters_of(item) + terms.characters,
+        INLINE_CHARACTERS,
     )
     if count > sentences:
         raise too_many_sentences(sentences)

@@ -5,25 +5,42 @@ from dataclasses import replace
 
 from seq2seq.errors import RequestError
 from seq2seq.generate import Request
-from seq2seq.terms import Term, TermOptions, term_finder
+from seq2seq.terms import Term, TermFinder, TermOptions
 from service.models import ServedModel
 from service.problems import Problem
 
 Span = tuple[int, int]
 
 
-def with_terms(model: ServedModel, request: Request, options: TermOptions | None) -> Request:
-    """The request with the terms of its text. Raises Problem for contradictory options.
+class RequestTerms:
+    """Finds the terms of a request's texts, with one index for each of their languages. May be used by several
+    threads."""
 
-    Where the model takes no terms, what is protected by its form is left to the model.
-    """
-    if options is None or not (options.given or (options.protect and model.bundle.takes_terms)):
-        return request
-    try:
-        finder = term_finder(options, model.language_pair[0])
-    except RequestError as error:
-        raise Problem.in_field(error.where, f"cannot be used: {error.problem}; {error.remedy}") from None
-    return replace(request, terms=finder.find(request.texts.get(model.source, "")))
+    def __init__(self, options: TermOptions | None) -> None:
+        """None: the texts have no terms."""
+        self.options = options
+        self._finders: dict[str, TermFinder] = {}
+
+    @property
+    def characters(self) -> int:
+        """The length of the texts that an index is made of."""
+        return self.options.characters if self.options else 0
+
+    def add_to(self, model: ServedModel, request: Request) -> Request:
+        """The request with the terms of its text. Raises Problem for contradictory options.
+
+        Where the model takes no terms, what is protected by its form is left to the model.
+        """
+        options = self.options
+        if options is None or not (options.given or (options.protect and model.bundle.takes_terms)):
+            return request
+        language, _ = model.language_pair
+        try:
+            finder = self._finders.get(language) or TermFinder(options, language)
+        except RequestError as error:
+            raise Problem.in_field(error.where, f"cannot be used: {error.problem}; {error.remedy}") from None
+        self._finders[language] = finder
+        return replace(request, terms=finder.find(request.texts.get(model.source, "")))
 
 
 def join_divided(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:

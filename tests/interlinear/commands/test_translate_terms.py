@@ -28,7 +28,7 @@ def translated(capsys, *arguments: str) -> list[str]:
     ("name", "content"),
     [
         ("terms.tsv", "Hund\tgreyhound\nGarten\t'the \"park\n"),
-        ("terms.csv", "\ufeffHund,greyhound,de,en\n\nGarten,\"'the \"\"park\"\r\n"),
+        ("terms.csv", '\ufeffHund,greyhound,de,en\n\nGarten,"\'the ""park"\r\n'),
     ],
 )
 def test_a_glossary_says_how_terms_are_translated(toy, write, capsys, name, content):
@@ -46,7 +46,9 @@ def test_what_must_not_change_is_kept_and_alone_returned_as_it_is(toy, write, ca
 
 
 def test_explanations_name_the_terms(toy, write, capsys):
-    lines = translated(capsys, str(toy), write(TEXT, "in.de"), "--glossary", write("hund\tgrey hound", "g"), "--explain")
+    lines = translated(
+        capsys, str(toy), write(TEXT, "in.de"), "--glossary", write("hund\tgrey hound", "g"), "--explain"
+    )
     record = json.loads(lines[0])
     (term,) = record["explanation"]["terms"]
     assert record["source"][slice(*term["source"])] == "hund"

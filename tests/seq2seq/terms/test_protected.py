@@ -33,7 +33,7 @@ def test_it_is_found_as_it_stands(text: str, expected: list[str]) -> None:
     "text",
     [
         "2 Hunde laufen im Jahr 2015 um 12:30 Uhr.",
-        "50 % der Leute"[5:],
+        "die Hälfte der Leute",
         "100%ige Sicherheit",
         "a < b und c > d",
         "Er sagt: {\nnein\n}",
@@ -54,5 +54,5 @@ def test_a_percentage_before_a_word_is_no_format() -> None:
 )
 def test_no_text_takes_quadratic_time(part: str) -> None:
     """Patterns that try every length at every position would not end before the test's time is over."""
-    text = part * (300_000 // len(part))
+    text = part * (100_000 // len(part))
     assert all(0 <= start < end <= len(text) for start, end in protected_spans(text))
