@@ -52,7 +52,7 @@ def substitute(decoded: Decoded, placed: Sequence[PlacedTerm], source: str) -> t
     span.
 
     Spaces stay as the tokens have them, except that there is none behind an opening bracket or quote, between
-    characters of scripts without spaces, and beside a mark or a term that stands beside the term in the source text too.
+    characters of scripts without spaces, and beside a mark or a term that is beside the term in the source text too.
     """
     text, spans = "", []
     moved: list[int] = []  # the new position of each character
