@@ -112,8 +112,8 @@ def allocate(
 def bank_order(score_NM: Tensor, bank_NM: Tensor) -> Tensor:
     """A number for each candidate, by which they are taken, the lowest first: by rank in its bank, then by bank, the
     higher ones first. Candidates without a score come last."""
-    by_score_NM = score_NM.argsort(1, descending=True, stable=True)
-    by_bank_NM = bank_NM.gather(1, by_score_NM).argsort(1, stable=True)
+    by_score_NM = score_NM.argsort(dim=1, descending=True, stable=True)
+    by_bank_NM = bank_NM.gather(1, by_score_NM).argsort(dim=1, stable=True)
     index_NM = by_score_NM.gather(1, by_bank_NM)  # by bank, then by score
     sorted_NM = bank_NM.gather(1, index_NM)
     position_M = torch.arange(score_NM.shape[1], device=score_NM.device)

@@ -57,7 +57,7 @@ def test_terms_are_in_every_output_once_beside_requests_without_any(generator: S
         with_terms("5 km (2,5 %) 😀 a bat"),
     ]
     results = translate(generator, *requests)
-    assert results[1] == alone
+    assert [c.ids for c in results[1].candidates] == [c.ids for c in alone.candidates]
     for request, result in zip(requests, results, strict=True):
         assert result.candidates
         for candidate in result.candidates:
@@ -117,7 +117,7 @@ def test_a_length_that_is_too_short_is_refused(generator: SequenceGenerator) -> 
     with pytest.raises(RequestError, match=r"the terms have \d+ tokens, and the output may have 2"):
         generator.encode(request)
     request = replace(with_terms("a bat", {"bat": "word " * 500}), options=SearchOptions())
-    with pytest.raises(RequestError, match="allow a longer output"):
+    with pytest.raises(RequestError, match="Allow a longer output"):
         generator.encode(request)
 
 

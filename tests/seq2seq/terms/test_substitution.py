@@ -49,9 +49,6 @@ def test_it_is_exact_whatever_the_vocabulary(tokenizer: Tokenizer, target: str) 
 def test_marks_beside_a_term_touch_it_as_in_natural_text() -> None:
     source = f"({URL}), und: Ende."
     term = Term(1, 1 + len(URL), URL)
-    for tokenizer in (BPE, WORDS):
-        pieces = tokenizer.encode("see (the page), and", raw=True).ids
-        assert tokenizer.decode(pieces, raw=True) == "see (the page), and"
     text, offsets = written(BPE, ["see (", term, "the page"], source)
     assert text == f"see ({URL} the page"
     assert text[slice(*offsets[-1])] == "page"[-len(text[slice(*offsets[-1])]) :]
@@ -80,8 +77,8 @@ def test_scripts_without_spaces_have_none_beside_a_term() -> None:
 
 
 def test_the_offsets_of_the_other_words_are_those_in_the_new_text() -> None:
-    text, offsets = written(WORDS, ["the dog", Term(0, 1, "long   term"), "runs ."], "x")
-    assert [text[start:end] for start, end in offsets if (start, end) != (8, 19)] == ["the", "dog", "runs", "."]
+    text, offsets = written(WORDS, ["the dog", Term(0, 1, "long   term"), "runs fast"], "x")
+    assert [text[start:end] for start, end in offsets if (start, end) != (8, 19)] == ["the", "dog", "runs", "fast"]
 
 
 def test_words_that_continue_a_word_are_known() -> None:
