@@ -166,7 +166,8 @@ class SequenceGenerator:
     @property
     def positions(self) -> tuple[int, int]:
         """Source positions of the sentences in the table, without and with padding."""
-        return sum(row.positions for row in self.rows.values()), self.table.padded_positions
+        searched = (row.positions for key, row in self.rows.items() if key not in self._copied)
+        return sum(searched), self.table.padded_positions
 
     def encode(self, request: Request) -> EncodedRequest:
         """Convert a request's texts to ids.

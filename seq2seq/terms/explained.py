@@ -10,15 +10,15 @@ from seq2seq.text.config import Span
 def explain_terms(explanation: Explanation, terms: Sequence[Term], spans: Sequence[Span]) -> Explanation:
     """The explanation of an output in which `terms` have the spans `spans`.
 
-    The words of a term are linked to the source words that it stands for: other links of both are dropped, and a word
-    that is left without one is linked to that of its source words which has most weight. The model did not choose
-    these words, so they have no confidence.
+    The words of a term are linked to the source words that it stands for only: a word that is left without a link is
+    linked to that of these source words which has most weight. The model did not choose these words, so they have no
+    confidence.
     """
     alignment, links, confidence = explanation.alignment, explanation.links, explanation.confidence
     for term, span in zip(terms, spans, strict=True):
         source = overlapping([(word.start, word.end) for word in explanation.source], (term.start, term.end))
         target = overlapping([(word.start, word.end) for word in explanation.target], span)
-        kept = [(i, j) for i, j in alignment if (i in source) == (j in target)]
+        kept = [(i, j) for i, j in alignment if j not in target or i in source]
         linked = {j for _, j in kept}
         added = [(heaviest(explanation, source, j), j) for j in target if j not in linked] if source else []
         alignment = sorted(kept + added)
