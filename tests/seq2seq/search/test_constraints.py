@@ -14,7 +14,7 @@ from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.search import Constraint, SearchOptions, SearchRequest, SearchResult, SlotTable
 from seq2seq.search.captured import CapturedStep
 from seq2seq.search.compiled import CompiledStep
-from seq2seq.search.constrained import ON_SOURCE, bank_order
+from seq2seq.search.constrained import DUE, ON_SOURCE, bank_order
 from seq2seq.search.step import search_step
 from seq2seq.shortlist import Shortlist
 from seq2seq.text import END
@@ -210,6 +210,8 @@ def test_a_constraint_begins_where_attention_is_on_its_source_words_or_at_the_en
     memory = model.encode(collate({"source": [ids]}))
     for k, hypothesis in enumerate(found.hypotheses):
         first = hypothesis.constraints.index(0)
+        weights_L = found.attention_weights.weights["source", "attention"][0, k, :first, start]
+        assert (weights_L < DUE).all(), "another word was written where the constraint was due"
         weight = found.attention_weights.weights["source", "attention"][0, k, first, start]
         readouts, _ = model.teacher_forced(memory, torch.tensor([[[*hypothesis.ids, END]]]))
         log_V = model.log_probabilities(readouts)[0, 0, first]
