@@ -640,7 +640,10 @@ class SequenceGenerator:
 def is_copied(request: Request) -> bool:
     """Whether a request's text is its own translation, and is not searched: it has terms only, which stay as they
     are."""
-    return len(request.texts) == 1 and not request.images and only_terms(*request.texts.values(), request.terms)
+    if len(request.texts) != 1 or request.images:
+        return False
+    (text,) = request.texts.values()
+    return only_terms(text, request.terms)
 
 
 def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:

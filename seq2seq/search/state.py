@@ -56,10 +56,10 @@ class SlotState:
         state = replace(
             self.state, leaves={n: torch.cat([leaf, other.state.leaves[n]]) for n, leaf in self.state.leaves.items()}
         )
-        if self.constraints is None or other.constraints is None:
-            assert self.constraints is other.constraints, "some rows have a table of constraints, and others none"
-            return SlotState(state=state, **tensors)
-        return SlotState(state=state, constraints=self.constraints.concatenate(other.constraints), **tensors)
+        constraints = None
+        if self.constraints is not None and other.constraints is not None:
+            constraints = self.constraints.concatenate(other.constraints)
+        return SlotState(state=state, constraints=constraints, **tensors)
 
     def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
         """Pads or trims to `written` output positions and `capacity` source positions; constraints are left to

@@ -218,7 +218,7 @@ async def search_and_respond(
     try:
         results = await segmentation.search(service.engine, reservation, texts, stream)
     except InvalidTextError as rejected:
-        field_names = searched[rejected.index].fields | {TERMS: "glossary"}
+        field_names = {**searched[rejected.index].fields, TERMS: "glossary"}
         field_name = field_names.get(rejected.error.where, rejected.error.where)
         remedy = f"; {rejected.error.remedy}" if rejected.error.remedy else ""
         raise Problem.in_field(
