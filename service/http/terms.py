@@ -34,7 +34,7 @@ def _read_lines(value: Any) -> Any:
 def term_fields(settings: Settings) -> dict[str, Any]:
     """The fields with the limits of the service's settings, as `create_model` takes them."""
     text = Annotated[str, Field(min_length=1, max_length=settings.term_characters)]
-    term: Any = TypedDict("GlossaryTerm", {"source": text, "target": text})  # type: ignore[name-match]  # noqa: UP013
+    term: Any = TypedDict("GlossaryTerm", {"source": text, "target": text})  # type: ignore[name-match]
     terms = Annotated[list[term], Field(max_length=settings.terms), BeforeValidator(_read_lines)]
     texts = Annotated[list[text], Field(max_length=settings.terms), Tag("list")]
     return {
