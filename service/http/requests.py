@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from seq2seq.text.sentences import fewest_of
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
+from service.inference.markup import MarkupFormat
 from service.settings import Settings
 
 S = TypeVar("S", bound="GenerateRequest")
@@ -32,6 +33,14 @@ TextFormat = Annotated[
     Literal["text", "html"] | None,
     Field(
         description="`html`: character references are decoded in the input and written in the output; tags are refused"
+    ),
+]
+
+MarkupTextFormat = Annotated[
+    Literal["text", "html", "xml"] | None,
+    Field(
+        description="`html`, `xml`: tags stand in the translation where they stood, and around the words that they "
+        "enclosed; character references are decoded and written"
     ),
 ]
 
@@ -102,9 +111,9 @@ class GenerateRequest(ApiRequest):
         return False
 
     @property
-    def html(self) -> bool:
-        """Whether input and output texts are HTML."""
-        return False
+    def markup(self) -> MarkupFormat | None:
+        """The format of input and output texts, None for plain text."""
+        return None
 
     @property
     def units(self) -> int:
@@ -179,14 +188,14 @@ class TranslateRequest(TextsRequest):
     q: str | list[str]
     source: LanguageCode = Field(description="the language of `q`, or `auto`")
     target: LanguageCode = Field(description="the language to translate into")
-    format: TextFormat = None
+    format: MarkupTextFormat = None
 
     @property
-    def html(self) -> bool:
-        return self.format == "html"
+    def markup(self) -> MarkupFormat | None:
+        return None if self.format == "text" else self.format
 
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
-        if self.html:  # character references may become white space
+        if self.markup:  # tags are no text, and character references may become white space
             return super().min_sentences(texts, most)
         return fewest_of(texts, most)
 
@@ -232,8 +241,8 @@ class MultimodalRequest(GenerateRequest):
     format: TextFormat = None
 
     @property
-    def html(self) -> bool:
-        return self.format == "html"
+    def markup(self) -> MarkupFormat | None:
+        return "html" if self.format == "html" else None
 
     @property
     def retained_bytes(self) -> int:
