@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from documents.inline import AlignedText, CharacterSpan, InlineTag
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 Edge = tuple[InlineTag, bool]  # a tag, and whether it opens here
 Piece = str | Edge
 
+LARGEST_PROJECTION = 2_000_000  # tags times words that are projected by alignment, which takes about 100 bytes for each
 CLOSING_MARKS = frozenset(",.;:!?)]}»”’%、。，；：！？）」』】…")  # not preceded by a space
 
 
@@ -29,7 +31,11 @@ def place_tags(text: str, tags: Sequence[InlineTag], translation: AlignedText) -
     target, target_index = with_line_breaks(translation.text, translation.target_words)
     links = [(source_index[i], target_index[j]) for i, j in translation.links]
     links += zip(line_breaks(text, source), line_breaks(translation.text, target), strict=False)
-    projected = project(word_spans(tags, source), links, len(source), len(target))
+    spans = word_spans(tags, source)
+    if len(spans) * len(target) <= LARGEST_PROJECTION:
+        projected = project(spans, links, len(source), len(target))
+    else:
+        projected = scaled(spans, len(source), len(target))
     edges = tag_edges(projected)
     return write(translation.text, tags, edges, edge_offsets(translation.text, target, projected, edges))
 
@@ -70,6 +76,12 @@ def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "li
         belongs_to_next = tag.space_before and not tag.space_after
         spans.append(TagSpan(start, end, tag.parent, "next" if belongs_to_next else "previous"))
     return spans
+
+
+def scaled(spans: "Sequence[TagSpan]", source: int, target: int) -> "list[TagSpan]":
+    """Tags over the same share of the words of the translation."""
+    scale = target / max(source, 1)
+    return [replace(span, start=round(span.start * scale), end=round(span.end * scale)) for span in spans]
 
 
 def edge_offsets(

@@ -21,6 +21,9 @@ from documents.html.writing import write_tag
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
 DOCTYPE = re.compile(r"<!doctype[^>]*>", re.IGNORECASE)
 UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
+SPACE = " \t\n\f"
+END_OF_NAME = tuple(f"{SPACE}/>")
+DROPS_SPACE_BEFORE = frozenset(("html", "head"))  # white space before their start tags is in no tree
 IMPLIED = frozenset("html head body tbody colgroup tr".split())  # inserted where their tags are left out
 
 
@@ -92,14 +95,15 @@ class TreeReader:
             return None
         start, end = location.start_tag.start_offset, location.start_tag.end_offset
         markup = self._source[start:end]
-        begin = f"<{element.tag}".lower()
-        if not markup.lower().startswith(begin) or not markup.endswith(">") or markup[len(begin)] not in " \t\n\f/>":
-            return None
-        if not all(name in location.attrs for name in translated):
+        if not is_tag(markup, f"<{element.tag}") or not all(name in location.attrs for name in translated):
             return None
         spans = sorted((location.attrs[name], name) for name in translated)
         if element.tag in DROPS_LINE_FEED and self._source.startswith("\n", end):
             markup += "\n"
+        if element.tag in DROPS_SPACE_BEFORE:
+            before = self._source[:start]
+            start -= len(before) - len(before.rstrip(SPACE))
+            markup = self._source[start:end]
         return markup, [
             AttributeText(name, span.start_offset - start, span.end_offset - start, attributes[name])
             for span, name in spans
@@ -110,7 +114,7 @@ class TreeReader:
         if location is None or location.end_tag is None:
             return f"</{element.tag}>"
         markup = self._source[location.end_tag.start_offset : location.end_tag.end_offset]
-        return markup if markup.lower().startswith(f"</{element.tag}".lower()) else f"</{element.tag}>"
+        return markup if is_tag(markup, f"</{element.tag}") else f"</{element.tag}>"
 
     def _markup(self, node: Node) -> str:
         """A comment or declaration. A processing instruction is a comment to a browser."""
@@ -119,6 +123,12 @@ class TreeReader:
         if isinstance(node, Comment) and node.data[:1] == "?" and ">" not in node.data:
             return f"<{node.data}>"
         return node.html
+
+
+def is_tag(markup: str, begin: str) -> bool:
+    """Whether markup is a tag that begins with `<name` or `</name`, in any case."""
+    length = len(begin)
+    return markup[:length].lower() == begin.lower() and markup[length : length + 1] in END_OF_NAME and markup[-1] == ">"
 
 
 def as_text(value: str | list[str] | None) -> str:

@@ -93,11 +93,11 @@ def test_what_is_translated(html, expected):
         ("eins <img src=x> zwei", "zwei eins <img src=x>"),
         ("eins zwei<br>drei <b>vier</b>", "zwei eins<br><b>vier</b> drei"),
         ("<b>eins zwei</b>", "<b>zwei eins</b>"),
-        ("eins <b></b>zwei", "zwei eins<b></b>"),
+        ("eins <b></b>zwei", "<b></b>zwei eins"),
         ("eins<!-- da --> zwei", "zwei eins<!-- da -->"),
         ("<p>eins <code>a  b</code> zwei</p>", "<p>zwei eins <code>a  b</code></p>"),
         ("eins <button title=t>zwei drei</button> vier", 'vier eins <button title="t">drei zwei</button>'),
-        ("<b>eins</b><i>zwei</i> drei", "drei <b>zwei</b>".replace("<b>zwei</b>", "<b>einszwei</b><i></i>")),
+        ("<b>eins</b><i>zwei</i> drei", "drei <b>einszwei</b><i></i>"),
         ("Hund<b>es</b> da", "da <b>Hundes</b>"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import asyncio
 import html
-import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
@@ -115,7 +114,7 @@ def test_alternatives_are_documents_with_the_same_tags(client):
 
 
 def test_random_documents_keep_their_tags(client):
-    for html_text in itertools.islice(fragments(400, seed=8), 0, None, 10):
+    for html_text in fragments(12, seed=8):
         written = client.post("/translate", json={**ASK, "q": html_text}).json()["translatedText"]
         read = TagReader(written, is_xml=False)
         assert read.balanced and read.tags == expected_tags(html_text, is_xml=False), (html_text, written)
