@@ -26,6 +26,7 @@ class Paragraph:
         self._leading = ""  # white space before the first character
         self._space = ""  # white space after the last character
         self._seen: list[int] = []  # tags that are seen, after the last character or white space
+        self._begun = False  # whether there is a character, or a tag that is seen
         self._last_break = -1
 
     def segment(self) -> tuple[str, Segment, str]:
@@ -56,8 +57,10 @@ class Paragraph:
     def add_mark(self, markup: Template, seen: bool) -> None:
         """Add a tag without text of this paragraph."""
         self.raw += markup
-        number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and (bool(self._space) or self._last == "\n")))
+        is_set_off = bool(self._space) or (self._last == "\n" and not self._seen)
+        number = self._add_tag(InlineTag(0, 0, markup, space_before=seen and is_set_off))
         if seen:
+            self._begin()
             self._seen.append(number)
 
     def add_protected(self, markup: Template, text: str) -> None:
@@ -67,6 +70,7 @@ class Paragraph:
             self.add_mark(markup, seen=False)
             return
         self.raw += markup
+        self._begin()
         self._write_space()
         number = self._add_tag(InlineTag(0, 0, markup, protected=True))
         self._write(displayed)
@@ -75,6 +79,7 @@ class Paragraph:
     def break_line(self, markup: Template) -> None:
         """Add a line break. White space before it is written with it."""
         self.raw += markup
+        self._begun = True
         space, self._space = self._space, ""
         self._last_break = self._add_tag(InlineTag(0, 0, (space, *markup), line_break=True))
         self._write("\n")
@@ -90,6 +95,7 @@ class Paragraph:
 
     def _write(self, text: str) -> None:
         if text:
+            self._begin()
             self._write_space()
             self._seen.clear()
             self._text.append(text)
@@ -102,14 +108,17 @@ class Paragraph:
         self._seen.clear()
         self._space += space
 
+    def _begin(self) -> None:
+        """Before anything is seen, white space is that before the text."""
+        if not self._begun:
+            self._begun, self._leading, self._space = True, self._space, ""
+
     def _write_space(self) -> None:
         """Write the white space before a character: a space or, at the begin of a line, what stands in the document."""
         space, self._space = self._space, ""
-        if not space:
+        if not space or not self._length:
             return
-        if not self._length:
-            self._leading = space
-        elif self._last == "\n":
+        if self._last == "\n":
             self._update(self._last_break, opening=(*self._tags[self._last_break].opening, space))
         else:
             self._text.append(" ")

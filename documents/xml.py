@@ -18,8 +18,8 @@ TRANSLATE = ("translate", "its:translate")  # attributes; the second is that of 
 def parse_xml(xml: str, where: str = "XML") -> Document:
     """Parse XML, which is a whole document if it begins with a declaration, else a fragment.
 
-    Every element beside text is inline; an element whose parent has no text of its own is a block. An element with
-    `translate="no"` is not translated. Attributes are not, since their names do not say which are for readers.
+    An element beside text is inline, and so is all in it; others are blocks. An element with `translate="no"` is not
+    translated. Attributes are not, since their names do not say which are for readers.
 
     Raises DataError, located at `where`, if it is not well-formed, or has a document type declaration.
     """
@@ -66,6 +66,8 @@ def read_tokens(xml: str, where: str) -> list[Token]:
     try:
         parser.Parse(source, True)
     except expat.ExpatError as error:
+        if not is_document and parser.ErrorByteIndex >= len(source) - len(f"</{WRAPPER[1:]}"):
+            raise DataError(where, "is not well-formed XML: an element is not closed", "close every element") from None
         column = error.offset + 1 - (len(WRAPPER) if error.lineno == 1 and not is_document else 0)
         problem = f"is not well-formed XML at line {error.lineno}, column {column}: {expat.ErrorString(error.code)}"
         raise DataError(where, problem, "close every element in order, and write & as &amp;") from None
@@ -97,21 +99,21 @@ def to_events(tokens: list[Token]) -> Iterator[Event]:
 
 
 def find_elements(tokens: list[Token]) -> tuple[dict[int, str], set[int]]:
-    """The end tag of each element, by its start's index, and the elements that stand beside text."""
+    """The end tag of each element, by its start's index; and the elements that stand beside text, or in one that does."""
     closings: dict[int, str] = {}
-    is_inline: set[int] = set()
-    open_elements, children, has_text = [-1], [list[int]()], [False]
+    parents: dict[int, int] = {}
+    mixed: set[int] = set()  # elements with text of their own
+    open_elements = [-1]
     for n, token in enumerate(tokens):
         if token.kind == "start":
-            children[-1].append(n)
+            parents[n] = open_elements[-1]
             open_elements.append(n)
-            children.append([])
-            has_text.append(False)
         elif token.kind == "end":
             closings[open_elements.pop()] = token.markup
-            inner = children.pop()
-            is_inline.update(inner if has_text.pop() else ())
         elif token.kind == "text" and token.text.strip():
-            has_text[-1] = True
-    is_inline.update(children[0] if has_text[0] else ())
+            mixed.add(open_elements[-1])
+    is_inline: set[int] = set()
+    for n, parent in parents.items():
+        if parent in mixed or parent in is_inline:
+            is_inline.add(n)
     return closings, is_inline

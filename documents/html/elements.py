@@ -18,7 +18,7 @@ VERBATIM = frozenset(
 )
 VERBATIM_BLOCKS = frozenset("listing plaintext pre xmp".split())
 DROPS_LINE_FEED = frozenset("listing pre textarea".split())  # after its start tag, as no part of its text
-RAW_TEXT = frozenset("iframe noembed noframes plaintext script style xmp".split())  # serialised without escaping
+RAW_TEXT = frozenset("iframe noembed noframes plaintext script style textarea xmp".split())  # no tags in their text
 VOID = frozenset("area base br col embed frame hr img input link meta param source track wbr".split())
 UNSEEN = frozenset("area base link meta noembed noframes param rp rt script source style track wbr".split())
 

@@ -53,19 +53,19 @@ class TreeReader:
     def read(self, root: Node) -> Iterator[Event]:
         """The events of a node's descendants."""
         stack: list[Node | End] = [*reversed(root.children)]
-        is_raw = [False]  # of each open element, whether its text is written without character references
+        contents: list[str | None] = [None]  # of each open element, its text as it is written, where that is not escaped
         while stack:
             node = stack.pop()
             if isinstance(node, End):
-                is_raw.pop()
+                contents.pop()
                 yield node
             elif isinstance(node, Element):
                 yield self._start(node)
-                is_raw.append(node.namespace is Namespace.HTML and node.tag in RAW_TEXT)
+                contents.append(self._raw_content(node))
                 stack.append(End())
                 stack += reversed(node.children)
             elif isinstance(node, TextNode):
-                yield Text(node.data, node.data if is_raw[-1] else None)
+                yield Text(node.data, contents[-1])
             else:
                 yield Other(self._markup(node))
 
@@ -108,6 +108,16 @@ class TreeReader:
             AttributeText(name, span.start_offset - start, span.end_offset - start, attributes[name])
             for span, name in spans
         ]
+
+    def _raw_content(self, element: Element) -> str | None:
+        """The content of an element whose text has no tags and, except in a text field, no character references."""
+        if element.namespace is not Namespace.HTML or element.tag not in RAW_TEXT:
+            return None
+        location = element.source_location
+        if element.tag != "textarea" or location is None or location.end_tag is None:
+            return None if element.tag == "textarea" else element.text
+        content = self._source[location.start_tag.end_offset : location.end_tag.start_offset]
+        return content.removeprefix("\n")
 
     def _end_tag(self, element: Element) -> str:
         location = element.source_location
