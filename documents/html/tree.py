@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from turbohtml import Comment, Doctype, Element, Namespace, Node, parse, parse_fragment
+from turbohtml import Comment, Doctype, DocumentFragment, Element, Namespace, Node, parse, parse_fragment
 from turbohtml import Text as TextNode
 
 from documents.events import AttributeText, End, Event, Other, Role, Start, Text
@@ -63,6 +63,8 @@ class TreeReader:
                 yield self._start(node)
                 contents.append(self._raw_content(node))
                 stack.append(End())
+                stack += reversed(node.children)
+            elif isinstance(node, DocumentFragment):  # the content of a <template>
                 stack += reversed(node.children)
             elif isinstance(node, TextNode):
                 yield Text(node.data, contents[-1])

@@ -251,6 +251,8 @@ async def search(
     errors of `Engine.search`."""
     text_indices = [i for i, segmented in enumerate(segmented_texts) for _ in segmented.sentences]
     requests = [(segmented.model, sentence) for segmented in segmented_texts for sentence in segmented.sentences]
+    if not requests:
+        return []
     try:
         results = iter(await engine.search(requests, listener, reservation))
     except InvalidTextError as error:
