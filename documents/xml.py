@@ -99,7 +99,7 @@ def to_events(tokens: list[Token]) -> Iterator[Event]:
 
 
 def find_elements(tokens: list[Token]) -> tuple[dict[int, str], set[int]]:
-    """The end tag of each element, by its start's index; and the elements that stand beside text, or in one that does."""
+    """The end tag of each element, by its start's index; and the elements beside text, with all in them."""
     closings: dict[int, str] = {}
     parents: dict[int, int] = {}
     mixed: set[int] = set()  # elements with text of their own

@@ -53,7 +53,7 @@ class TreeReader:
     def read(self, root: Node) -> Iterator[Event]:
         """The events of a node's descendants."""
         stack: list[Node | End] = [*reversed(root.children)]
-        contents: list[str | None] = [None]  # of each open element, its text as it is written, where that is not escaped
+        contents: list[str | None] = [None]  # of each open element, its text as written where that is not escaped
         while stack:
             node = stack.pop()
             if isinstance(node, End):
