@@ -25,13 +25,14 @@ class Paragraph:
         self._last = "\n"  # the last character; at first as after a line break
         self._leading = ""  # white space before the first character
         self._space = ""  # white space after the last character
+        self._space_before_mark = 0  # how much of it is before the last tag that is seen, which is set off by it
         self._seen: list[int] = []  # tags that are seen, after the last character or white space
         self._begun = False  # whether there is a character, or a tag that is seen
         self._last_break = -1
 
     def segment(self) -> tuple[str, Segment, str]:
         """The text with its tags, and the white space before and after it."""
-        return self._leading, Segment("".join(self._text), tuple(self._tags)), self._space
+        return self._leading, Segment("".join(self._text), tuple(self._tags)), self._space[self._space_before_mark :]
 
     def add_text(self, text: str, markup: str) -> None:
         """Add text; `markup` is how it stands in the document."""
@@ -62,6 +63,7 @@ class Paragraph:
         if seen:
             self._begin()
             self._seen.append(number)
+            self._space_before_mark = len(self._space)
 
     def add_protected(self, markup: Template, text: str) -> None:
         """Add a tag with text that is not translated."""
@@ -97,6 +99,7 @@ class Paragraph:
         if text:
             self._begin()
             self._write_space()
+            self._space_before_mark = 0
             self._seen.clear()
             self._text.append(text)
             self._length += len(text)

@@ -1,8 +1,9 @@
 """Inline tags of a segment in its translation: where they stand, and the white space around them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from documents.inline import AlignedText, CharacterSpan, InlineTag
@@ -20,8 +21,9 @@ CLOSING_MARKS = frozenset(",.;:!?)]}»”’%、。，；：！？）」』】�
 def place_tags(text: str, tags: Sequence[InlineTag], translation: AlignedText) -> list[Piece]:
     """The translation of a segment's text in pieces: text, and the edges of every tag in document order, nested.
 
-    Edges stand at the edges of words, white space outside the tags. A tag with an edge inside a word encloses all of
-    the word; of two tags beside each other in one word the first does.
+    Edges stand at the edges of words, white space outside the tags. A tag with an edge inside a word encloses the same
+    part of a word that is its own translation, such as the 2 of H2O, else all of the word; of two tags beside each
+    other in one word the first does.
     """
     if not tags:
         return [translation.text]
@@ -31,6 +33,7 @@ def place_tags(text: str, tags: Sequence[InlineTag], translation: AlignedText) -
     target, target_index = with_line_breaks(translation.text, translation.target_words)
     links = [(source_index[i], target_index[j]) for i, j in translation.links]
     links += zip(line_breaks(text, source), line_breaks(translation.text, target), strict=False)
+    source, target, links = split_copied_words(text, translation.text, tags, source, target, links)
     spans = word_spans(tags, source)
     if len(spans) * len(target) <= LARGEST_PROJECTION:
         projected = project(spans, links, len(source), len(target))
@@ -56,6 +59,49 @@ def with_line_breaks(text: str, words: Sequence[CharacterSpan]) -> tuple[list[Ch
 def line_breaks(text: str, words: Sequence[CharacterSpan]) -> list[int]:
     """The indices of the words that are line feeds."""
     return [n for n, (start, end) in enumerate(words) if text[start:end] == "\n"]
+
+
+def split_copied_words(
+    text: str,
+    translation: str,
+    tags: Sequence[InlineTag],
+    source: Sequence[CharacterSpan],
+    target: Sequence[CharacterSpan],
+    links: Sequence[tuple[int, int]],
+) -> tuple[list[CharacterSpan], list[CharacterSpan], list[tuple[int, int]]]:
+    """The words and links, with the words in parts that have an edge of a tag inside, and whose only link is to the
+    same word in the translation."""
+    edges = sorted({edge for tag in tags for edge in (tag.start, tag.end)})
+    cuts = [edges[bisect_right(edges, start) : bisect_left(edges, end)] for start, end in source]
+    copies = {
+        i: j
+        for i, j in links
+        if cuts[i] and text[slice(*source[i])] == translation[slice(*target[j])]
+        if sum(i == other or j == another for other, another in links) == 1
+    }
+    if not copies:
+        return list(source), list(target), list(links)
+    offsets = {i: [cut - source[i][0] for cut in cuts[i]] for i in copies}
+    source_parts, source_first = cut_words(source, offsets)
+    target_parts, target_first = cut_words(target, {j: offsets[i] for i, j in copies.items()})
+    new_links = [
+        (source_first[i] + part, target_first[j] + part)
+        for i, j in links
+        for part in range(len(offsets[i]) + 1 if i in copies else 1)
+    ]
+    return source_parts, target_parts, new_links
+
+
+def cut_words(
+    words: Sequence[CharacterSpan], offsets: Mapping[int, Sequence[int]]
+) -> tuple[list[CharacterSpan], list[int]]:
+    """The words, some of them cut at offsets from their start, and the index of each word's first part."""
+    parts: list[CharacterSpan] = []
+    first: list[int] = []
+    for n, (start, end) in enumerate(words):
+        first.append(len(parts))
+        parts += pairwise([start, *(start + offset for offset in offsets.get(n, ())), end])
+    return parts, first
 
 
 def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "list[TagSpan]":

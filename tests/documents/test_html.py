@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.markup import TagReader, expected_tags
-from documents import parse_html
+from documents import AlignedText, parse_html
 from tests.documents.translations import backwards, by_word, rendered, same
 
 WORDS = {
@@ -101,12 +101,22 @@ def test_what_is_translated(html, expected):
         ("eins<!-- da --> zwei", "zwei eins<!-- da -->"),
         ("<p>eins <code>a  b</code> zwei</p>", "<p>zwei eins <code>a  b</code></p>"),
         ("eins <button title=t>zwei drei</button> vier", 'vier eins <button title="t">drei zwei</button>'),
-        ("<b>eins</b><i>zwei</i> drei", "drei <b>einszwei</b><i></i>"),
-        ("Hund<b>es</b> da", "da <b>Hundes</b>"),
+        ("Hund<b>es</b> da", "da Hund<b>es</b>"),
+        ("<i>H<sub>2</sub>O</i> ist da", "da ist <i>H<sub>2</sub>O</i>"),
+        ("<a>eins</a><a>zwei</a> drei", "drei <a>eins</a><a>zwei</a>"),
+        ("eins <label>zwei <input></label>", "<label>zwei <input></label> eins"),
     ],
 )
 def test_tags_follow_their_words(html, expected):
     assert backward(html) == expected
+
+
+def test_a_tag_with_an_edge_inside_a_word_encloses_the_translated_word():
+    def translate(text: str) -> AlignedText:
+        return by_word(text, lambda word: {"Hundes": "dog", "des": "the", "HundKatze": "pets"}.get(word, word))
+
+    assert rendered(parse_html("des Hund<b>es</b> da"), translate) == "the <b>dog</b> da"
+    assert rendered(parse_html("<b>Hund</b><i>Katze</i> da"), translate) == "<b>pets</b><i></i> da"
 
 
 def test_white_space_stands_outside_of_tags_and_marks_stay_close():
