@@ -27,12 +27,12 @@ from interlinear.evaluation.test_sets import TestSet
 from interlinear.options import AlignmentKind
 from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
+from seq2seq.alignment.pair_words import normalized_words
 from seq2seq.attention_reading import READINGS
 from seq2seq.errors import InterlinearError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.metrics.alignment import ErrorRate, Precision, Recall
 from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
-from seq2seq.text import word_spans
 from training.data.dataset import Dataset, open_dataset, read_rows
 
 GOLD_SETS = ("hansards.en-fr", "bicici.de-en", "tsinghua.zh-en", "naacl.ro-en", "kftt.ja-en", "demo")
@@ -60,7 +60,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class GoldSet:
-    """The test split of a data set with gold alignments. words: of both sides, in lower case, as links count them."""
+    """The test split of a data set with gold alignments. words: of both sides, as aligners compare them."""
 
     languages: Languages
     texts: TestSet
@@ -83,7 +83,7 @@ class GoldSet:
             tokenised,
         )
         gold = tuple(texts.gold_alignments(dataset, "test", "source"))
-        words = [tuple(lowered(text, texts.raw) for text in row) for row in rows]
+        words = [pair_words(row, (not texts.raw, not texts.raw)) for row in rows]
         return cls(languages_of(dataset), texts, gold, words)
 
     @property
@@ -110,9 +110,10 @@ def languages_of(dataset: Dataset) -> Languages:
     return dataset.languages["source"], dataset.languages["target"]
 
 
-def lowered(text: str, raw: bool) -> Words:
-    """A text's words in lower case: words and punctuation marks, or those between spaces."""
-    return [text[start:end].lower() for start, end in word_spans(text)] if raw else text.lower().split()
+def pair_words(texts: Sequence[str], tokenised: Sequence[bool]) -> tuple[Words, Words]:
+    """The words of both texts of a pair, as aligners compare them; `tokenised`: of each, words are between spaces."""
+    source, target = (normalized_words(*each) for each in zip(texts, tokenised, strict=True))
+    return source, target
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,9 @@ class TrainingText:
                 continue
             names.append(dataset.name)
             sides = ("source", "target") if languages_of(dataset) == languages else ("target", "source")
-            raw = [not dataset.field("train", side).tokenised for side in sides]
+            tokenised = [dataset.field("train", side).tokenised for side in sides]
             for row in read_rows(dataset, "train", sides):
-                source, target = (lowered(text, one) for text, one in zip(row.texts, raw, strict=True))
+                source, target = pair_words(row.texts, tokenised)
                 if source and target:
                     pairs.append((source, target))
         return cls(", ".join(names), pairs)
