@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Protocol, get_args
 
-from benchmarks.reporting import Report, say
+from benchmarks.alignment_results import EarlierScores, sets_of
+from benchmarks.reporting import RESULTS, Report, say
 from interlinear.decoding.alignment import Aligner
 from interlinear.decoding.model_loading import load_generation
 from interlinear.evaluation.scoring import align_test_set
@@ -313,7 +314,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", action="append", default=[], metavar="NAME", help="further text for the aligners")
     parser.add_argument("--data-root", type=Path, default=None)
     parser.add_argument("--runs", type=int, default=3, help="runs of eflomal")
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
+    parser.add_argument(
+        "--save", action="store_true", help="keep the result in benchmarks/results/, beside that of other sets"
+    )
     asked = parser.parse_args(arguments)
     if any(len(words) not in (2, 3) for words in asked.model):
         parser.error("--model takes a name, a bundle, and perhaps one of the opposite direction")
@@ -334,8 +337,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         records = measure(gold_sets, datasets, contestants)
     except InterlinearError as error:
         parser.error(str(error))
+    earlier = EarlierScores.read(RESULTS / "alignment.json" if asked.save else None, sets_of(records))
+    records = earlier.joined(records, GOLD_SETS)
     columns, rows = table(records)
-    Report("alignment", "Word alignment against gold", columns, rows, NOTES, {"scores": records}).publish(asked.save)
+    measured = {"scores": records, "earlier": earlier.records}
+    notes = [*earlier.notes, *NOTES]
+    Report("alignment", "Word alignment against gold", columns, rows, notes, measured).publish(asked.save)
 
 
 if __name__ == "__main__":
