@@ -185,7 +185,11 @@ def test_a_gloss_marks_doubtful_words_without_colours_too(monkeypatch, terminal,
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     console = Console(
-        file=io.StringIO(), force_terminal=terminal, no_color=no_colour, color_system="truecolor", width=60
+        file=io.StringIO(),
+        force_terminal=terminal,
+        no_color=no_colour,
+        color_system="truecolor" if terminal else None,
+        width=60,
     )
     print_gloss(doubted(), console, indent=1)
     assert isinstance(console.file, io.StringIO)
