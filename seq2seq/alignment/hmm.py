@@ -26,10 +26,12 @@ from seq2seq.alignment.hmm_constants import (
     JUMP_DECAY,
     JUMP_PRIOR,
     LEXICAL_PASSES,
+    MANY_PAIRS,
     MAX_CELLS,
     PRIOR,
     PUNCTUATION,
     SIMILAR_PRIOR,
+    WEAK_DIAGONAL,
 )
 from seq2seq.alignment.links import Link
 from seq2seq.alignment.pair_batches import PADDING, PairBatch, PairCorpus, Vocabulary, WordPair, mixed_kinds, similarity
@@ -96,15 +98,18 @@ class Direction:
     """The model that generates one side of a corpus from the other.
 
     given_C: the given word of every cell; prior_C: the Dirichlet prior of its translation by the other word;
-    weight_C: a factor of that translation's probability.
+    weight_C: a factor of that translation's probability; diagonal: weight of positions near the diagonal.
     """
 
-    def __init__(self, backward: bool, given_C: Tensor, prior_C: Tensor, weight_C: Tensor, counts: Counts) -> None:
+    def __init__(
+        self, backward: bool, given_C: Tensor, prior_C: Tensor, weight_C: Tensor, diagonal: float, counts: Counts
+    ) -> None:
         self.backward = backward
         self.given_C = given_C
         self.prior_C = prior_C
         self.words = len(counts.empty_V)  # size of the generated vocabulary
         self.weight_C = weight_C
+        self.diagonal = diagonal
         self.set_counts(counts)
 
     def learn(self, counts: Counts) -> None:
@@ -157,7 +162,7 @@ class Direction:
             (torch.arange(mask.shape[1]) + 0.5) / mask.sum(1, keepdim=True) for mask in (given_NI, word_NJ != PADDING)
         )
         distance_NJI = (place_NI[:, None] - place_NJ[:, :, None]).abs()
-        return torch.exp(-DIAGONAL * distance_NJI) * given_NI[:, None]
+        return torch.exp(-self.diagonal * distance_NJI) * given_NI[:, None]
 
     def posterior(self, batch: PairBatch, own: Posterior | None, hidden_markov: bool) -> Posterior:
         """The expected links of a batch. own: what the batch has contributed to the counts; None if it has not."""
@@ -282,7 +287,7 @@ class WordAligner:
         source, target = Vocabulary(self.source), Vocabulary(self.target)
         corpus = PairCorpus.of(pairs, source, target)
         counts = self.counts_of(corpus, source, target)
-        both = WordAligner(source, target, corpus.keys_C, counts).directions(corpus)
+        both = WordAligner(source, target, corpus.keys_C, counts, self.pairs).directions(corpus)
         aligned: list[LinkPosteriors | None] = [None] * len(pairs)
         for batch in corpus.batches:
             for n, link_posteriors in zip(batch.pairs, unpadded(both, batch, None), strict=True):
@@ -293,10 +298,11 @@ class WordAligner:
         """The models of both directions for the cells of a corpus, whose counts are `self.counts`."""
         prior_C = PRIOR + SIMILAR_PRIOR * similarity(corpus, self.source, self.target).double()
         weight_C = torch.where(mixed_kinds(corpus, self.source, self.target), PUNCTUATION, 1.0)
+        diagonal = DIAGONAL if self.pairs < MANY_PAIRS else WEAK_DIAGONAL
         forward, backward = self.counts
         return (
-            Direction(False, corpus.source_C, prior_C, weight_C, forward),
-            Direction(True, corpus.target_C, prior_C, weight_C, backward),
+            Direction(False, corpus.source_C, prior_C, weight_C, diagonal, forward),
+            Direction(True, corpus.target_C, prior_C, weight_C, diagonal, backward),
         )
 
     def counts_of(self, corpus: PairCorpus, source: Vocabulary, target: Vocabulary) -> tuple[Counts, Counts]:

@@ -7,7 +7,7 @@ anew; a constant that links depend on belongs here.
 import hashlib
 import json
 
-ALGORITHM = 1  # raised when other code gives other links with equal constants
+ALGORITHM = 2  # raised when other code gives other links with equal constants
 
 LEXICAL_PASSES = 3  # with positions independent of each other (IBM model 1), near the diagonal
 HMM_PASSES = 3
@@ -15,6 +15,8 @@ PRIOR = 0.0005  # Dirichlet prior of a word's translations
 SIMILAR_PRIOR = 0.15  # added to it for two equal words
 EMPTY_WORD = 0.05  # probability that a target word is not aligned
 DIAGONAL = 4.0  # weight of a position: exp(-DIAGONAL |i/I - j/J|) (Dyer et al. 2013)
+MANY_PAIRS = 5000  # from so many pairs on, words say more than positions
+WEAK_DIAGONAL = 1.0  # takes the place of DIAGONAL then
 PUNCTUATION = 0.1  # weight of a link between a punctuation mark and a word
 FARTHEST = 10  # longer jumps are counted as jumps of this width
 JUMP_DECAY = 0.5  # first jump probabilities: exp(-JUMP_DECAY |jump - 1|)

@@ -166,6 +166,29 @@ def test_it_learns_a_dictionary_from_a_few_hundred_pairs():
     assert links == align_corpus(pairs)  # deterministic
 
 
+def test_words_far_from_the_diagonal_are_aligned_where_many_pairs_say_so(monkeypatch):
+    """A language that writes sentences backwards: the diagonal misleads, less so from many pairs on."""
+    forward_order, _ = dictionary_pairs(40, seed=1)
+    pairs: list[WordPair] = [(source, target[::-1]) for source, target in forward_order]
+
+    def right() -> list[int]:
+        """Right links of the pairs as they were learned, and aligned again with what was learned."""
+        aligner, learned = WordAligner.learn(pairs)
+        return [
+            sum(
+                target[j] == "x" + source[i][::-1]
+                for (source, target), posteriors in zip(pairs, found, strict=True)
+                if posteriors
+                for i, j in posteriors.agreed()
+            )
+            for found in (learned, aligner.align(pairs))
+        ]
+
+    few = right()
+    monkeypatch.setattr(hmm, "MANY_PAIRS", len(pairs))
+    assert [many > 1.5 * before for many, before in zip(right(), few, strict=True)] == [True, True]
+
+
 def test_pairs_that_are_left_out_of_learning_are_aligned(monkeypatch):
     pairs, gold = dictionary_pairs(400, seed=1)
     monkeypatch.setattr(hmm, "MAX_CELLS", sum(len(s) * len(t) for s, t in pairs) // 2)
