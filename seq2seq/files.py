@@ -14,7 +14,7 @@ def temporary_file(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield temporary
-        fsync(temporary)
+        finish_file(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -31,12 +31,18 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     try:
         yield temporary
         for path in temporary.iterdir():
-            fsync(path)
+            finish_file(path)
         temporary.chmod(0o755)
         temporary.rename(folder)
         fsync(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def finish_file(path: Path) -> None:
+    """Flush a file to disk, readable for all users: safetensors writes files that only their owner can read."""
+    path.chmod(0o644)
+    fsync(path)
 
 
 def fsync(path: Path) -> None:

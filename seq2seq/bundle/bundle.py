@@ -27,7 +27,7 @@ from seq2seq.bundle.precision import resolve_precision
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.errors import BundleError, UsageError
-from seq2seq.files import fsync, temporary_file
+from seq2seq.files import finish_file, temporary_file
 from seq2seq.layers.int8 import quantise
 from seq2seq.layers.packed import pack
 from seq2seq.metrics.score import Score
@@ -91,7 +91,7 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
         readme = render_readme(card, parameters, tokenizers["target"].config.operations_on)
         (temporary / README).write_text(readme, encoding="utf-8")
         for path in temporary.iterdir():
-            fsync(path)
+            finish_file(path)
         temporary.chmod(0o755)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
