@@ -149,6 +149,7 @@ class Interlinear:
     precision: Literal["fp32", "bf16", "int8"]  # int8 is for search
     settings: tuple[str, ...] = ()
     called: str = ""  # after the settings are applied
+    workers: int = 1  # of training; of several, each has one thread
 
     @property
     def name(self) -> str:
@@ -158,7 +159,7 @@ class Interlinear:
         precision = "fp32" if self.precision == "int8" else self.precision
         settings = [f"training.precision={precision}", *self.settings]
         words = [word for setting in settings for word in ("--set", setting)]
-        return self.run([verb, "--updates", str(updates), *words])
+        return self.run([verb, "--updates", str(updates), "--workers", str(self.workers), *words])
 
     def learn(self) -> None:
         if not (self.arena.folder / "interlinear" / "bundle").exists():

@@ -1,6 +1,6 @@
 """Our side of a comparison: one process that trains or searches with timing, and writes the timings as JSON.
 
-    python -m benchmarks.ours FOLDER OUTPUT train [--updates N] [--set KEY=VALUE ...]
+    python -m benchmarks.ours FOLDER OUTPUT train [--updates N] [--workers N] [--set KEY=VALUE ...]
     python -m benchmarks.ours FOLDER OUTPUT learn [--updates N] [--set KEY=VALUE ...]     train, and keep the bundle
     python -m benchmarks.ours FOLDER OUTPUT search [--precision bf16]                     search with that bundle
 
@@ -10,6 +10,7 @@ from text to text.
 
 import argparse
 import json
+import multiprocessing
 import signal
 import tempfile
 import time
@@ -27,7 +28,7 @@ from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search import SearchOptions
 from training.events import TrainingJob
-from training.loop.process_group import SingleProcess
+from training.loop.process_group import SingleProcess, TorchProcessGroup
 from training.loop.trainer import Trainer
 from training.runs.job import create_job
 
@@ -48,6 +49,17 @@ class Record:
 
 class SomeUpdates(SingleProcess):
     """A process group of one that requests a stop after the stopwatch has counted so many updates."""
+
+    def __init__(self, updates: int) -> None:
+        super().__init__()
+        self.stopwatch, self.updates = Stopwatch(), updates
+
+    def stop_requested(self) -> int:
+        return signal.SIGTERM if len(self.stopwatch.times) >= self.updates else 0
+
+
+class SomeUpdatesTogether(TorchProcessGroup):
+    """The same for several processes, at the pace of this one."""
 
     def __init__(self, updates: int) -> None:
         super().__init__()
@@ -81,6 +93,27 @@ def train(folder: Path, updates: int, settings: Sequence[str], keep: bool) -> Re
     return Record(workers.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
 
 
+def train_together(folder: Path, updates: int, settings: Sequence[str], workers: int) -> Record:
+    """The same by several processes of one thread each, which share every update's sentences."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as scratch, context.Pool(workers) as pool:
+        job = reference_job(folder, Path(scratch) / "runs", settings)
+        meeting = f"file://{scratch}/meeting"
+        ranks = [(rank, workers, meeting, job, updates) for rank in range(workers)]
+        return pool.starmap(train_rank, ranks, chunksize=1)[0]
+
+
+def train_rank(rank: int, workers: int, meeting: str, job: TrainingJob, updates: int) -> Record:
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=workers)
+    group = SomeUpdatesTogether(updates)
+    training = Trainer(job, group, [], torch.device("cpu"))
+    training.run()
+    torch.distributed.destroy_process_group()
+    return Record(group.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
+
+
 def search(folder: Path, precision: Literal["fp32", "bf16", "int8"]) -> Record:
     """Seconds for 32 sentences, for each of several passes over the test set, from text to text. The first pass is a
     warm-up."""
@@ -105,12 +138,15 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("verb", choices=["train", "learn", "search"])
     parser.add_argument("--updates", type=int, default=120)
+    parser.add_argument("--workers", type=int, default=1, help="of `train`: with several, one thread each")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], default="fp32")
     keep_freed_memory()  # as the command does
     asked = parser.parse_args()
     if asked.verb == "search":
         record = search(asked.folder, asked.precision)
+    elif asked.workers > 1:
+        record = train_together(asked.folder, asked.updates, asked.settings, asked.workers)
     else:
         record = train(asked.folder, asked.updates, asked.settings, keep=asked.verb == "learn")
     asked.output.write_text(json.dumps(asdict(record)))

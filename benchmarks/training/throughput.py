@@ -26,6 +26,8 @@ NOTES = (
     "OpenNMT-py's. Ours has the context in every decoder layer and in the output where the peers feed the last output "
     "back, and by default each direction of the encoder is a stack of its own; *interleaved* joins them after every "
     "layer, as the peers do.",
+    "*Workers* are processes of one thread each, which share every update's 32 sentences, as `train` does by default "
+    "on a CPU; the others are one process with all threads.",
     "The peers compute in fp32. *Others* is the share of the processor that other programs used in a contestant's "
     "worst run.",
 )
@@ -44,12 +46,15 @@ def main() -> None:
     arena = Arena(asked.peers.resolve(), asked.threads)
     joeynmt, opennmt = JoeyNMT(arena), OpenNMT(arena)
     stacked = ("model.encoder_stacks=interleaved",)
+    workers = f"{asked.threads} workers"
     contestants: list[Contestant] = [
         joeynmt,
         opennmt,
         Interlinear(arena, "fp32"),
         Interlinear(arena, "bf16"),
         Interlinear(arena, "bf16", stacked, "interleaved"),
+        Interlinear(arena, "fp32", called=workers, workers=asked.threads),
+        Interlinear(arena, "bf16", called=workers, workers=asked.threads),
     ]
     tokens = tokens_a_batch(arena.folder)
     results: dict[str, list[Result]] = defaultdict(list)

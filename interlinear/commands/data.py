@@ -8,6 +8,7 @@ import typer
 
 from interlinear.console import download_progress, say
 from interlinear.options import DataRoot, Json
+from interlinear.parallel_text import DEFAULT_SEED, DevSize, OwnLanguages, OwnText, TestSize
 
 app = typer.Typer(help="List, download, describe and create data sets.", no_args_is_help=True)
 
@@ -107,35 +108,40 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
 def split(
     source: Annotated[
         Path,
-        typer.Argument(exists=True, dir_okay=False, show_default=False, help="Source text, one sentence per line."),
+        typer.Argument(
+            exists=True, show_default=False, help="Source text, one sentence per line; or a .tsv, a .tmx, or a folder."
+        ),
     ],
     target: Annotated[
-        Path,
+        Path | None,
         typer.Argument(exists=True, dir_okay=False, show_default=False, help="Target text, parallel to the source."),
-    ],
+    ] = None,
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", show_default=False, help="A new folder for the splits and their YAML.")
-    ],
-    dev: Annotated[str, typer.Option(metavar="N|N%", help="Size of the dev set; with %, at most 2,000 lines.")] = "5%",
-    test: Annotated[
-        str, typer.Option(metavar="N|N%", help="Size of the test set; with %, at most 2,000 lines.")
-    ] = "5%",
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 1,
-    task: Annotated[Literal["translation", "summarization"], typer.Option(help="Task of the data set.")] = (
-        "translation"
-    ),
+        Path | None,
+        typer.Option(
+            "--output",
+            "--dataset-folder",
+            metavar="FOLDER",
+            show_default=False,
+            help="Folder for the data set; else data/NAME.",
+        ),
+    ] = None,
+    languages: OwnLanguages = None,
+    dev: DevSize = None,
+    test: TestSize = None,
+    seed: Annotated[
+        int, typer.Option("--seed", "--split-seed", min=0, metavar="N", help="Seed of dev and test.")
+    ] = DEFAULT_SEED,
+    task: Annotated[
+        Literal["translation", "summarization"] | None,
+        typer.Option(show_default=False, help="Else summarization if both languages are one, or translation."),
+    ] = None,
 ) -> None:
-    """Split two parallel texts into train, dev and test at random; prints the path of the data set's description.
+    """Make a data set of parallel text, as `train --source` does; prints the path of its description.
 
-    All copies of a pair that occurs more than once stay in train, so that dev and test contain no training pairs.
+    Neither side of a pair of dev and test occurs again in another pair, and train has no near-duplicates of them.
     """
-    from training.data.dataset import open_dataset, read_lines
-    from training.data.splitting import SplitSize, split_pairs
-
-    described = split_pairs(
-        source, target, output, SplitSize.parse("--dev", dev), SplitSize.parse("--test", test), seed, task
-    )
-    dataset = open_dataset(str(described))
-    sizes = {name: sum(1 for _ in read_lines(dataset.field(name, "source"))) for name in dataset.splits}
-    say(", ".join(f"{name} {size:,} lines" for name, size in sizes.items()))
-    print(described)
+    text = OwnText(source, target, None, languages, dev, test, seed, output)
+    if target is None:
+        text = OwnText(None, None, source, languages, dev, test, seed, output)
+    print(text.make(task))

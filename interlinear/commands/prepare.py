@@ -2,12 +2,31 @@
 
 from pathlib import Path
 
-from interlinear.options import DataCluster, DataRoot, PreparedFolder, RecipeName, Settings, TrainingData
+from interlinear.options import DataCluster, DataName, DataRoot, PreparedFolder, RecipeName, Settings
+from interlinear.parallel_text import (
+    DatasetFolder,
+    DevSize,
+    OwnLanguages,
+    OwnPairs,
+    OwnSource,
+    OwnTarget,
+    OwnText,
+    SplitSeed,
+    TestSize,
+)
 
 
 def prepare(
     recipe: RecipeName,
-    data: TrainingData,
+    data: DataName = None,
+    source: OwnSource = None,
+    target: OwnTarget = None,
+    pairs: OwnPairs = None,
+    languages: OwnLanguages = None,
+    dev: DevSize = None,
+    test: TestSize = None,
+    split_seed: SplitSeed = None,
+    dataset_folder: DatasetFolder = None,
     settings: Settings = None,
     data_root: DataRoot = None,
     prepared: PreparedFolder = Path("prepared"),
@@ -19,7 +38,8 @@ def prepare(
     from training.recipe import load_recipe
     from training.runs.job import prepare_data
 
-    dataset = open_dataset(data, data_root)
+    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
+    dataset = open_dataset(own_text.data_set(data, recipe, settings or ()), data_root)
     read = load_recipe(recipe, settings or (), dataset.defaults)
     if address is None:
         print(prepare_data(read, dataset, prepared).folder)

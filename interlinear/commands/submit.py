@@ -2,13 +2,15 @@
 
 import os
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlinear.console import say
 from interlinear.job_output import report_submission
 from interlinear.options import (
     ClusterAddress,
+    DataName,
     Experiment,
     Gpu,
     NoCudaGraphs,
@@ -21,21 +23,42 @@ from interlinear.options import (
     Settings,
     StorageUri,
     Tracking,
-    TrainingData,
     WaitForJob,
     Workers,
     check_cuda_graphs,
     number_range,
 )
+from interlinear.parallel_text import (
+    DatasetFolder,
+    DevSize,
+    OwnLanguages,
+    OwnPairs,
+    OwnSource,
+    OwnTarget,
+    OwnText,
+    SplitSeed,
+    TestSize,
+)
 from seq2seq.errors import UsageError
+
+if TYPE_CHECKING:
+    from training.storage.storage import Storage
 
 LOCAL_STORE = re.compile(r"(sqlite|file):|[^:]*$")  # an MLflow URI that refers to a local file
 
 
 def submit(
     recipe: RecipeName,
-    data: TrainingData,
     address: ClusterAddress,
+    data: DataName = None,
+    source: OwnSource = None,
+    target: OwnTarget = None,
+    pairs: OwnPairs = None,
+    languages: OwnLanguages = None,
+    dev: DevSize = None,
+    test: TestSize = None,
+    split_seed: SplitSeed = None,
+    dataset_folder: DatasetFolder = None,
     settings: Settings = None,
     workers: Workers = "1",
     gpu: Gpu = False,
@@ -55,9 +78,9 @@ def submit(
             metavar="FOLDER", show_default=False, help="Folder with the corpora on the cluster; else its default."
         ),
     ] = None,
-    pack_data: Annotated[bool, typer.Option("--pack-data", help="Send the data set's text along, at most 10 MB.")] = (
-        False
-    ),
+    pack_data: Annotated[
+        bool, typer.Option("--pack-data", help="Send the data set's text along; over 10 MB by --storage.")
+    ] = (False),
     folder: Annotated[
         str, typer.Option(metavar="FOLDER", help="The job's working folder on the cluster.")
     ] = "~/interlinear",
@@ -78,8 +101,9 @@ def submit(
 ) -> int:
     """Train on a Ray cluster: submits `train` as a job of the cluster.
 
-    Only the recipe and the data set's description, if they are your own, are sent along. The first line is the address
-    of its run in MLflow. Without --wait the job's name is printed then, and the command ends.
+    Only the recipe and the data set's description, if they are your own, are sent along; with --source or --pairs the
+    text too, as with --pack-data. The first line is the address of its run in MLflow. Without --wait the job's name is
+    printed then, and the command ends.
     """
     from training.ray.job_package import build_package
     from training.ray.job_spec import build_job_spec
@@ -89,9 +113,16 @@ def submit(
     check_cuda_graphs(no_cuda_graphs, gpu)
     if no_tracking and (register or tracking or experiment or parent):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
+    pack_data = pack_data or bool(own_text.paths)
     if pack_data and data_root:
-        raise UsageError("--pack-data", "the text goes along, so it lies in no folder of the cluster", "leave one out")
-    package = build_package(recipe, data, settings or (), pack_data)
+        raise UsageError(
+            "--data-root", "the text goes along, so it lies in no folder of the cluster", "leave it or the text out"
+        )
+    data = own_text.data_set(data, recipe, settings or ())
+    package = build_package(
+        recipe, data, settings or (), pack_data, storage=text_storage(storage) if pack_data else None
+    )
     options = [word for setting in settings or () for word in ("--set", setting)]
     valued = {
         "--workers": workers, "--storage": storage, "--register": register, "--experiment": experiment,
@@ -109,6 +140,16 @@ def submit(
     if package.files:
         notes.append(f"with it go {', '.join(package.files)}: {sum(map(len, package.files.values())):,} bytes.")
     return report_submission(cluster, cluster.submit(job_spec, package.files, environment), wait, notes)
+
+
+def text_storage(uri: str | None) -> "Storage | None":
+    """The storage for text that is too large to send along, if it is one that this machine and the cluster reach by the
+    same URI. Raises UsageError."""
+    if uri is None or "://" not in uri:
+        return None
+    from training.storage.storage import Storage
+
+    return Storage(uri, say)
 
 
 def job_environment(names: "list[str] | tuple[str, ...]", tracking: str | None) -> dict[str, str]:

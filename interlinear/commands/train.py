@@ -1,6 +1,5 @@
 """The command `train`: trains a model."""
 
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 
 from interlinear.console import say, status
 from interlinear.options import (
+    DataName,
     DataRoot,
     Experiment,
     Gpu,
@@ -27,11 +27,22 @@ from interlinear.options import (
     StorageUri,
     Tracking,
     TrainingCluster,
-    TrainingData,
     check_cuda_graphs,
     number_range,
 )
+from interlinear.parallel_text import (
+    DatasetFolder,
+    DevSize,
+    OwnLanguages,
+    OwnPairs,
+    OwnSource,
+    OwnTarget,
+    OwnText,
+    SplitSeed,
+    TestSize,
+)
 from interlinear.progress import ProgressLine
+from interlinear.training_output import report_interruption, report_outcome
 
 if TYPE_CHECKING:
     from training.events import Observer
@@ -39,7 +50,15 @@ if TYPE_CHECKING:
 
 def train(
     recipe: RecipeName,
-    data: TrainingData,
+    data: DataName = None,
+    source: OwnSource = None,
+    target: OwnTarget = None,
+    pairs: OwnPairs = None,
+    languages: OwnLanguages = None,
+    dev: DevSize = None,
+    test: TestSize = None,
+    split_seed: SplitSeed = None,
+    dataset_folder: DatasetFolder = None,
     settings: Settings = None,
     workers: LocalWorkers = None,
     gpu: Gpu = False,
@@ -58,7 +77,7 @@ def train(
     storage: StorageUri = None,
     runs: RunsFolder = Path("runs"),
 ) -> int:
-    """Train a recipe's model on a data set, through Ray Train, logged to MLflow.
+    """Train a recipe's model on a data set or your own text, through Ray Train, logged to MLflow.
 
     The last line printed is the SHA-256 of the final weights.
     """
@@ -74,6 +93,8 @@ def train(
         raise UsageError("--no-ray", "several workers or an address need Ray", "leave it out, or train with one worker")
     if no_tracking and (register or tracking or experiment or parent):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    own_text = OwnText(source, target, pairs, languages, dev, test, split_seed, dataset_folder)
+    data = own_text.data_set(data, recipe, settings or ())
     shared_storage = None
     if storage:
         from training.storage.storage import Storage
@@ -128,19 +149,6 @@ def train(
 
             outcome = train_on_ray(job, WorkerGroupConfig(min_workers, max_workers, gpu, address), observers)
     if outcome.signal:
-        arguments = [word for word in sys.argv[1:] if word != "--resume"]
-        say(
-            f"interrupted; saved after {outcome.updates} updates. "
-            f"Go on with: interlinear {' '.join(arguments)} --resume"
-        )
-        return 128 + outcome.signal
-    if tracker and tracker.version:
-        same = f", with the same weights as version {tracker.same_as}" if tracker.same_as else ""
-        say(f"registered as models:/{register}/{tracker.version}{same}")
-    if outcome.baseline and outcome.baseline.is_better:
-        say(f"warning: {outcome.baseline}. Bring more data, or train longer.")
-        if tracker and tracker.version and not tracker.is_champion:
-            promote = f"interlinear promote {register} {tracker.version}"
-            say(f"version {tracker.version} did not become the champion; `{promote}` makes it so.")
-    print(outcome.weights_sha256)
+        return report_interruption(outcome)
+    report_outcome(outcome, tracker, register, data if own_text.has_test(data) else None)
     return 0

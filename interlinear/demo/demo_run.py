@@ -150,7 +150,7 @@ class DemoRun:
         from seq2seq.figures.matrices import attention_matrix
 
         (explanation,) = [Explanation.model_validate(record) for record in answer["explanations"]]
-        self.step("Between the lines: every word over what it became, and the place of that in the translation")
+        self.step("Between the lines: every word over what it became, its place in the translation, its probability")
         self.console.print()
         print_gloss(explanation, self.console, indent=3)
         self.console.print(f"   “{answer['translatedText']}”", markup=False)
@@ -166,7 +166,7 @@ class DemoRun:
         for label, command, url in (
             ("playground", f"{interlinear} serve --tracking {store}", "http://127.0.0.1:8000"),
             ("registry", f"{mlflow} ui --backend-store-uri {store}", "http://127.0.0.1:5000"),
-            ("your text", f"{interlinear} train rnnsearch --data mine.yaml", "docs/your-own-data.md"),
+            ("your text", f"{interlinear} train rnnsearch --source F.de --target F.en", "docs/your-own-data.md"),
         ):
             self.console.print(f"   [bold]{label:10}[/]  {command}  [cyan]{url}[/]")
 

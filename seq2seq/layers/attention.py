@@ -6,11 +6,13 @@ hypothesis: (B, K, T, A) and (B, K, T, D).
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from seq2seq.layers.step_linear import StepInputs, StepLinear, product_dtype
+from seq2seq.layers.step_linear import StepInputs, StepLinear, at_least_fp32, product_dtype
 
 
 class KeyProjection(nn.Module):
@@ -50,10 +52,33 @@ class AdditiveAttention(KeyProjection):
 def additive_energy(energy: nn.Linear, *terms: Tensor) -> Tensor:
     """v . tanh(the sum of terms): terms (..., A) that broadcast -> (...)."""
     needs_gradient = torch.is_grad_enabled() and any(term.requires_grad for term in (*terms, energy.weight))
-    if needs_gradient or terms[0].device.type != "cpu" or terms[0].dtype not in (torch.float32, torch.float64):
-        product: Tensor = energy(torch.tanh(sum(terms[1:], terms[0])))
+    if needs_gradient or terms[0].device.type != "cpu":
+        product: Tensor = energy(fast_tanh(sum(terms[1:], terms[0])))
         return product.squeeze(-1)
-    return energy_from_exponentials(energy, terms[0], sum(terms[2:], terms[1]))
+    return energy_from_exponentials(energy, at_least_fp32(terms[0]), at_least_fp32(sum(terms[2:], terms[1])))
+
+
+def fast_tanh(x: Tensor) -> Tensor:
+    """tanh. torch's own in bf16 takes a CPU three times as long as this one, which is computed in fp32."""
+    if x.device.type != "cpu" or x.dtype != torch.bfloat16:
+        return torch.tanh(x)
+    y: Tensor = _TanhInFp32.apply(x)
+    return y
+
+
+class _TanhInFp32(torch.autograd.Function):
+    """tanh of bf16 values computed in fp32; like torch's own, it keeps its rounded values for backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = x.float().tanh_().to(x.dtype)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Tensor:
+        gradient: Tensor = torch.ops.aten.tanh_backward(upstream[0], *ctx.saved_tensors)
+        return gradient
 
 
 def energy_from_exponentials(energy: nn.Linear, a: Tensor, b: Tensor) -> Tensor:
@@ -66,8 +91,9 @@ def energy_from_exponentials(energy: nn.Linear, a: Tensor, b: Tensor) -> Tensor:
     """
     largest = 0.9 * math.log(torch.finfo(a.dtype).max)
     exponentials = [(2 * term).clamp_(-largest, largest).exp_() for term in (a, b)]
-    complement: Tensor = energy((exponentials[0] * exponentials[1]).add_(1).reciprocal_())
-    return complement.squeeze(-1).mul_(-2).add_(energy.weight.sum())
+    weight_1A = energy.weight.to(a.dtype)
+    complement = F.linear((exponentials[0] * exponentials[1]).add_(1).reciprocal_(), weight_1A)
+    return complement.squeeze(-1).mul_(-2).add_(weight_1A.sum())
 
 
 class BilinearAttention(KeyProjection):

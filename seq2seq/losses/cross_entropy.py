@@ -16,6 +16,7 @@ from seq2seq.devices import autocast_disabled, autocast_dtype
 CHUNK = 2**23  # logits in memory at a time: 32 MiB in fp32
 SUMS = 4  # what `Loss.sums` has at most
 BLOCK = 2**18  # logits of a block that fits a core's cache: 1 MiB in fp32
+ROWS = 64  # products in half precision on a CPU have a multiple of so many rows
 
 
 def chunk_rows(size: int, device: torch.device) -> tuple[int, int]:
@@ -26,6 +27,18 @@ def chunk_rows(size: int, device: torch.device) -> tuple[int, int]:
     """
     rows = max(1, CHUNK // size)
     return rows, max(1, BLOCK // size) if device.type == "cpu" else rows
+
+
+def with_zero_rows(rows_NR: Tensor) -> Tensor:
+    """The rows, and in half precision on a CPU zeros up to a multiple of ROWS.
+
+    oneDNN compiles a kernel for each new shape of a product, which takes longer than the product, and nearly every
+    batch has a number of target words of its own. A zero row adds nothing to the gradient of the weights.
+    """
+    missing = -len(rows_NR) % ROWS
+    if not missing or rows_NR.device.type != "cpu" or rows_NR.dtype != torch.bfloat16:
+        return rows_NR
+    return F.pad(rows_NR, (0, 0, 0, missing))
 
 
 @dataclass(frozen=True)
@@ -88,10 +101,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
             part = slice(start, start + rows)
-            chunk, target = readouts[part].to(dtype), targets[part, None]
+            chunk, target = with_zero_rows(readouts[part].to(dtype)), targets[part, None]
             logits = F.linear(chunk, weight_cast, bias_cast)
+            own = logits[: len(target)]
             excluded = None if counted is None else ~counted[part, None]
-            for number, (block, words) in enumerate(zip(logits.split(few), target.split(few), strict=True)):
+            for number, (block, words) in enumerate(zip(own.split(few), target.split(few), strict=True)):
                 slope = torch.log_softmax(block.to(nats.dtype), 1)
                 out = None if excluded is None else excluded[number * few : (number + 1) * few]
                 if out is not None:  # log-probabilities of 0 add nothing to the sums
@@ -110,7 +124,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                     d_bias += slope.sum(0)
                     block.copy_(slope)
             if gradients:
-                d_readouts[part] = logits @ weight_cast
+                d_readouts[part] = (logits @ weight_cast)[: len(target)]
                 d_weight += logits.t() @ chunk
         objective = (1 - smoothing) * nats + smoothing * uniform
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
@@ -144,7 +158,8 @@ class _ChunkedLogLikelihood(torch.autograd.Function):
         rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
             part = slice(start, start + rows)
-            logits = F.linear(readouts[part].to(dtype), weight_cast, bias_cast)
+            own = readouts[part].to(dtype)
+            logits = F.linear(with_zero_rows(own), weight_cast, bias_cast)[: len(own)]
             columns = (column[part].split(few) for column in (targets[:, None], total, chosen))
             for block, words, normalizer, picked in zip(logits.split(few), *columns, strict=True):
                 block = block.to(total.dtype)
@@ -162,15 +177,17 @@ class _ChunkedLogLikelihood(torch.autograd.Function):
         rows, few = chunk_rows(size, readouts.device)
         for start in range(0, readouts.shape[0], rows):
             part = slice(start, start + rows)
-            chunk = readouts[part].to(ctx.dtype)
+            words_N = targets[part]
+            chunk = with_zero_rows(readouts[part].to(ctx.dtype))
             logits = F.linear(chunk, weight_cast, bias_cast)
+            own = logits[: len(words_N)]
             columns = (column[part, None].split(few) for column in (targets, total, upstream[0]))
-            for block, words, normalizer, slope in zip(logits.split(few), *columns, strict=True):
+            for block, words, normalizer, slope in zip(own.split(few), *columns, strict=True):
                 gradient = torch.exp(block.to(total.dtype) - normalizer).mul_(-slope)  # (target - softmax) x slope
                 gradient.scatter_add_(1, words, slope)
                 d_bias += gradient.sum(0)
                 block.copy_(gradient)
-            d_readouts[part] = logits @ weight_cast
+            d_readouts[part] = (logits @ weight_cast)[: len(words_N)]
             d_weight += logits.t() @ chunk
         return d_readouts, d_weight, d_bias, None, None
 
@@ -209,9 +226,11 @@ class _BagOfWords(torch.autograd.Function):
             if on_host:
                 chosen = steps[part].flatten().nonzero().squeeze(1).to(readouts.device, non_blocking=True)
                 rows = rows.index_select(0, chosen)
-            rows = rows.to(dtype)
+            count = len(rows)
+            rows = with_zero_rows(rows.to(dtype))
             logits = F.linear(rows, weight_cast, bias_cast)
-            blocks = logits.split([int((own > 0).sum()) if on_host else own.numel() for own in steps[part].split(few)])
+            counts = [int((own > 0).sum()) if on_host else own.numel() for own in steps[part].split(few)]
+            blocks = logits[:count].split(counts)
             sentences = (column[part].split(few) for column in (steps, words))
             with autocast_disabled(readouts.device):
                 for block, own_steps, bags in zip(blocks, *sentences, strict=True):
@@ -229,7 +248,7 @@ class _BagOfWords(torch.autograd.Function):
                         d_bias += slope.sum(0)
                         block.copy_(slope)
             if gradients:
-                d_rows = (logits @ weight_cast).to(d_readouts.dtype)
+                d_rows = (logits @ weight_cast)[:count].to(d_readouts.dtype)
                 if on_host:
                     d_readouts[part].flatten(0, 1).index_copy_(0, chosen, d_rows)
                 else:

@@ -48,6 +48,11 @@ def word_spans(text: str) -> list[Span]:
     return [span for _, span in WORDS.pre_tokenize_str(substitute_reserved(text))]
 
 
+def spaced_spans(text: str) -> list[Span]:
+    """Spans of what spaces separate: the words of tokenised text."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
 def moses_tokenize(mapped: MappedText, language: str | None) -> MappedText:
     """Separate words and punctuation by spaces with Moses' tokenizer."""
     text = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in mapped.text)

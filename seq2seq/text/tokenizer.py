@@ -13,7 +13,6 @@ Text is normalised to NFC internally; offsets always count characters (code poin
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +34,7 @@ from seq2seq.text.detokenizer import (
     written_word,
 )
 from seq2seq.text.normalization import MappedText, compose, lowercase, normalize, substitute_reserved
-from seq2seq.text.segmentation import continues_word, moses, moses_tokenize, segment, word_spans
+from seq2seq.text.segmentation import continues_word, moses, moses_tokenize, segment, spaced_spans, word_spans
 from seq2seq.text.vocabulary import learn_bpe, learn_words, lookup_pipeline, needs_padding_spaces, pad_with_spaces
 
 FORMAT = 1
@@ -134,11 +133,11 @@ class Tokenizer:
             return word_spans(text)
         spans: list[Span] = []
         joiner = self.config.segmentation
-        for match in re.finditer(r"\S+", text):
+        for start, end in spaced_spans(text):
             if spans and joiner and text.endswith(joiner, *spans[-1]):
-                spans[-1] = (spans[-1][0], match.end())
+                spans[-1] = (spans[-1][0], end)
             else:
-                spans.append(match.span())
+                spans.append((start, end))
         return spans
 
     def detokenize(self, text: str) -> Decoded:

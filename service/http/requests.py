@@ -9,6 +9,7 @@ from seq2seq.terms import TermOptions
 from seq2seq.text.sentences import fewest_of
 from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
+from service.inference.markup import MarkupFormat
 from service.settings import Settings
 
 S = TypeVar("S", bound="GenerateRequest")
@@ -34,6 +35,14 @@ TextFormat = Annotated[
     Literal["text", "html"] | None,
     Field(
         description="`html`: character references are decoded in the input and written in the output; tags are refused"
+    ),
+]
+
+MarkupTextFormat = Annotated[
+    Literal["text", "html", "xml"] | None,
+    Field(
+        description="`html`, `xml`: tags stand in the translation where they stood, and around the words that they "
+        "enclosed; character references are decoded and written"
     ),
 ]
 
@@ -104,9 +113,9 @@ class GenerateRequest(ApiRequest):
         return False
 
     @property
-    def html(self) -> bool:
-        """Whether input and output texts are HTML."""
-        return False
+    def markup(self) -> MarkupFormat | None:
+        """The format of input and output texts, None for plain text."""
+        return None
 
     @property
     def term_options(self) -> TermOptions | None:
@@ -186,7 +195,7 @@ class TranslateRequest(TextsRequest):
     q: str | list[str]
     source: LanguageCode = Field(description="the language of `q`, or `auto`")
     target: LanguageCode = Field(description="the language to translate into")
-    format: TextFormat = None
+    format: MarkupTextFormat = None
     glossary: list[GlossaryTerm] | None = None
     do_not_translate: str | list[str] | None = None
     protect: bool | None = Field(
@@ -200,15 +209,15 @@ class TranslateRequest(TextsRequest):
         return super().limited_fields(settings) | term_fields(settings)
 
     @property
-    def html(self) -> bool:
-        return self.format == "html"
+    def markup(self) -> MarkupFormat | None:
+        return None if self.format == "text" else self.format
 
     @property
     def term_options(self) -> TermOptions:
         return term_options(self.glossary, self.do_not_translate, self.protect)
 
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
-        if self.html:  # character references may become white space
+        if self.markup:  # tags are no text, and character references may become white space
             return super().min_sentences(texts, most)
         return fewest_of(texts, most)
 
@@ -254,8 +263,8 @@ class MultimodalRequest(GenerateRequest):
     format: TextFormat = None
 
     @property
-    def html(self) -> bool:
-        return self.format == "html"
+    def markup(self) -> MarkupFormat | None:
+        return "html" if self.format == "html" else None
 
     @property
     def retained_bytes(self) -> int:

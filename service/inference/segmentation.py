@@ -1,24 +1,44 @@
 """Sentence segmentation: texts are split, searched sentence by sentence, and joined with their original separators."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from seq2seq.explain import Explanation, Span, TermLocation, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
-from seq2seq.terms import TermOptions
 from seq2seq.text.sentences import fewest_of, split_sentences_by_line
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
-from service.inference.terms import RequestTerms, join_divided, terms_within
+from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
 
+Item = TypeVar("Item")
+
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
+
+
+class Segmented(Protocol):
+    """A request for one text, as requests for its sentences."""
+
+    @property
+    def model(self) -> ServedModel: ...
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def sentences(self) -> Sequence[Request]: ...
+
+    def join(self, parts: Sequence[str]) -> str:
+        """The beginning of the result, from the results of the first sentences."""
+
+    def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
+        """The result of the whole text from those of its sentences."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +89,9 @@ class SegmentedText:
         """
         if self.separators == ("", ""):
             return answers[0]
-        scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
-        combined = [
-            [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
-            for choice in best_combinations(scores, self.request.options.n_best)
-        ]
         candidates = [
-            Candidate(
-                self.join([part.text for part in parts]),
-                sum(part.score for part in parts) / len(parts),
-                sum(part.log_probability for part in parts),
-                [word for part in parts for word in part.ids],
-            )
-            for parts in combined
+            joined_candidate(self.join([part.text for part in parts]), parts)
+            for parts in combined_candidates(answers, self.request.options.n_best)
         ]
         if not self.request.explain:
             return GenerationResult(candidates)
@@ -89,6 +99,25 @@ class SegmentedText:
         texts = [answer.candidates[0].text for answer in answers]
         before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
         return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))
+
+
+def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list[list[Candidate]]:
+    """The best combinations of one candidate of each answer, best first."""
+    scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
+    return [
+        [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
+        for choice in best_combinations(scores, count)
+    ]
+
+
+def joined_candidate(text: str, parts: Sequence[Candidate]) -> Candidate:
+    """The candidate of a text from those of its sentences; its score is the mean of theirs."""
+    return Candidate(
+        text,
+        sum(part.score for part in parts) / len(parts),
+        sum(part.log_probability for part in parts),
+        [word for part in parts for word in part.ids],
+    )
 
 
 def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dict[int, int]]:
@@ -196,30 +225,25 @@ def check_lines(texts: Sequence[str], sentences: int) -> None:
 async def segment(
     engine: Engine,
     reservation: Reservation,
-    requests: Sequence[tuple[ServedModel, Request]],
-    term_options: TermOptions | None = None,
-) -> list[SegmentedText]:
-    """Find the terms of every text, and split it into sentences. Raises Problem for contradictory terms, and if the
-    request has more sentences than allowed, or more to explain; splitting stops when the limit is exceeded."""
+    items: Sequence[Item],
+    split: Callable[[Item], Segmented],
+    characters: Callable[[Item], int],
+) -> list[Segmented]:
+    """Split every item into sentences; `characters` gives its length. Raises Problem if the request has more sentences
+    than allowed, or more to explain; splitting stops when the limit is exceeded."""
     sentences, explained = engine.settings.sentences, engine.settings.explained
-    terms = RequestTerms(term_options)
     count = 0
 
-    def segment_one(item: tuple[ServedModel, Request]) -> SegmentedText:
+    def segment_one(item: Item) -> Segmented:
         nonlocal count
         if count > sentences:
             raise too_many_sentences(sentences)
-        model, request = item
-        segmented_text = SegmentedText.of(model, terms.add_to(model, request))
+        segmented_text = split(item)
         count += len(segmented_text.sentences)
         return segmented_text
 
     segmented_texts = await engine.preparation.map(
-        reservation.caller,
-        segment_one,
-        requests,
-        lambda item: characters_of(item) + terms.characters,
-        INLINE_CHARACTERS,
+        reservation.caller, segment_one, items, characters, INLINE_CHARACTERS
     )
     if count > sentences:
         raise too_many_sentences(sentences)
@@ -232,21 +256,18 @@ async def segment(
     return segmented_texts
 
 
-def characters_of(item: tuple[ServedModel, Request]) -> int:
-    """Number of characters to split."""
-    return sum(map(len, item[1].texts.values()))
-
-
 async def search(
     engine: Engine,
     reservation: Reservation,
-    segmented_texts: Sequence[SegmentedText],
+    segmented_texts: Sequence[Segmented],
     listener: OutputListener | None = None,
 ) -> list[GenerationResult]:
     """Search every sentence and merge the results by text. Raises InvalidTextError with a text's index, and the
     errors of `Engine.search`."""
     text_indices = [i for i, segmented in enumerate(segmented_texts) for _ in segmented.sentences]
     requests = [(segmented.model, sentence) for segmented in segmented_texts for sentence in segmented.sentences]
+    if not requests:
+        return []
     try:
         results = iter(await engine.search(requests, listener, reservation))
     except InvalidTextError as error:
@@ -256,5 +277,5 @@ async def search(
     def merge_all() -> list[GenerationResult]:
         return [segmented.merge_answers(answers) for segmented, answers in zip(segmented_texts, by_text, strict=True)]
 
-    explained = any(segmented.request.explain for segmented in segmented_texts)
+    explained = any(request.explain for _, request in requests)
     return await run_inline_or_in_thread(not explained and len(requests) <= 10, merge_all)

@@ -52,7 +52,7 @@ class LineIndex:
 
 def check_unchanged(part: Part, line_index: LineIndex) -> None:
     """Raises DataError if a file's size differs from its index: it has changed, or it is another machine's file."""
-    with _as_data_error(part.location):
+    with convert_read_errors(part.location):
         size, _ = file_stat(part.location)
     if size != line_index.size:
         raise DataError(
@@ -96,14 +96,14 @@ def read_part(
 
 def count_lines(part: Part) -> LineIndex:
     """Index a file, which is read once. Raises DataError if it cannot be read."""
-    with _as_data_error(part.location):
+    with convert_read_errors(part.location):
         size, _ = file_stat(part.location)
     if part.column is not None:
         with _open_parquet(part.location) as file:
             return LineIndex(file.metadata.num_rows, size)
     lines = position = 0
     offsets: list[int] = []
-    with _open_decompressed(part.location) as (file, plain), _as_data_error(part.location, lambda: lines):
+    with open_decompressed(part.location) as (file, plain), convert_read_errors(part.location, lambda: lines):
         for line in file:
             if plain and lines % LINES_PER_OFFSET == 0:
                 offsets.append(position)
@@ -118,7 +118,7 @@ def count_lines(part: Part) -> LineIndex:
 def _read_lines(part: Part, encoding: Encoding | None, start: int, line_index: LineIndex | None) -> Iterator[str]:
     errors = "surrogateescape" if encoding == "drop" else "strict"
     number = start
-    with _open_decompressed(part.location) as (file, plain), _as_data_error(part.location, lambda: number):
+    with open_decompressed(part.location) as (file, plain), convert_read_errors(part.location, lambda: number):
         first_line = 0
         if plain and line_index and line_index.offsets and start:
             first_line = min(start // LINES_PER_OFFSET, len(line_index.offsets) - 1)
@@ -141,7 +141,7 @@ def _read_lines(part: Part, encoding: Encoding | None, start: int, line_index: L
 
 def encoding_error(location: FileLocation, line: int, what: str, encoding: Encoding | None) -> DataError:
     """The error for a line that is not UTF-8. It names the probable encoding and a command for conversion."""
-    with _open_decompressed(location) as (file, plain):
+    with open_decompressed(location) as (file, plain):
         first_bytes = file.read(PROBE_BYTES)
     probable = guess_encoding(first_bytes)
     drop_hint = ", or leave such lines out with `cleaning: {encoding: drop}`" if encoding else ""
@@ -169,9 +169,9 @@ def guess_encoding(first_bytes: bytes) -> str | None:
 
 
 @contextmanager
-def _open_decompressed(location: FileLocation) -> Iterator[tuple[BinaryIO, bool]]:
+def open_decompressed(location: FileLocation) -> Iterator[tuple[BinaryIO, bool]]:
     """The decompressed content of a file, and whether it is seekable."""
-    with _as_data_error(location), open_file(location) as file:
+    with convert_read_errors(location), open_file(location) as file:
         first_bytes = file.peek(4)[:4]
         if first_bytes[:2] == GZIP:
             yield cast(BinaryIO, gzip.GzipFile(fileobj=file)), False
@@ -188,7 +188,7 @@ def _open_decompressed(location: FileLocation) -> Iterator[tuple[BinaryIO, bool]
 
 
 @contextmanager
-def _as_data_error(location: FileLocation, done: Any = None) -> Iterator[None]:
+def convert_read_errors(location: FileLocation, done: Any = None) -> Iterator[None]:
     """Convert errors of reading to DataError. `done` returns the number of lines read, for the message."""
     try:
         yield
@@ -234,7 +234,7 @@ def _open_parquet(location: FileLocation) -> Iterator[Any]:
         raise DataError(
             str(location), "Parquet is read by pyarrow, which is not installed", "pip install 'interlinear[train]'"
         ) from None
-    with _as_data_error(location), open_file(location) as file, ParquetFile(file, pre_buffer=False) as parquet:
+    with convert_read_errors(location), open_file(location) as file, ParquetFile(file, pre_buffer=False) as parquet:
         yield parquet
 
 
@@ -244,7 +244,7 @@ def _read_column(part: Part, column: str, start: int) -> Iterator[str]:
     from pyarrow import compute
 
     done = start
-    with _open_parquet(part.location) as file, _as_data_error(part.location, lambda: done):
+    with _open_parquet(part.location) as file, convert_read_errors(part.location, lambda: done):
         column_type: Any = pa.struct(file.schema_arrow)
         for name in column.split("."):
             if not pa.types.is_struct(column_type) or column_type.get_field_index(name) < 0:

@@ -1,20 +1,26 @@
 """Files that are uploaded with a cluster job: the user's own recipe, data-set description and, on request, its text.
 
 A recipe is packed as one file with everything that it extends, so that it means the same everywhere. Text files are
-packed only on request and within a size limit.
+packed only on request and within a size limit, over which they go by a storage.
 """
 
+import hashlib
 import io
+import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import yaml
 
 from seq2seq.errors import DataError, UsageError
 from training.data.dataset import Dataset, locate
+from training.data.dataset.description import read_description_file
+from training.data.uris import fingerprint
 from training.recipe import load_recipe, read_recipe_file
+from training.storage.storage import Storage
 
 MAX_BYTES = 10 << 20  # of the files that are uploaded with a job
 RECIPES, DATA = "recipe", "data"  # folders below the job's own
@@ -53,12 +59,18 @@ def unzip(archive: bytes) -> dict[str, bytes]:
 
 
 def build_package(
-    recipe: str, data: str, settings: Sequence[str] = (), texts: bool = False, data_root: Path | None = None
+    recipe: str,
+    data: str,
+    settings: Sequence[str] = (),
+    texts: bool = False,
+    data_root: Path | None = None,
+    storage: Storage | None = None,
 ) -> JobPackage:
     """Collect the files for a training job; with `texts`, also the text files of the data set's training splits.
 
-    Raises, before anything is sent, RecipeError and UnknownDataError for wrong names or contents, DataError for text
-    that cannot be packed, UsageError for a package that is too large.
+    Text that is too large is uploaded to the storage, if there is one; the description then has its URIs. Raises,
+    before anything is sent, RecipeError and UnknownDataError for wrong names or contents, DataError for text that
+    cannot be packed, UsageError for a package that is too large.
     """
     dataset = locate(data, data_root)
     load_recipe(recipe, settings, dataset.defaults)
@@ -71,6 +83,11 @@ def build_package(
         job_data = f"{DATA}/{dataset.path.name}"
         files[job_data] = dataset.path.read_bytes()
     text_paths = text_files(dataset) if texts else {}
+    too_large = sum(path.stat().st_size for path in text_paths.values()) > MAX_BYTES
+    if storage and too_large and not dataset.images("train"):  # images are not read by URI
+        job_data = f"{DATA}/{dataset.path.name}"
+        files[job_data] = store_texts(dataset, text_paths, storage)
+        text_paths, texts = {}, False
     sizes = {path: len(content) for path, content in files.items()}
     sizes |= {path: local_path.stat().st_size for path, local_path in text_paths.items()}
     if (size := sum(sizes.values())) > MAX_BYTES:
@@ -78,7 +95,8 @@ def build_package(
         raise UsageError(
             data,
             f"{size:,} bytes would go along with the job ({largest} has {sizes[largest]:,}), and {MAX_BYTES:,} may",
-            "bring the data to where the cluster sees it, and name that folder with --data-root",
+            "give --storage s3://BUCKET/PREFIX, or bring the data to where the cluster sees it, and name that folder "
+            "with --data-root",
         )
     files |= {path: local_path.read_bytes() for path, local_path in text_paths.items()}
     return JobPackage(files, job_recipe, job_data, f"{Path(recipe).stem}-{dataset.name}", texts)
@@ -100,6 +118,29 @@ def text_files(dataset: Dataset) -> dict[str, Path]:
         if not local_path.is_file():
             raise DataError(str(local_path), "is no file, and cannot be packed", "leave --pack-data out")
     return files
+
+
+def store_texts(dataset: Dataset, files: Mapping[str, Path], storage: Storage) -> bytes:
+    """Upload the files of the training splits, unless they are on the storage already; returns a description with their
+    URIs. Raises StorageError."""
+    content = json.dumps({path: fingerprint(local_path) for path, local_path in files.items()}, sort_keys=True)
+    storage.check()
+    name = f"text/{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    storage.put(name, files)
+    uris = {path.removeprefix(f"{DATA}/"): storage.uri_of(f"{name}/{path}") for path in files}
+    described = read_description_file(dataset.path)
+    splits = {split: described["splits"][split] for split in TRAINING_SPLITS}
+    text = yaml.safe_dump({**described, "splits": _with_uris(splits, uris)}, sort_keys=False, allow_unicode=True)
+    return text.encode()
+
+
+def _with_uris(content: Any, uris: Mapping[str, str]) -> Any:
+    """A part of a description, with the URI in place of each path."""
+    if isinstance(content, Mapping):
+        return {key: _with_uris(value, uris) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_with_uris(value, uris) for value in content]
+    return uris.get(content, content) if isinstance(content, str) else content
 
 
 def training_paths(dataset: Dataset) -> list[str]:

@@ -1,17 +1,18 @@
-"""The commands `data list`, `data get` and `data describe`."""
+"""The commands `data list`, `data get`, `data describe` and `data split`."""
 
 import hashlib
 import json
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 import yaml
 
 from interlinear import cli
-from training.data.dataset import dataset_names, open_dataset, read_rows
+from training.data.dataset import dataset_names, open_dataset
 
 
 @pytest.fixture
@@ -30,49 +31,41 @@ def own_description(tmp_path: Path) -> Path:
     return described
 
 
-def cut(folder: Path, pairs: list[tuple[str, str]], *options: str) -> int:
-    for name, lines in (("all.de", [de for de, _ in pairs]), ("all.en", [en for _, en in pairs])):
-        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    arguments = ["data", "split", str(folder / "all.de"), str(folder / "all.en"), "--output", str(folder / "mine")]
-    return cli.run([*arguments, *options])
+def test_split_makes_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(tmp_path)
+    pairs = [(f"{word} ist gut", f"{word} is good") for word in map("".join, permutations("abcde"))]
+    for name, lines in zip(("all.de", "all.en"), zip(*pairs, strict=True), strict=True):
+        Path(name).write_text("".join(f"{line}\n" for line in lines))
+    assert cli.run(["data", "split", "all.de", "all.en", "--output", "mine", "--dev", "3", "--test", "0"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "mine/mine.yaml\n" and "train 117, dev 3, test 0" in said.err
+    assert cli.run(["data", "describe", "mine/mine.yaml"]) == 0 and "dev: 3 lines" in capsys.readouterr().out
+
+    Path("all.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    assert cli.run(["data", "split", "all.tsv", "--languages", "en,en", "--seed", "2"]) == 0
+    assert capsys.readouterr().out == "data/all-en-en/all-en-en.yaml\n"
+    assert open_dataset("data/all-en-en/all-en-en.yaml").task == "summarization"
 
 
-def test_split_removes_the_held_out_lines_from_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    pairs = (
-        [(f"Satz {i}", f"sentence {i}") for i in range(280)] + [("Hallo.", "Hello.")] * 18 + [("", "empty"), ("x", "")]
-    )
-    assert cut(tmp_path, pairs) == 0
-    described = Path(capsys.readouterr().out.strip())
-    assert described == tmp_path / "mine" / "mine.yaml"
-    dataset = open_dataset(str(described))
-    assert (dataset.task, dataset.languages) == ("translation", {"source": "de", "target": "en"})
-    rows = {split: [row.texts for row in read_rows(dataset, split, ("source", "target"))] for split in dataset.splits}
-    assert {split: len(found) for split, found in rows.items()} == {"train": 270, "dev": 15, "test": 15}
-    assert sorted(pair for found in rows.values() for pair in found) == sorted(pairs)  # no line is lost
-    aside = [*rows["dev"], *rows["test"]]
-    assert len(set(aside)) == 30 and not set(aside) & set(rows["train"])
-    assert all(one and other and one != "Hallo." for one, other in aside)
-    assert [pair for pair in pairs if pair in rows["train"]] == rows["train"]  # in the order of the texts
-    assert cli.run(["data", "describe", str(described)]) == 0 and "dev: 15 lines" in capsys.readouterr().out
-
-
-def test_split_refuses_invalid_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    pairs = [(f"Satz {i}", f"sentence {i}") for i in range(20)]
-    for options, said in (
-        (["--dev", "15", "--test", "5"], "15 lines of dev and 5 of test are asked for, and 20 pairs occur once"),
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
         (["--dev", "half"], "--dev half: is neither a number of lines nor a share. Write 1000, or 5%."),
         (["--test", "-3"], "is neither a number of lines nor a share"),
         (["--test", "100%"], "is neither a number of lines nor a share"),
-    ):
-        assert cut(tmp_path, pairs, *options) in (1, 2)
-        assert said in capsys.readouterr().err
-        assert not (tmp_path / "mine").exists() and not (tmp_path / ".mine.draft").exists()
-    assert cut(tmp_path, pairs, "--dev", "3", "--test", "0") == 0
-    assert "train 17 lines, dev 3 lines" in capsys.readouterr().err
-    assert cut(tmp_path, pairs) == 2 and "mine: is there already" in capsys.readouterr().err
-    (tmp_path / "all.en").write_text("one\n")
-    arguments = ["data", "split", str(tmp_path / "all.de"), str(tmp_path / "all.en"), "--output", str(tmp_path / "new")]
-    assert cli.run(arguments) == 1 and "have 20 and 1 lines" in capsys.readouterr().err
+        (["--languages", "de"], "--languages de: is not two language codes"),
+        (["--output", "all.en"], "all.en: is there already, and was not made by this"),
+    ],
+)
+def test_split_refuses_invalid_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("all.de", "all.en"):
+        Path(name).write_text("eins\nzwei\ndrei\n")
+    assert cli.run(["data", "split", "all.de", "all.en", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.de", "all.en"]
 
 
 def test_list_shows_known_and_available_data_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

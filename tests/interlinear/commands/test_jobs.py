@@ -121,7 +121,8 @@ def test_invalid_arguments_are_found_before_contacting_the_cluster(
         (["--tracking", "mlruns"], "is a file, and the job would look for it on the cluster"),
         (["--no-tracking", "--register", "x"], "--no-tracking: the other options of MLflow have no effect"),
         (["--no-cuda-graphs"], "--no-cuda-graphs: CUDA graphs are used on GPUs only"),
-        (["--pack-data", "--data-root", "/srv"], "the text goes along"),
+        (["--pack-data", "--data-root", "/srv"], "--data-root: the text goes along"),
+        (["--source", "a.de", "--target", "a.en"], "--data multi30k-de-en: is a data set, and"),
     ):
         address = ["--address", f"http://127.0.0.1:{free_port()}"]
         assert interlinear(["submit", "rnnsearch", "--data", "multi30k-de-en", *address, *words]) == 2, words

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.attention import additive_energy
+from seq2seq.layers.attention import additive_energy, fast_tanh
 
 ATTENTION, LENGTH, HYPOTHESES = 50, 9, 3
 
@@ -30,6 +30,26 @@ def test_energies_without_gradient(scale: float, count: int, dtype: torch.dtype,
     with torch.no_grad():
         found, expected = additive_energy(energy, *parts), torch.tanh(sum(parts)) @ energy.weight[0]
     assert (found - expected).abs().max() <= bound * max(1.0, scale)
+
+
+def test_energies_in_half_precision() -> None:
+    """Of bf16 terms they are computed in fp32, so that only the terms are rounded, and their sum."""
+    energy, (query, key, _) = layer(torch.bfloat16), terms(1.0, torch.bfloat16)
+    with torch.no_grad():
+        found = additive_energy(energy, query, key)
+    expected = torch.tanh(query.double() + key.double()) @ energy.weight[0].double()
+    assert (found - expected).abs().max() < 1e-5
+
+
+def test_tanh_in_half_precision() -> None:
+    """Values and gradients are those of tanh, rounded once."""
+    x = torch.linspace(-6, 6, 999).bfloat16().requires_grad_()
+    y = fast_tanh(x)
+    assert torch.equal(y, torch.tanh(x.detach().double()).bfloat16())
+    y.sum().backward()
+    expected = (1 - y.detach().double() ** 2).float()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.float(), expected, rtol=1e-2, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -97,9 +97,9 @@ def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
                 state, _ = decoder.advance(memory, state, step)
             assert products.dtypes == {torch.bfloat16}
             if t:  # by now autocast caches its casts of the weights
-                assert not [
-                    name for name, tensor in kept.items() if tensor.numel() and tensor.data_ptr() in products.cast
-                ]
+                cast = {name for name, tensor in kept.items() if tensor.numel() and tensor.data_ptr() in products.cast}
+                # A search on a CPU computes energies in fp32, where tanh takes a third of the time.
+                assert not {name for name in cast if not (searching and name.endswith(" keys_BTA"))}
         return sum((leaf.float().square().sum() for leaf in state.leaves.values()), torch.zeros(()))
 
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():

@@ -9,9 +9,11 @@ import yaml
 
 from seq2seq.errors import DataError, RecipeError, UnknownDataError, UsageError
 from tests.training.toy import write_corpus
+from training.data.dataset import open_dataset, read_lines
 from training.ray.job_package import MAX_BYTES, build_package, unzip
 from training.ray.job_spec import FOLDER, MAX_KEPT_BYTES, JobSpec, build_job_spec
 from training.recipe import load_recipe
+from training.storage.storage import Storage
 
 
 @pytest.fixture
@@ -55,6 +57,27 @@ def test_text_is_uploaded_when_requested(folder: Path):
     splits = {f"data/{split}.{side}" for split in ("train", "dev") for side in ("source", "target")}
     assert set(package.files) == splits | {"data/toy.yaml"}  # without the test split, which training does not read
     assert package.files["data/dev.source"] == (folder / "dev.source").read_bytes()
+
+
+def test_large_text_goes_by_the_storage(folder: Path):
+    lines = (folder / "train.source").read_text().splitlines()
+    (folder / "train.source").write_text("".join(f"{line} {'x' * 20_000}\n" for line in lines))
+    storage = Storage((folder / "storage").as_uri())
+    package = build_package("rnnsearch", "toy.yaml", texts=True, storage=storage)
+    assert (set(package.files), package.data, package.texts) == ({"data/toy.yaml"}, "data/toy.yaml", False)
+    there = folder / "there"
+    package.write(there)
+    local, stored = open_dataset("toy.yaml"), open_dataset(str(there / "data/toy.yaml"))
+    for split in ("train", "dev"):
+        for name in ("source", "target"):
+            assert list(read_lines(stored.field(split, name))) == list(read_lines(local.field(split, name)))
+    assert stored.field("train", "source").files[0].is_relative_to(folder / "storage")
+    written = {path: path.stat().st_mtime_ns for path in (folder / "storage").rglob("*") if path.is_file()}
+    assert build_package("rnnsearch", "toy.yaml", texts=True, storage=storage) == package
+    assert {path: path.stat().st_mtime_ns for path in (folder / "storage").rglob("*") if path.is_file()} == written
+
+    (folder / "train.source").write_text("".join(f"{line}\n" for line in lines))
+    assert build_package("rnnsearch", "toy.yaml", texts=True, storage=storage).texts  # small text needs no storage
 
 
 def test_refused_uploads(folder: Path):

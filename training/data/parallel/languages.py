@@ -1,0 +1,32 @@
+"""Language codes in options, file names and TMX: comparison and recognition."""
+
+import re
+from collections.abc import Iterable
+
+CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")  # BCP 47's form, by which any code is accepted
+SHORT_CODE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")  # ISO 639-1, by which one is recognized
+
+LanguagePair = tuple[str, str]
+
+
+def normal_code(code: str) -> str:
+    """A code in the form in which codes are compared."""
+    return code.replace("_", "-").casefold()
+
+
+def primary_code(code: str) -> str:
+    """The language of a code, without script and region."""
+    return normal_code(code).partition("-")[0]
+
+
+def match_code(wanted: str, codes: Iterable[str]) -> str | None:
+    """The first code that is `wanted`; else the first that is a variety of it, or of which it is one; else None."""
+    normal = {code: normal_code(code) for code in codes}
+    target = normal_code(wanted)
+    for code, known in normal.items():
+        if known == target:
+            return code
+    for code, known in normal.items():
+        if known.startswith(f"{target}-") or target.startswith(f"{known}-"):
+            return code
+    return None
