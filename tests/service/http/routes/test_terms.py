@@ -82,3 +82,12 @@ def test_wrong_terms_are_named(client, fields, named):
     answer = translate(client, **fields)
     assert answer.status_code == 400, answer.text
     assert named in [error["field"] for error in answer.json()["errors"]], answer.text
+
+
+def test_terms_in_markup(client):
+    """They are found in the texts of a document, and the tags stay around their words."""
+    page = f"<p>Ein <b>Hund</b> läuft. Siehe <a href='#'>{URL}</a> an.</p><p>{URL}</p>"
+    glossary = [{"source": "Hund", "target": "greyhound"}]
+    answer = translate(client, q=page, format="html", glossary=glossary).json()["translatedText"]
+    assert "<b>greyhound</b>" in answer and answer.count(f"{URL}</a>") == 1
+    assert answer.endswith(f"<p>{URL}</p>")
