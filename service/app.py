@@ -17,6 +17,7 @@ from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.middleware import BodyLimitMiddleware, RequestMiddleware
 from service.http.openapi import install_openapi
 from service.http.routes import (
+    glossaries,
     languages,
     multimodal,
     operations,
@@ -31,6 +32,7 @@ from service.inference.images import BASE64_OVERHEAD, ImageDecoder
 from service.metrics import Metrics
 from service.model_manager import ModelManager, load_model_slots, open_cache
 from service.settings import Settings
+from service.store.glossary_store import GlossaryStore
 from service.store.suggestion_store import SuggestionStore
 
 PARSE_THREADS = 2  # long bodies parsed at the same time
@@ -64,6 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
     suggestion_store = SuggestionStore(settings.suggestion_store) if settings.suggestion_store else None
     if suggestion_store:
         suggestion_store.create()
+    glossary_store = GlossaryStore(settings.key_store) if settings.key_store else None
     parse_executor = ThreadPoolExecutor(PARSE_THREADS, "parsing")
     service = Service(
         settings,
@@ -75,6 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
         metrics,
         auth,
         suggestion_store,
+        glossary_store,
     )
     body_bytes_with_image = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
 
@@ -91,8 +95,9 @@ def create_app(settings: Settings) -> FastAPI:
             image_decoder.close()
             parse_executor.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(auth.stop)
-            if suggestion_store:
-                await asyncio.to_thread(suggestion_store.close)
+            for store in (suggestion_store, glossary_store):
+                if store:
+                    await asyncio.to_thread(store.close)
 
     app = FastAPI(
         title="Interlinear",
@@ -117,7 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy"],
         )
@@ -130,6 +135,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(summarization.router(settings))
     app.include_router(languages.router(settings))
     app.include_router(suggestions.router(settings))
+    app.include_router(glossaries.router(settings))
     app.include_router(operations.routes)
     app.include_router(pages.routes)
 

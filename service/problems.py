@@ -153,6 +153,7 @@ _DESCRIPTIONS = {
     400: "The request is invalid; the invalid field is named",
     401: "A key is required, or the key is malformed, unknown or expired",
     403: "The key has been revoked, or lacks the scope",
+    404: "The caller has nothing of this name",
     408: "The body did not arrive within the service's time limit",
     413: "The body, or a picture in it, is over the limit",
     415: "The body is neither JSON nor a form, or the format of a picture is not supported",

@@ -89,6 +89,8 @@ class Settings(BaseSettings):
     sentences: int = Field(1000, ge=1, description="most sentences in one request")
     terms: int = Field(1000, ge=1, description="most entries of a request's glossary, and texts not to translate")
     term_characters: int = Field(200, ge=1, description="longest source or target of such a term")
+    glossary_entries: int = Field(10_000, ge=1, description="most entries of a glossary that is kept")
+    glossaries_per_key: int = Field(100, ge=1, description="most glossaries kept of one key, or of callers without one")
     explained: int = Field(30, ge=1, description="most sentences of a text with an explanation")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; beyond it a request is rejected with 429")
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")

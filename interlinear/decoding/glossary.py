@@ -1,7 +1,6 @@
 """Terms of `interlinear translate`: glossary files, texts that are not translated, and finding them in lines."""
 
-import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,28 +67,15 @@ def terms_finder(
         raise UsageError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
 
 
-def read_glossary(path: Path) -> "Iterator[GlossaryEntry]":
-    """The entries of a file with a source and a target on each line: separated by commas, with quotes around texts that
-    have some, if its name ends in .csv, else by tabs. Empty lines, and columns behind these two, are left out.
+def read_glossary(path: Path) -> "list[GlossaryEntry]":
+    """The entries of a file: with commas between source and target if its name ends in .csv, else with tabs.
 
-    Raises DataError, located at the line, for a line without two columns, and for a file that is not UTF-8.
+    Raises DataError, located at the line, for a line without both, and for a file that is not UTF-8.
     """
-    from seq2seq.terms import GlossaryEntry
+    from seq2seq.terms.entries import parse_entries
 
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            comma = path.suffix.lower() == ".csv"
-            rows = csv.reader(file) if comma else csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            for row in rows:
-                if not any(cell.strip() for cell in row):
-                    continue
-                if len(row) < 2 or not row[0].strip() or not row[1].strip():
-                    separator = "a comma" if comma else "a tab"
-                    raise DataError(
-                        f"{path}, line {rows.line_num}",
-                        "it is not a source and a target",
-                        f"write both, with {separator} between them",
-                    )
-                yield GlossaryEntry(row[0].strip(), row[1].strip())
-    except (UnicodeDecodeError, csv.Error) as error:
+            return list(parse_entries(file, "csv" if path.suffix.lower() == ".csv" else "tsv", str(path)))
+    except UnicodeDecodeError as error:
         raise DataError(str(path), f"the glossary cannot be read ({error})", "save it as UTF-8") from None

@@ -1,6 +1,7 @@
 """Finding terms in a text: the entries of a glossary, and what must not change."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from seq2seq.errors import RequestError
@@ -35,6 +36,12 @@ class TermOptions:
     def characters(self) -> int:
         """The length of all texts that are named."""
         return sum(map(len, self.do_not_translate)) + sum(len(source) + len(target) for source, target in self.glossary)
+
+    def with_fallback(self, entries: Sequence[GlossaryEntry]) -> "TermOptions":
+        """These options with further entries, for sources that they do not have yet, whatever their case."""
+        known = {text.strip().casefold() for text in (*self.do_not_translate, *(source for source, _ in self.glossary))}
+        added = tuple(entry for entry in entries if entry.source.casefold() not in known)
+        return replace(self, glossary=self.glossary + added)
 
     @property
     def given(self) -> bool:

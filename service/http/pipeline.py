@@ -16,11 +16,13 @@ from documents import Document
 from seq2seq.explain import Explanation
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from seq2seq.terms import TermOptions
 from seq2seq.terms.term import TERMS
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
+from service.http.kept_glossaries import kept_entries
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
@@ -174,7 +176,8 @@ def generating_route(
         async def work(stream: OutputStream | None = None) -> Response:
             async with admit_request(service, caller, request) as reservation:
                 generation = await prepare(service, reservation, request)
-                return await search_and_respond(service, reservation, request, generation, stream)
+                terms = RequestTerms(await find_term_options(service, caller, request, generation))
+                return await search_and_respond(service, reservation, request, generation, terms, stream)
 
         return await (respond_or_stream(caller, service, work) if streams else caller.wait_for(work()))
 
@@ -210,11 +213,23 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
         yield reservation
 
 
+async def find_term_options(
+    service: Service, caller: Caller, request: GenerateRequest, generation: Generation
+) -> TermOptions | None:
+    """What to find in the texts of a request, with the entries of the glossary that it names. Raises Problem."""
+    options = request.term_options
+    if options is None or request.kept_glossary is None:
+        return options
+    pairs = {item.model.language_pair for item in generation.inputs}
+    return options.with_fallback(await kept_entries(service, caller, request.kept_glossary, pairs))
+
+
 async def search_and_respond(
     service: Service,
     reservation: Reservation,
     request: GenerateRequest,
     generation: Generation,
+    terms: RequestTerms,
     stream: OutputStream | None,
 ) -> Response:
     """Search every input with its model, within the reservation, and serialise the response. `stream` receives partial
@@ -227,7 +242,6 @@ async def search_and_respond(
         for item in searched
     ]
     requests = list(zip(searched, searches, strict=True))
-    terms = RequestTerms(request.term_options)
     texts = await segmentation.segment(
         service.engine,
         reservation,

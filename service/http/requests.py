@@ -123,6 +123,11 @@ class GenerateRequest(ApiRequest):
         return None
 
     @property
+    def kept_glossary(self) -> str | None:
+        """The id of a glossary that the service keeps, whose terms are found too."""
+        return None
+
+    @property
     def units(self) -> int:
         """Number of texts that quotas and rate limits count."""
         return 1
@@ -197,6 +202,9 @@ class TranslateRequest(TextsRequest):
     target: LanguageCode = Field(description="the language to translate into")
     format: MarkupTextFormat = None
     glossary: list[GlossaryTerm] | None = None
+    glossary_id: str | None = Field(
+        None, min_length=1, max_length=100, description="a glossary of `/glossaries`; a term in `glossary` has priority"
+    )
     do_not_translate: str | list[str] | None = None
     protect: bool | None = Field(
         None,
@@ -211,6 +219,10 @@ class TranslateRequest(TextsRequest):
     @property
     def markup(self) -> MarkupFormat | None:
         return None if self.format == "text" else self.format
+
+    @property
+    def kept_glossary(self) -> str | None:
+        return self.glossary_id
 
     @property
     def term_options(self) -> TermOptions:
