@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from registry.credentials import mask_credentials
 
@@ -164,6 +165,17 @@ _DESCRIPTIONS = {
 }
 
 
+def documented_methods(app: FastAPI, path: str) -> list[str]:
+    """The methods of a path in the OpenAPI document, in alphabetical order; none for a page."""
+    paths: dict[str, dict[str, Any]] = app.openapi()["paths"]
+    return sorted(
+        method.upper()
+        for template, operations in paths.items()
+        if compile_path(template)[0].fullmatch(path)
+        for method in operations
+    )
+
+
 def install_handlers(app: FastAPI) -> None:
     """Make the app answer every error with problem details."""
 
@@ -177,7 +189,10 @@ def install_handlers(app: FastAPI) -> None:
             404: f"there is nothing at {excerpt(request.url.path)}",
             405: f"{excerpt(request.url.path)} does not take {excerpt(request.method)}",
         }.get(error.status_code, str(error.detail))
-        return problem_response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
+        headers = error.headers
+        if error.status_code == 405 and (methods := documented_methods(app, request.url.path)):
+            headers = {"Allow": ", ".join(methods)}  # Starlette names those of the path's first route only
+        return problem_response(Problem(error.status_code, detail, headers=headers), request.state.request_id)
 
     app.add_exception_handler(Problem, on_problem)
     app.add_exception_handler(HTTPException, on_http_exception)

@@ -41,6 +41,7 @@ def install_openapi(app: FastAPI) -> None:
             details = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas = description.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(details.pop("$defs", {}), ProblemDetails=details)
+            remove_validation_errors(description)
             add_security_schemes(description, service.settings)
             add_links(description, service.models)
             app.openapi_schema = description
@@ -88,6 +89,16 @@ def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
     return {name: value for name, value in field.items() if name != "default"} | {"anyOf": branches + absent}
 
 
+def remove_validation_errors(description: dict[str, Any]) -> None:
+    """Remove FastAPI's own error of invalid parameters: every text in a path is valid, and fields have problems."""
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            if "HTTPValidationError" in str(operation["responses"].get("422", "")):
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        description["components"]["schemas"].pop(name, None)
+
+
 def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
     """Declare which operations take a key: those that do work, `/models`, and optionally the metrics."""
     if settings.key_store is None:
@@ -96,7 +107,8 @@ def add_security_schemes(description: dict[str, Any], settings: Settings) -> Non
     for path, methods in description["paths"].items():
         for operation in methods.values():
             required = settings.metrics_key if path == "/metrics" else settings.require_key
-            if "requestBody" in operation or (path == "/metrics" and required):
+            works = "requestBody" in operation or path.startswith("/glossaries")
+            if works or (path == "/metrics" and required):
                 operation["security"] = [{"key": []}] if required else [{}, {"key": []}]
             elif path == "/models":
                 operation["security"] = [{}, {"key": []}]

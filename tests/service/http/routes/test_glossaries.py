@@ -90,3 +90,8 @@ def test_a_service_without_a_store_of_keys_keeps_none(client):
     assert client.get("/glossaries").status_code == client.post("/glossaries", json=DOGS).status_code == 403
     answer = client.post("/translate", json=SENTENCE | {"glossary_id": "x"})
     assert answer.status_code == 403 and "keeps no glossaries" in answer.json()["error"]
+
+
+def test_every_method_of_a_path_is_allowed(client):
+    answer = client.request("PATCH", "/glossaries/x")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")
