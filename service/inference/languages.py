@@ -1,4 +1,14 @@
-"""English names of languages by ISO 639 code."""
+"""Language tags (BCP 47): English names, and the served language that a requested tag means."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import langcodes
+
+MAX_TAG = 35  # characters of a tag that is looked at (RFC 5646, 4.4.1)
+SAME_LANGUAGE = 1  # largest CLDR distance of two codes that are taken for one language, as nb and no, or cmn and zh
+LIBRETRANSLATE_CODES = {"pb": "pt-BR", "zt": "zh-Hant"}  # LibreTranslate's former codes, which it still accepts
+VARIANTS = {"Hans": "simplified", "Hant": "traditional", "Latn": "Latin", "Cyrl": "Cyrillic", "BR": "Brazil"}
 
 NAMES = {
     "af": "Afrikaans", "am": "Amharic", "an": "Aragonese", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani",
@@ -21,5 +31,41 @@ NAMES = {
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, or its code if it is unknown."""
-    return NAMES.get(code, code)
+    """The English name of a language, with its script or region, such as "Chinese (traditional)"; its code if it is
+    unknown."""
+    base, *variants = code.replace("_", "-").split("-")
+    name = NAMES.get(base.lower())
+    if name is None:
+        return code
+    return f"{name} ({', '.join(VARIANTS.get(part, part) for part in variants)})" if variants else name
+
+
+def closest_language(tag: str, served: Iterable[str]) -> str | None:
+    """The served language that a tag means: itself, else the closest variant of the same language; None if there is
+    none.
+
+    Case, `_` for `-`, deprecated and three-letter codes do not matter. A variant means its base language and vice
+    versa (`pt-BR` and `pt`), and one variant another (`en-GB` and `en-US`). Other languages never match, however
+    close they are.
+    """
+    codes = list(served)
+    if tag in codes:
+        return tag
+    distances = [(distance, i) for i, code in enumerate(codes) if (distance := tag_distance(tag, code)) is not None]
+    return codes[min(distances)[1]] if distances else None
+
+
+@lru_cache(maxsize=4096)
+def tag_distance(tag: str, served: str) -> int | None:
+    """CLDR's distance of two tags (0: the same); None if they are not of one language, or not valid."""
+    if max(len(tag), len(served)) > MAX_TAG:
+        return None
+    try:
+        requested, other = (
+            langcodes.standardize_tag(LIBRETRANSLATE_CODES.get(one.lower(), one)) for one in (tag, served)
+        )
+        distance = int(langcodes.tag_distance(requested, other))
+        same = langcodes.Language.get(requested).language == langcodes.Language.get(other).language
+    except ValueError:  # of which LanguageTagError is one
+        return None
+    return distance if (same or distance <= SAME_LANGUAGE) and langcodes.tag_is_valid(requested) else None
