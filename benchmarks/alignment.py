@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Protocol, get_args
 
-from benchmarks.reporting import Report, say
+from benchmarks.alignment_results import EarlierScores, sets_of
+from benchmarks.reporting import RESULTS, Report, say
 from interlinear.decoding.alignment import Aligner
 from interlinear.decoding.model_loading import load_generation
 from interlinear.evaluation.scoring import align_test_set
@@ -27,12 +28,12 @@ from interlinear.evaluation.test_sets import TestSet
 from interlinear.options import AlignmentKind
 from seq2seq.alignment import GoldAlignment, Link, Symmetrization, symmetrize
 from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
+from seq2seq.alignment.pair_words import normalized_words
 from seq2seq.attention_reading import READINGS
 from seq2seq.errors import InterlinearError, UsageError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.metrics.alignment import ErrorRate, Precision, Recall
 from seq2seq.metrics.metric import ReferenceSet, SystemOutputs
-from seq2seq.text import word_spans
 from training.data.dataset import Dataset, open_dataset, read_rows
 
 GOLD_SETS = ("hansards.en-fr", "bicici.de-en", "tsinghua.zh-en", "naacl.ro-en", "kftt.ja-en", "demo")
@@ -60,7 +61,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class GoldSet:
-    """The test split of a data set with gold alignments. words: of both sides, in lower case, as links count them."""
+    """The test split of a data set with gold alignments. words: of both sides, as aligners compare them."""
 
     languages: Languages
     texts: TestSet
@@ -83,7 +84,7 @@ class GoldSet:
             tokenised,
         )
         gold = tuple(texts.gold_alignments(dataset, "test", "source"))
-        words = [tuple(lowered(text, texts.raw) for text in row) for row in rows]
+        words = [pair_words(row, (not texts.raw, not texts.raw)) for row in rows]
         return cls(languages_of(dataset), texts, gold, words)
 
     @property
@@ -110,9 +111,10 @@ def languages_of(dataset: Dataset) -> Languages:
     return dataset.languages["source"], dataset.languages["target"]
 
 
-def lowered(text: str, raw: bool) -> Words:
-    """A text's words in lower case: words and punctuation marks, or those between spaces."""
-    return [text[start:end].lower() for start, end in word_spans(text)] if raw else text.lower().split()
+def pair_words(texts: Sequence[str], tokenised: Sequence[bool]) -> tuple[Words, Words]:
+    """The words of both texts of a pair, as aligners compare them; `tokenised`: of each, words are between spaces."""
+    source, target = (normalized_words(*each) for each in zip(texts, tokenised, strict=True))
+    return source, target
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,9 @@ class TrainingText:
                 continue
             names.append(dataset.name)
             sides = ("source", "target") if languages_of(dataset) == languages else ("target", "source")
-            raw = [not dataset.field("train", side).tokenised for side in sides]
+            tokenised = [dataset.field("train", side).tokenised for side in sides]
             for row in read_rows(dataset, "train", sides):
-                source, target = (lowered(text, one) for text, one in zip(row.texts, raw, strict=True))
+                source, target = pair_words(row.texts, tokenised)
                 if source and target:
                     pairs.append((source, target))
         return cls(", ".join(names), pairs)
@@ -312,7 +314,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", action="append", default=[], metavar="NAME", help="further text for the aligners")
     parser.add_argument("--data-root", type=Path, default=None)
     parser.add_argument("--runs", type=int, default=3, help="runs of eflomal")
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
+    parser.add_argument(
+        "--save", action="store_true", help="keep the result in benchmarks/results/, beside that of other sets"
+    )
     asked = parser.parse_args(arguments)
     if any(len(words) not in (2, 3) for words in asked.model):
         parser.error("--model takes a name, a bundle, and perhaps one of the opposite direction")
@@ -333,8 +337,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         records = measure(gold_sets, datasets, contestants)
     except InterlinearError as error:
         parser.error(str(error))
+    earlier = EarlierScores.read(RESULTS / "alignment.json" if asked.save else None, sets_of(records))
+    records = earlier.joined(records, GOLD_SETS)
     columns, rows = table(records)
-    Report("alignment", "Word alignment against gold", columns, rows, NOTES, {"scores": records}).publish(asked.save)
+    measured = {"scores": records, "earlier": earlier.records}
+    notes = [*earlier.notes, *NOTES]
+    Report("alignment", "Word alignment against gold", columns, rows, notes, measured).publish(asked.save)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 from benchmarks.alignment import Peer, check_aligners
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
+from seq2seq.alignment.pair_words import normalized_words
 from seq2seq.errors import DataError, UsageError
 from seq2seq.text.segmentation import word_spans
 
@@ -149,7 +150,10 @@ def eflomal(
     peers: Path, pairs: Sequence[tuple[Side, Side]], further: Sequence[tuple[Side, Side]]
 ) -> tuple[list[list[Link]], list[list[Link]]]:
     """Links of both directions of `pairs`, as (source, target), learned from these and `further` pairs."""
-    words = [(source.tokens.lower().split(), target.tokens.lower().split()) for source, target in [*pairs, *further]]
+    words = [
+        (normalized_words(source.tokens, tokenised=True), normalized_words(target.tokens, tokenised=True))
+        for source, target in [*pairs, *further]
+    ]
     say(f"eflomal aligns {len(words):,} segments")
     forward, backward = Peer("eflomal", peers).run(words, len(pairs))
     return [sorted(links) for links in forward], [sorted(links) for links in backward]

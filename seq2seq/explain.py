@@ -4,7 +4,6 @@ Axes: L target positions, T source positions.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from seq2seq.attention_reading import AttentionReading
 from seq2seq.text import Encoded, Tokenizer
+from seq2seq.text.segmentation import spaced_spans
 
 
 class Span(BaseModel):
@@ -36,7 +36,9 @@ class SourceExplanation(BaseModel):
 
 
 class WeightedLink(BaseModel):
-    """A link with its attention weight in the source-to-target model, and in the reverse model if there is one.
+    """A link with its weight in the source-to-target model, and in the reverse model if there is one.
+
+    A weight is the attention, or the link's posterior probability where the model is an aligner.
 
     With both, `symmetrized_weight` is their mean (the soft union of DeNero and Klein 2007): a link that only one of the
     models sees keeps half its weight, where a product would be about 0.
@@ -47,6 +49,24 @@ class WeightedLink(BaseModel):
     weight: float = Field(description="of the source word, for the target word")
     reverse_weight: float | None = Field(None, description="of the target word, for the source word, reverse model")
     symmetrized_weight: float | None = Field(None, description="the mean of both weights")
+
+    @classmethod
+    def of_both(cls, source: int, target: int, weight: float, reverse_weight: float) -> "WeightedLink":
+        """The link of two words with its weights in both directions, rounded to four decimals."""
+        return cls(
+            source=source,
+            target=target,
+            weight=round(weight, 4),
+            reverse_weight=round(reverse_weight, 4),
+            symmetrized_weight=round((weight + reverse_weight) / 2, 4),
+        )
+
+
+class TermLocation(BaseModel):
+    """A term: the characters [start, end) that it has in the request's text, and in the answer."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
 
 
 class Explanation(BaseModel):
@@ -71,7 +91,7 @@ class Explanation(BaseModel):
     confidence: list[float | None] | None = Field(
         None,
         description="probability of each target word after the words before it, 0 to 1: the product of its tokens' "
-        "probabilities; null for a word that no token of the output wrote",
+        "probabilities; null for a word that no token of the output wrote, and for the words of terms",
     )
     symmetrized: bool | None = Field(
         None,
@@ -89,6 +109,9 @@ class Explanation(BaseModel):
     )
     between: dict[str, list[float]] | None = Field(
         None, description="total weight of each source, and of the sentinel, for every target word"
+    )
+    terms: list[TermLocation] | None = Field(
+        None, description="what was translated as a glossary says, or left as it is, in the order of the answer"
     )
 
 
@@ -238,7 +261,7 @@ def to_model_text(tokenizer: Tokenizer, text: str, raw: bool) -> str:
 def find_words(tokenizer: Tokenizer, text: str, raw: bool) -> list[tuple[int, int]]:
     """The spans of a text's words: separated by spaces in tokenised text for a raw model, else by the tokenizer."""
     if needs_detokenizing(tokenizer, raw):
-        return [match.span() for match in re.finditer(r"\S+", text)]
+        return spaced_spans(text)
     return tokenizer.word_spans(text, raw)
 
 

@@ -87,6 +87,8 @@ class Settings(BaseSettings):
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")
     sentences: int = Field(1000, ge=1, description="most sentences in one request")
+    terms: int = Field(1000, ge=1, description="most entries of a request's glossary, and texts not to translate")
+    term_characters: int = Field(200, ge=1, description="longest source or target of such a term")
     explained: int = Field(30, ge=1, description="most sentences of a text with an explanation")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; beyond it a request is rejected with 429")
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")

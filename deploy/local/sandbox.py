@@ -13,7 +13,7 @@ from deploy.local.compose import Service, Stack
 from deploy.local.network import Host
 
 ROOT = Path(__file__).parents[2]
-_CODE = ("seq2seq", "registry", "training", "service", "interlinear", "recipes", "corpora", "tables")
+_CODE = ("seq2seq", "registry", "documents", "training", "service", "interlinear", "recipes", "corpora", "tables")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "localtime", "ssl", "mime.types", "alternatives")
 _SHARED_MEMORY = 256 << 20  # bytes
 

@@ -11,7 +11,7 @@ import typer
 from interlinear.console import FAILED, say
 from interlinear.decoding.adaptation import adapt_models
 from interlinear.decoding.alignment import AlignmentOutcome, align_pairs, load_aligner, read_pairs
-from interlinear.decoding.statistical_alignment import align_statistically, is_word_aligner
+from interlinear.decoding.statistical_alignment import align_statistically
 from interlinear.options import AlignedBy, Device, Json, Reverse, Symmetrize, TokenisedPair, Tracking
 from seq2seq.errors import UsageError
 
@@ -80,8 +80,10 @@ def align(
     word of the whole source vocabulary; a target word whose word is not in its source has no link, and is counted on
     stderr.
     """
+    from seq2seq.alignment.stored_aligner import is_word_aligner
+
     pairs = read_pairs(source, target)
-    if model is None or is_word_aligner(model):
+    if model is None or is_word_aligner(Path(model)):
         check_unused(
             model,
             {

@@ -1,4 +1,4 @@
-"""`interlinear info`: parameters and other facts about a recipe or a model."""
+"""`interlinear info`: parameters and other facts about a recipe or a model, and what is known of a word aligner."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,6 +13,8 @@ from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
     from seq2seq.config import ImageGrid, ModelConfig
+
+UNCHANGEABLE = "--set, --vocabulary and --grid are for recipes"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,12 @@ class Facts:
 
 def info(
     recipe_or_model: Annotated[
-        str, typer.Argument(metavar="RECIPE|MODEL", show_default=False, help="A recipe's name or YAML, or a model.")
+        str,
+        typer.Argument(
+            metavar="RECIPE|MODEL",
+            show_default=False,
+            help="A recipe's name or YAML, a model, or an aligner's folder (align --save).",
+        ),
     ],
     settings: Annotated[
         list[str] | None,
@@ -56,12 +63,21 @@ def info(
     as_json: Json = False,
     tracking: Tracking = None,
 ) -> None:
-    """Print parameters by part, inputs, vocabularies and scores of a recipe or a model."""
+    """Print parameters by part, inputs, vocabularies and scores of a recipe or a model.
+
+    Of a word aligner: the pairs and words that it has learned from, its date, and its size.
+    """
+    from seq2seq.alignment.stored_aligner import is_word_aligner
+
+    changed = settings or vocabulary or grid
+    if is_word_aligner(Path(recipe_or_model)):
+        if changed:
+            raise UsageError(recipe_or_model, "it is a word aligner", UNCHANGEABLE)
+        print_aligner(Path(recipe_or_model), as_json)
+        return
     if recipe_or_model.startswith(("models:", "runs:")) or Path(recipe_or_model).is_dir():
-        if settings or vocabulary or grid:
-            raise UsageError(
-                recipe_or_model, "a trained model cannot be changed", "--set, --vocabulary and --grid are for recipes"
-            )
+        if changed:
+            raise UsageError(recipe_or_model, "a trained model cannot be changed", UNCHANGEABLE)
         facts = model_facts(recipe_or_model, tracking)
     else:
         facts = recipe_facts(recipe_or_model, settings or [], vocabulary, grid)
@@ -121,6 +137,28 @@ def model_facts(name: str, tracking: str | None) -> Facts:
         ("weights", f"SHA-256 {card.weights_sha256}"),
     ]
     return Facts(parameter_counts(card.model), card.weights_sha256, lines)
+
+
+def print_aligner(folder: Path, as_json: bool) -> None:
+    """Print what is known of a word aligner. Raises DataError for a damaged one."""
+    from seq2seq.alignment.stored_aligner import read_record
+
+    record = read_record(folder)
+    if as_json:
+        print(record.model_dump_json())
+        return
+    lines = [
+        ("word aligner", "a hidden Markov model of both directions"),
+        ("learned from", "-" if record.pairs is None else f"{record.pairs:,} pairs"),
+        ("words", ", ".join(f"{side} {count:,}" for side, count in record.words.items())),
+        ("pairs of words", f"{record.word_pairs:,}"),
+        ("text", {None: "-", True: "tokenised (--tokenised)", False: "raw"}[record.tokenised]),
+        ("created", record.created or "-"),
+        ("size", f"{record.size / 1e6:.1f} MB"),
+    ]
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        print(f"{name.ljust(width)}  {text}")
 
 
 def inputs(config: "ModelConfig") -> list[tuple[str, str]]:

@@ -82,9 +82,13 @@ def read_pair_texts(
 def learned_links(generation: "SequenceGenerator", texts: Sequence[tuple[str, str]], raw: bool) -> "list[list[Link]]":
     """The links of the pairs' words, as the model counts them, by an HMM aligner that learns from these pairs."""
     from seq2seq.alignment.hmm import align_corpus
+    from seq2seq.alignment.pair_words import normalize_words
 
     words = [
-        ([word.text.lower() for word in source.display_words], [word.text.lower() for word in target.display_words])
+        (
+            normalize_words(word.text for word in source.display_words),
+            normalize_words(word.text for word in target.display_words),
+        )
         for source, target in read_pair_texts(generation, texts, raw)
     ]
     line = LiveLine()

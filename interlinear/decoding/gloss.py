@@ -1,6 +1,6 @@
 """Interlinear gloss in the terminal: under each source word the target words aligned to it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -10,34 +10,71 @@ from rich.text import Text
 from seq2seq.explain import Explanation
 
 UNALIGNED = "·"
+DOUBTFUL = 0.5  # a word with a smaller probability is marked
+MARK = "?"
+
+
+@dataclass(frozen=True)
+class GlossWord:
+    """A target word, its position in the translation (from 1), and its probability if that is known."""
+
+    text: str
+    position: int
+    probability: float | None = None
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self.probability is not None and self.probability < DOUBTFUL
+
+    @property
+    def marked(self) -> str:
+        """The word, after a mark if it is doubtful."""
+        return MARK + self.text if self.is_doubtful else self.text
 
 
 @dataclass(frozen=True)
 class GlossColumn:
-    """A source word, the target words aligned to it, and their positions in the translation (from 1)."""
+    """A source word and the target words aligned to it, in the order of the translation."""
 
     source: str
-    target: str
-    positions: str
+    words: tuple[GlossWord, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The target words; those that are not adjacent are joined by an ellipsis."""
+        return self.styled_target().plain
+
+    @property
+    def positions(self) -> str:
+        return " ".join(str(word.position) for word in self.words)
+
+    @property
+    def probabilities(self) -> str:
+        return " ".join("–" if word.probability is None else f"{word.probability:.0%}" for word in self.words)
 
     @property
     def width(self) -> int:
         """Width of the column in terminal cells."""
-        return max(cell_len(self.source), cell_len(self.target), cell_len(self.positions))
+        return max(map(cell_len, (self.source, self.target, self.positions, self.probabilities)))
+
+    def styled_target(self) -> Text:
+        """The target words with their colours."""
+        text = Text()
+        for word, previous in zip(self.words, [None, *self.words], strict=False):
+            if previous:
+                text.append(" " if word.position == previous.position + 1 else " … ", style="cyan")
+            text.append(word.marked, style="yellow" if word.is_doubtful else "cyan")
+        return text if self.words else Text(UNALIGNED, style="cyan")
 
 
 def gloss_columns(explanation: Explanation) -> list[GlossColumn]:
-    """A column for every source word. Target words that are not adjacent are joined by an ellipsis."""
+    """A column for every source word."""
+    confidence = explanation.confidence or [None] * len(explanation.target)
     columns = []
     for i, source in enumerate(explanation.source):
-        positions = sorted(target for word, target in explanation.alignment if word == i)
-        words = ""
-        for position, previous in zip(positions, [None, *positions], strict=False):
-            between = "" if previous is None else " " if position == previous + 1 else " … "
-            words += between + explanation.target[position].text
-        columns.append(
-            GlossColumn(source.text, words or UNALIGNED, " ".join(str(position + 1) for position in positions))
-        )
+        aligned = sorted(target for word, target in explanation.alignment if word == i)
+        words = tuple(GlossWord(explanation.target[j].text, j + 1, confidence[j]) for j in aligned)
+        columns.append(GlossColumn(source.text, words))
     return columns
 
 
@@ -55,14 +92,29 @@ def wrap(columns: Sequence[GlossColumn], width: int) -> list[list[GlossColumn]]:
 
 
 def print_gloss(explanation: Explanation, console: Console, indent: int = 2) -> None:
-    """Print source words, their target words, and the target positions; in colour only on a terminal."""
-    for line in wrap(gloss_columns(explanation), console.width - indent):
-        for part, style in (("source", "bold"), ("target", "cyan"), ("positions", "dim")):
+    """Print source words, their target words, the target positions, and the probabilities if there are any.
+
+    A doubtful word has a mark before it, which is explained below; colours only on a terminal.
+    """
+    columns = gloss_columns(explanation)
+    for line in wrap(columns, console.width - indent):
+        for cells in gloss_rows(line, explanation.confidence is not None):
             text = Text(" " * indent)
-            for column in line:
-                word = getattr(column, part)
-                text.append(word, style=style)
-                text.append(" " * (column.width - cell_len(word) + 2))
+            for column, cell in zip(line, cells, strict=True):
+                text.append_text(cell)
+                text.append(" " * (column.width - cell.cell_len + 2))
             text.rstrip()
             console.print(text, soft_wrap=True)
         console.print()
+    if any(word.is_doubtful for column in columns for word in column.words):
+        note = f"{MARK}  the model gave the word a probability under {DOUBTFUL:.0%}"
+        console.print(Text(" " * indent + note, style="dim"), soft_wrap=True)
+
+
+def gloss_rows(line: Sequence[GlossColumn], with_probabilities: bool) -> Iterator[list[Text]]:
+    """The rows of a line of columns, each with a cell for every column."""
+    yield [Text(column.source, style="bold") for column in line]
+    yield [column.styled_target() for column in line]
+    yield [Text(column.positions, style="dim") for column in line]
+    if with_probabilities:
+        yield [Text(column.probabilities, style="dim") for column in line]

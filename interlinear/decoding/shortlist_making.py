@@ -10,7 +10,8 @@ from interlinear.console import progress
 from seq2seq.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from seq2seq.generate import SequenceGenerator, TextPair
+    from seq2seq.forced_decoding import TextPair
+    from seq2seq.generate import SequenceGenerator
     from seq2seq.shortlist import Coverage, LinkCounts, Shortlist
     from training.data.dataset import Dataset, Row
 

@@ -33,32 +33,22 @@ class PairWords:
     @classmethod
     def of(cls, pair: SentencePair, tokenised: bool) -> "PairWords":
         """The words of a pair: of raw text words and punctuation marks, of tokenised text what spaces separate."""
-        source, target = (words_of(text, tokenised) for text in (pair.source, pair.target))
+        from seq2seq.alignment.pair_words import split_words
+        from seq2seq.explain import to_spans
+
+        source, target = (to_spans(text, split_words(text, tokenised)) for text in (pair.source, pair.target))
         for side, words in (("source", source), ("target", target)):
             if len(words) > MAX_WORDS:
                 return cls(pair, [], [], f"the {side} has {len(words):,} words, and at most {MAX_WORDS:,} are aligned.")
         return cls(pair, source, target)
 
     @property
-    def lowered(self) -> tuple[list[str], list[str]]:
-        """The words of both sides in lower case, as they are learned."""
-        return [word.text.lower() for word in self.source], [word.text.lower() for word in self.target]
+    def normalized(self) -> tuple[list[str], list[str]]:
+        """The words of both sides as the aligner learns them."""
+        from seq2seq.alignment.pair_words import normalize_words
 
-
-def words_of(text: str, tokenised: bool) -> list["Span"]:
-    """The words of a text."""
-    from seq2seq.explain import Span
-    from seq2seq.text import word_spans
-
-    spans = [match.span() for match in re.finditer(r"\S+", text)] if tokenised else word_spans(text)
-    return [Span(text=text[start:end], start=start, end=end) for start, end in spans]
-
-
-def is_word_aligner(model: str) -> bool:
-    """Whether MODEL is a folder with an aligner, as --save makes it, rather than a bundle."""
-    from seq2seq.alignment.hmm import FILE_NAME
-
-    return (Path(model) / FILE_NAME).is_file()
+        source, target = (normalize_words(word.text for word in side) for side in (self.source, self.target))
+        return source, target
 
 
 def align_statistically(
@@ -73,22 +63,22 @@ def align_statistically(
     Every pair has an outcome, in order. Raises DataError for files of different length or a damaged aligner, and
     UsageError if there is nothing to learn from.
     """
-    from seq2seq.alignment.hmm import WordAligner
+    from seq2seq.alignment.stored_aligner import load_aligner
 
     texts = [PairWords.of(pair, tokenised) for pair in pairs]
     warn_of_unspaced(texts, tokenised)
-    words = [text.lowered for text in texts]
-    if model:
-        aligned = WordAligner.load(Path(model)).align(words)
-    else:
-        aligned = learn(words, save)
+    words = [text.normalized for text in texts]
+    aligned = load_aligner(Path(model)).align(words) if model else learn(words, tokenised, save)
     for text, posteriors in zip(texts, aligned, strict=True):
         yield AlignmentOutcome(text.pair.number, alignment_of(text, posteriors, symmetrize), text.problem)
 
 
-def learn(words: Sequence[tuple[list[str], list[str]]], save: Path | None) -> list["LinkPosteriors | None"]:
+def learn(
+    words: Sequence[tuple[list[str], list[str]]], tokenised: bool, save: Path | None
+) -> list["LinkPosteriors | None"]:
     """Learn from the pairs and align them, with progress on stderr. The aligner is kept in the folder `save`."""
     from seq2seq.alignment.hmm import WordAligner
+    from seq2seq.alignment.stored_aligner import save_aligner
 
     count = sum(bool(source and target) for source, target in words)
     if count == 0:
@@ -102,7 +92,7 @@ def learn(words: Sequence[tuple[list[str], list[str]]], save: Path | None) -> li
     )
     line.clear()
     if save:
-        aligner.save(save)
+        save_aligner(aligner, save, tokenised)
     return aligned
 
 
@@ -117,12 +107,7 @@ def alignment_of(
         return Alignment(source=text.source, target=text.target)
     found = combine(posteriors.forward(), posteriors.backward(), symmetrize) if symmetrize else posteriors.agreed()
     links = [
-        WeightedLink(
-            source=i,
-            target=j,
-            weight=float(posteriors.forward_JI[j, i]),
-            reverse_weight=float(posteriors.backward_JI[j, i]),
-        )
+        WeightedLink.of_both(i, j, float(posteriors.forward_JI[j, i]), float(posteriors.backward_JI[j, i]))
         for i, j in found
     ]
     return Alignment(source=text.source, target=text.target, links=links)

@@ -150,7 +150,7 @@ class DemoRun:
         from seq2seq.figures.matrices import attention_matrix
 
         (explanation,) = [Explanation.model_validate(record) for record in answer["explanations"]]
-        self.step("Between the lines: every word over what it became, and the place of that in the translation")
+        self.step("Between the lines: every word over what it became, its place in the translation, its probability")
         self.console.print()
         print_gloss(explanation, self.console, indent=3)
         self.console.print(f"   “{answer['translatedText']}”", markup=False)

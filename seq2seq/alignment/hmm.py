@@ -12,37 +12,33 @@ words, D jumps from one source position to the next.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
+from seq2seq.alignment.hmm_constants import (
+    AGREED,
+    DIAGONAL,
+    EMPTY_WORD,
+    FARTHEST,
+    HMM_PASSES,
+    JUMP_DECAY,
+    JUMP_PRIOR,
+    LEXICAL_PASSES,
+    MANY_PAIRS,
+    MAX_CELLS,
+    PRIOR,
+    PUNCTUATION,
+    SIMILAR_PRIOR,
+    WEAK_DIAGONAL,
+)
 from seq2seq.alignment.links import Link
 from seq2seq.alignment.pair_batches import PADDING, PairBatch, PairCorpus, Vocabulary, WordPair, mixed_kinds, similarity
-from seq2seq.errors import DataError
 
 Progress = Callable[[int, int], None]  # receives the number of passes that are done, and of all
 
-LEXICAL_PASSES = 3  # with positions independent of each other (IBM model 1), near the diagonal
-HMM_PASSES = 3
-PRIOR = 0.0005  # Dirichlet prior of a word's translations
-SIMILAR_PRIOR = 0.15  # added to it for two equal words
-EMPTY_WORD = 0.05  # probability that a target word is not aligned
-DIAGONAL = 4.0  # weight of a position: exp(-DIAGONAL |i/I - j/J|) (Dyer et al. 2013)
-PUNCTUATION = 0.1  # weight of a link between a punctuation mark and a word
-FARTHEST = 10  # longer jumps are counted as jumps of this width
-JUMP_DECAY = 0.5  # first jump probabilities: exp(-JUMP_DECAY |jump - 1|)
-JUMP_PRIOR = 0.5
-AGREED = 0.5  # a link is kept where the mean of both directions' posteriors reaches this
 LARGEST = 1e30  # of the backward algorithm's values; those of states that cannot be reached overflow
-MAX_CELLS = 100_000_000  # of the pairs that are learned from; 12 bytes each
-LEARNED_COUNT = 1e-3  # smaller counts are not saved
-DIRECTIONS = ("forward", "backward")
-FORMAT = "interlinear-word-aligner-1"
-FILE_NAME = "aligner.safetensors"
 
 
 @dataclass(frozen=True)
@@ -102,15 +98,18 @@ class Direction:
     """The model that generates one side of a corpus from the other.
 
     given_C: the given word of every cell; prior_C: the Dirichlet prior of its translation by the other word;
-    weight_C: a factor of that translation's probability.
+    weight_C: a factor of that translation's probability; diagonal: weight of positions near the diagonal.
     """
 
-    def __init__(self, backward: bool, given_C: Tensor, prior_C: Tensor, weight_C: Tensor, counts: Counts) -> None:
+    def __init__(
+        self, backward: bool, given_C: Tensor, prior_C: Tensor, weight_C: Tensor, diagonal: float, counts: Counts
+    ) -> None:
         self.backward = backward
         self.given_C = given_C
         self.prior_C = prior_C
         self.words = len(counts.empty_V)  # size of the generated vocabulary
         self.weight_C = weight_C
+        self.diagonal = diagonal
         self.set_counts(counts)
 
     def learn(self, counts: Counts) -> None:
@@ -163,7 +162,7 @@ class Direction:
             (torch.arange(mask.shape[1]) + 0.5) / mask.sum(1, keepdim=True) for mask in (given_NI, word_NJ != PADDING)
         )
         distance_NJI = (place_NI[:, None] - place_NJ[:, :, None]).abs()
-        return torch.exp(-DIAGONAL * distance_NJI) * given_NI[:, None]
+        return torch.exp(-self.diagonal * distance_NJI) * given_NI[:, None]
 
     def posterior(self, batch: PairBatch, own: Posterior | None, hidden_markov: bool) -> Posterior:
         """The expected links of a batch. own: what the batch has contributed to the counts; None if it has not."""
@@ -235,12 +234,16 @@ class Direction:
 
 @dataclass
 class WordAligner:
-    """A hidden Markov model of word alignment in both directions. keys_C: the cells whose counts it has."""
+    """A hidden Markov model of word alignment in both directions.
+
+    keys_C: the cells whose counts it has; pairs: the number of pairs that it has learned from.
+    """
 
     source: Vocabulary
     target: Vocabulary
     keys_C: np.ndarray
     counts: tuple[Counts, Counts]
+    pairs: int = 0
 
     @classmethod
     def learn(
@@ -254,7 +257,8 @@ class WordAligner:
         learned = evenly_spaced(pairs)
         source, target = Vocabulary(), Vocabulary()
         corpus = PairCorpus.of([pairs[n] for n in learned], source, target)
-        aligner = cls(source, target, corpus.keys_C, zero_counts(corpus, source, target))
+        usable = sum(len(batch.pairs) for batch in corpus.batches)
+        aligner = cls(source, target, corpus.keys_C, zero_counts(corpus, source, target), usable)
         both = aligner.directions(corpus)
         own: list[OwnPosteriors | None] = [None] * len(corpus.batches)
         passes = LEXICAL_PASSES + HMM_PASSES
@@ -283,7 +287,7 @@ class WordAligner:
         source, target = Vocabulary(self.source), Vocabulary(self.target)
         corpus = PairCorpus.of(pairs, source, target)
         counts = self.counts_of(corpus, source, target)
-        both = WordAligner(source, target, corpus.keys_C, counts).directions(corpus)
+        both = WordAligner(source, target, corpus.keys_C, counts, self.pairs).directions(corpus)
         aligned: list[LinkPosteriors | None] = [None] * len(pairs)
         for batch in corpus.batches:
             for n, link_posteriors in zip(batch.pairs, unpadded(both, batch, None), strict=True):
@@ -294,10 +298,11 @@ class WordAligner:
         """The models of both directions for the cells of a corpus, whose counts are `self.counts`."""
         prior_C = PRIOR + SIMILAR_PRIOR * similarity(corpus, self.source, self.target).double()
         weight_C = torch.where(mixed_kinds(corpus, self.source, self.target), PUNCTUATION, 1.0)
+        diagonal = DIAGONAL if self.pairs < MANY_PAIRS else WEAK_DIAGONAL
         forward, backward = self.counts
         return (
-            Direction(False, corpus.source_C, prior_C, weight_C, forward),
-            Direction(True, corpus.target_C, prior_C, weight_C, backward),
+            Direction(False, corpus.source_C, prior_C, weight_C, diagonal, forward),
+            Direction(True, corpus.target_C, prior_C, weight_C, diagonal, backward),
         )
 
     def counts_of(self, corpus: PairCorpus, source: Vocabulary, target: Vocabulary) -> tuple[Counts, Counts]:
@@ -311,46 +316,6 @@ class WordAligner:
             counts.empty_V[: len(learned.empty_V)] += learned.empty_V
             counts.jump_D += learned.jump_D
         return both
-
-    def save(self, folder: Path) -> None:
-        """Write the model to a new folder, without its smallest counts."""
-        kept_C = torch.stack([counts.cell_C for counts in self.counts]).amax(0) >= LEARNED_COUNT
-        kept_C[0] = True  # padding
-        tensors = {"keys": torch.from_numpy(self.keys_C)[kept_C]}
-        for name, words in (("source", self.source), ("target", self.target)):
-            tensors[f"{name}.words"] = torch.frombuffer(
-                bytearray("\n".join(words).encode() or b"\n"), dtype=torch.uint8
-            )
-        for name, counts in zip(DIRECTIONS, self.counts, strict=True):
-            tensors |= {
-                f"{name}.cell": counts.cell_C[kept_C].float(),
-                f"{name}.given": counts.given_V.float(),
-                f"{name}.empty": counts.empty_V.float(),
-                f"{name}.jump": counts.jump_D.float(),
-            }
-        folder.mkdir(parents=True)
-        save_file(tensors, folder / FILE_NAME, metadata={"format": FORMAT})
-
-    @classmethod
-    def load(cls, folder: Path) -> "WordAligner":
-        """Read what `save` has written. Raises DataError for a file that is not complete or of another format."""
-        file = folder / FILE_NAME
-        try:
-            with safe_open(file, framework="pt") as stored:
-                if (stored.metadata() or {}).get("format") != FORMAT:
-                    raise DataError(str(file), "it is no aligner that this version reads", "make it again with --save")
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            source, target = (
-                Vocabulary(tensors[f"{side}.words"].numpy().tobytes().decode().split("\n"))
-                for side in ("source", "target")
-            )
-            forward, backward = (
-                Counts(*(tensors[f"{name}.{part}"].double() for part in ("cell", "given", "empty", "jump")))
-                for name in DIRECTIONS
-            )
-        except (SafetensorError, OSError, KeyError, UnicodeDecodeError) as error:
-            raise DataError(str(file), f"it cannot be read ({error})", "make it again with --save") from error
-        return cls(source, target, tensors["keys"].numpy(), (forward, backward))
 
 
 OwnPosteriors = tuple[Posterior, Posterior]  # of both directions

@@ -122,13 +122,7 @@ def bidirectional_alignment(forward: Explanation, backward: Explanation, how: Sy
     assert forward.aligned_by is not None and backward.aligned_by is not None
     weights, reverse = forward.matrices[forward.aligned_by], backward.matrices[backward.aligned_by]
     links = [
-        WeightedLink(
-            source=i,
-            target=j,
-            weight=weights[j][i],
-            reverse_weight=reverse[i][j],
-            symmetrized_weight=round((weights[j][i] + reverse[i][j]) / 2, 4),
-        )
+        WeightedLink.of_both(i, j, weights[j][i], reverse[i][j])
         for i, j in symmetrize(forward.alignment, [(i, j) for j, i in backward.alignment], how)
     ]
     return Alignment(source=forward.source, target=forward.target, links=links)

@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.alignment.hmm_constants import PREFIX, SIMILAR_LETTERS, SIMILAR_SHARE
+
 WordPair = tuple[Sequence[str], Sequence[str]]  # the words of a source sentence and of its translation
 
 PADDING = -1
 MAX_CELLS_IN_BATCH = 100_000  # N x I x J, padding included
 SOURCE_BITS = 32  # of a cell's key: the source word is above them, the target word below
-PREFIX = 16  # letters of a word that are compared with another's
-SIMILAR_LETTERS = 4  # a common beginning of so many letters makes two words similar
-SIMILAR_SHARE = 0.75  # or of this share of the longer one
 
 
 class Vocabulary(dict[str, int]):

@@ -9,11 +9,9 @@ README.md             the card as Markdown, for people
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -29,6 +27,7 @@ from seq2seq.bundle.precision import resolve_precision
 from seq2seq.bundle.readme import render_readme
 from seq2seq.config import ModelConfig, Precision
 from seq2seq.errors import BundleError, UsageError
+from seq2seq.files import finish_file, temporary_file
 from seq2seq.layers.int8 import quantise
 from seq2seq.layers.packed import pack
 from seq2seq.metrics.score import Score
@@ -59,6 +58,13 @@ class Bundle(Generic[PredictorT]):
     folder: Path
     shortlist: Shortlist | None = None
     search_step: SearchStep = search_step
+
+    @property
+    def takes_terms(self) -> bool:
+        """Whether requests may prescribe how parts of their text are translated (`Request.terms`): not where a picture
+        is the first source, whose attention would not place them, or where the output is a list of edit operations."""
+        first_is_text = next(iter(self.card.model.sources)) in self.card.model.texts
+        return first_is_text and self.tokenizers["target"].config.operations_on is None
 
     @property
     def is_compiled(self) -> bool:
@@ -92,7 +98,7 @@ def write_bundle(folder: Path, model: Model, tokenizers: dict[str, Tokenizer], c
         readme = render_readme(card, parameters, tokenizers["target"].config.operations_on)
         (temporary / README).write_text(readme, encoding="utf-8")
         for path in temporary.iterdir():
-            fsync(path)
+            finish_file(path)
         temporary.chmod(0o755)
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
@@ -127,18 +133,6 @@ def add_shortlist(folder: Path, shortlist: Shortlist) -> None:
     with temporary_file(folder / SHORTLIST) as temporary:
         shortlist.save(temporary)
     write_card(folder, content | {"files": {**files, SHORTLIST: checksum(folder / SHORTLIST)}})
-
-
-@contextmanager
-def temporary_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when it is complete and on disk, or is removed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield temporary
-        fsync(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def add_scores(bundle: Bundle[Predictor], scores: Mapping[str, Score]) -> str:
@@ -354,12 +348,3 @@ def read_card(folder: Path) -> ModelCard:
         raise BundleError(str(path), str(error), remedy) from None
     except (ValueError, OSError) as error:
         raise _unreadable(path, error) from None
-
-
-def fsync(path: Path) -> None:
-    """Flush a file, or a folder's entries, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

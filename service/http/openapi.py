@@ -55,7 +55,7 @@ def body_documentation(kind: type[ApiRequest]) -> dict[str, Any]:
     schema = kind.model_json_schema()
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
     form = schema | {
-        "properties": {n: form_schema(f, n == kind.repeatable_field) for n, f in schema["properties"].items()}
+        "properties": {n: form_schema(f, n in kind.repeatable_fields) for n, f in schema["properties"].items()}
     }
     content: dict[str, Any] = {
         JSON: {"schema": schema, "example": kind.example},

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from string import hexdigits
 from typing import Any, NoReturn, TypeVar
 
@@ -106,7 +106,7 @@ def parse(
         check_values(content, max_values)
         return parse_json(content)
     pairs = parse_multipart(content, options, kind.file_field) if media == MULTIPART else parse_urlencoded(content)
-    return dict(collect_fields(pairs, kind.repeatable_field))
+    return dict(collect_fields(pairs, kind.repeatable_fields))
 
 
 def validate(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
@@ -261,13 +261,13 @@ def parse_multipart(
 
 
 def collect_fields(
-    pairs: Sequence[tuple[str, str | bytes]], repeated: str | None
+    pairs: Sequence[tuple[str, str | bytes]], repeatable: Collection[str]
 ) -> dict[str, str | bytes | list[str | bytes]]:
-    """A form's fields by name. The field `repeated` may occur several times and is then a list. An empty field counts
-    as absent, an empty file does not."""
+    """A form's fields by name. The fields `repeatable` may occur several times and are then lists. An empty field
+    counts as absent, an empty file does not."""
     fields: dict[str, str | bytes | list[str | bytes]] = {}
     for name, value in pairs:
-        if name == repeated:
+        if name in repeatable:
             previous = fields.get(name)
             fields[name] = (
                 value if previous is None else [*(previous if isinstance(previous, list) else [previous]), value]

@@ -4,6 +4,7 @@ segmentation, search, and formatting or streaming."""
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, TypeVar
 
 import numpy as np
@@ -11,9 +12,11 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from documents import Document
 from seq2seq.explain import Explanation
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from seq2seq.terms.term import TERMS
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
@@ -23,7 +26,9 @@ from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
 from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
-from service.inference.markup import INLINE_HTML_CHARACTERS, escape_html, unescape_html
+from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
+from service.inference.segmented_document import SegmentedDocument
+from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from service.problems import Problem, problem_responses
 from service.settings import Settings
@@ -39,12 +44,16 @@ EMPTY_EXPLANATION = Explanation(source=[], target=[], matrices={}, alignment=[])
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One input of a model: the model, its texts and images by source name, and the request field of each source."""
+    """One input of a model: the model, its texts and images by source name, and the request field of each source.
+
+    `document`: the document that the text is of, if it has markup.
+    """
 
     model: ServedModel
     texts: Mapping[str, str]
     fields: Mapping[str, str]
     images: Mapping[str, np.ndarray] = field(default_factory=dict)
+    document: Document | None = None
 
     @property
     def blank(self) -> bool:
@@ -60,27 +69,28 @@ def field_names(request: TextsRequest | MultimodalRequest) -> list[str]:
 
 async def read_texts(
     service: Service, reservation: Reservation, request: TextsRequest | MultimodalRequest
-) -> list[str]:
-    """The texts of a request, decoded if they are HTML. Raises Problem."""
-    if not request.html or not request.input_texts:
-        return request.input_texts
+) -> list[SourceText]:
+    """The texts of a request, read in its format. Raises Problem."""
+    markup = request.markup
+    if markup is None or not request.input_texts:
+        return [SourceText(text) for text in request.input_texts]
     texts = await service.engine.preparation.map(
         reservation.caller,
-        lambda pair: unescape_html(*pair),
+        lambda pair: read_source(*pair, markup),
         list(zip(request.input_texts, field_names(request), strict=True)),
-        lambda pair: len(pair[0]),
+        lambda pair: reading_cost(pair[0], markup),
         INLINE_HTML_CHARACTERS,
     )
-    if not any(text.strip() for text in texts):
+    if all(text.blank for text in texts):
         raise Problem.in_field(request.text_field, "must not be blank")
     return texts
 
 
-def model_inputs(request: TextsRequest, models: Sequence[ServedModel], texts: Sequence[str]) -> list[ModelInput]:
+def model_inputs(request: TextsRequest, models: Sequence[ServedModel], texts: Sequence[SourceText]) -> list[ModelInput]:
     """One `ModelInput` for each text of a request and its model."""
     return [
-        ModelInput(model, {model.source: text}, {model.source: field_name})
-        for model, text, field_name in zip(models, texts, field_names(request), strict=True)
+        ModelInput(model, {model.source: source.text}, {model.source: field_name}, document=source.document)
+        for model, source, field_name in zip(models, texts, field_names(request), strict=True)
     ]
 
 
@@ -99,26 +109,32 @@ class PipelineResult:
         request: GenerateRequest, inputs: Sequence[ModelInput], answers: Sequence[GenerationResult | None]
     ) -> "PipelineResult":
         """Build the results from the answer to each input; the answer to a blank input is None."""
-        candidates = [answer.candidates if answer else [] for answer in answers]
         write = response_writer(request)
+        outputs = [output_texts(item, answer, write) for item, answer in zip(inputs, answers, strict=True)]
         return PipelineResult(
-            [
-                write(outputs[0].text if outputs else next(iter(item.texts.values())))
-                for outputs, item in zip(candidates, inputs, strict=True)
-            ],
-            [[write(c.text) for c in outputs_of_item[1:]] for outputs_of_item in candidates]
+            [best for best, *_ in outputs],
+            [others for _, *others in outputs] if request.alternatives else None,
+            [[c.score for c in answer.candidates] if answer else [] for answer in answers]
             if request.alternatives
             else None,
-            [[c.score for c in scored] for scored in candidates] if request.alternatives else None,
             [a.explanation or EMPTY_EXPLANATION if a else EMPTY_EXPLANATION for a in answers]
             if request.explain
             else None,
         )
 
 
+def output_texts(item: ModelInput, answer: GenerationResult | None, write: Callable[[str], str]) -> list[str]:
+    """The outputs for an input, best first, as they are written in the response; of a blank one its text. Those of a
+    document are written already."""
+    if item.document is not None:
+        return [candidate.text for candidate in answer.candidates] if answer else [item.document.render([])]
+    texts = [candidate.text for candidate in answer.candidates] if answer else [next(iter(item.texts.values()))]
+    return [write(text) for text in texts]
+
+
 def response_writer(request: GenerateRequest) -> Callable[[str], str]:
     """The function that escapes output texts in the format of the request."""
-    return escape_html if request.html else str
+    return escape_html if request.markup else str
 
 
 def unwrap(values: list[T], many: bool) -> T | list[T]:
@@ -210,14 +226,22 @@ async def search_and_respond(
         Request(dict(item.texts), options[item.model], explain=bool(request.explain), images=dict(item.images))
         for item in searched
     ]
-    requests = list(zip([item.model for item in searched], searches, strict=True))
-    texts = await segmentation.segment(service.engine, reservation, requests)
+    requests = list(zip(searched, searches, strict=True))
+    terms = RequestTerms(request.term_options)
+    texts = await segmentation.segment(
+        service.engine,
+        reservation,
+        requests,
+        partial(split, terms),
+        lambda item: characters_of(item) + terms.characters,
+    )
     if stream:
         stream.start([i for i, item in enumerate(inputs) if not item.blank], texts, response_writer(request))
     try:
         results = await segmentation.search(service.engine, reservation, texts, stream)
     except InvalidTextError as rejected:
-        field_name = searched[rejected.index].fields.get(rejected.error.where, rejected.error.where)
+        field_names = {**searched[rejected.index].fields, TERMS: "glossary"}
+        field_name = field_names.get(rejected.error.where, rejected.error.where)
         remedy = f"; {rejected.error.remedy}" if rejected.error.remedy else ""
         raise Problem.in_field(
             field_name, f"cannot be {request.past_tense}: {rejected.error.problem}{remedy}"
@@ -234,6 +258,19 @@ async def search_and_respond(
     return await run_inline_or_in_thread(
         characters <= (INLINE_EXPLAINED_CHARACTERS if request.explain else INLINE_CHARACTERS), respond_in_json
     )
+
+
+def split(terms: RequestTerms, item: tuple[ModelInput, Request]) -> segmentation.Segmented:
+    """An input as requests for its sentences, with their terms. Raises Problem for contradictory terms."""
+    model_input, request = item
+    if model_input.document is not None:
+        return SegmentedDocument.of(model_input.model, request, model_input.document, terms)
+    return segmentation.SegmentedText.of(model_input.model, terms.add_to(model_input.model, request))
+
+
+def characters_of(item: tuple[ModelInput, Request]) -> int:
+    """Number of characters to split."""
+    return sum(map(len, item[1].texts.values()))
 
 
 def search_options(request: GenerateRequest, model: ServedModel) -> SearchOptions:

@@ -5,8 +5,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
+from seq2seq.terms import TermOptions
 from seq2seq.text.sentences import fewest_of
+from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
+from service.inference.markup import MarkupFormat
 from service.settings import Settings
 
 S = TypeVar("S", bound="GenerateRequest")
@@ -35,6 +38,14 @@ TextFormat = Annotated[
     ),
 ]
 
+MarkupTextFormat = Annotated[
+    Literal["text", "html", "xml"] | None,
+    Field(
+        description="`html`, `xml`: tags stand in the translation where they stood, and around the words that they "
+        "enclosed; character references are decoded and written"
+    ),
+]
+
 
 def _not_blank(text: str | list[str]) -> str | list[str]:
     if not any(item.strip() for item in ([text] if isinstance(text, str) else text)):
@@ -48,7 +59,7 @@ class ApiRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     example: ClassVar[dict[str, str | int | bool]]
-    repeatable_field: ClassVar[str | None] = None  # field that a form may repeat
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset()  # fields that a form may repeat
     file_field: ClassVar[str | None] = None  # field that may be a file in a multipart form
 
     api_key: str | None = Field(None, max_length=512, description="API key, if the service requires one")
@@ -105,9 +116,14 @@ class GenerateRequest(ApiRequest):
         return False
 
     @property
-    def html(self) -> bool:
-        """Whether input and output texts are HTML."""
-        return False
+    def markup(self) -> MarkupFormat | None:
+        """The format of input and output texts, None for plain text."""
+        return None
+
+    @property
+    def term_options(self) -> TermOptions | None:
+        """What to find in the texts; None if they have no terms."""
+        return None
 
     @property
     def units(self) -> int:
@@ -176,20 +192,35 @@ class TranslateRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "q"
-    repeatable_field: ClassVar[str | None] = "q"
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"q", "do_not_translate"})
     past_tense: ClassVar[str] = "translated"
 
     q: str | list[str]
     source: LanguageCode = Field(description="the language of `q`, or `auto`")
     target: LanguageCode = Field(description="the language to translate into")
-    format: TextFormat = None
+    format: MarkupTextFormat = None
+    glossary: list[GlossaryTerm] | None = None
+    do_not_translate: str | list[str] | None = None
+    protect: bool | None = Field(
+        None,
+        description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they "
+        "are; default: true",
+    )
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        return super().limited_fields(settings) | term_fields(settings)
 
     @property
-    def html(self) -> bool:
-        return self.format == "html"
+    def markup(self) -> MarkupFormat | None:
+        return None if self.format == "text" else self.format
+
+    @property
+    def term_options(self) -> TermOptions:
+        return term_options(self.glossary, self.do_not_translate, self.protect)
 
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
-        if self.html:  # character references may become white space
+        if self.markup:  # tags are no text, and character references may become white space
             return super().min_sentences(texts, most)
         return fewest_of(texts, most)
 
@@ -203,7 +234,7 @@ class SummarizeRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "text"
-    repeatable_field: ClassVar[str | None] = "text"
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"text"})
     past_tense: ClassVar[str] = "summarized"
 
     text: str | list[str]
@@ -235,8 +266,8 @@ class MultimodalRequest(GenerateRequest):
     format: TextFormat = None
 
     @property
-    def html(self) -> bool:
-        return self.format == "html"
+    def markup(self) -> MarkupFormat | None:
+        return "html" if self.format == "html" else None
 
     @property
     def retained_bytes(self) -> int:

@@ -14,7 +14,7 @@ from seq2seq.generate import GenerationResult
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
 from service.http.middleware import RETRYABLE_STATUSES, internal_error
-from service.inference.segmentation import SegmentedText
+from service.inference.segmentation import Segmented
 from service.problems import CLIENT_CLOSED_REQUEST, Problem, problem_json
 
 MEDIA_TYPE = "text/event-stream"
@@ -42,7 +42,7 @@ class OutputStream:
         self.started = asyncio.Event()
         self.changed = asyncio.Event()
         self._request_indices: Sequence[int] = ()
-        self._segmented_texts: Sequence[SegmentedText] = ()
+        self._segmented_texts: Sequence[Segmented] = ()
         self._segment_of_sentence: list[tuple[int, int]] = []  # for each sentence: its text, and its index in that text
         self._parts: list[list[str]] = []  # output so far, by text and sentence
         self._done: list[list[bool]] = []
@@ -50,7 +50,7 @@ class OutputStream:
         self._write: Callable[[str], str] = str
 
     def start(
-        self, request_indices: Sequence[int], segmented_texts: Sequence[SegmentedText], write: Callable[[str], str]
+        self, request_indices: Sequence[int], segmented_texts: Sequence[Segmented], write: Callable[[str], str]
     ) -> None:
         """Called before the search: the segmented texts, their indices in the request, and the function that escapes
         outputs."""

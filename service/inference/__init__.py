@@ -1,1 +1,1 @@
-"""Input and output processing around the engine: languages, segmentation, HTML and images."""
+"""Input and output processing around the engine: languages, segmentation, markup and images."""

@@ -1,24 +1,62 @@
-"""HTML texts (`format: html`): character references are decoded and encoded again; tags are rejected."""
+"""Texts with markup (`format: html` and `xml`). One without tags is a text whose character references are decoded."""
 
 import html
 import re
+from dataclasses import dataclass
+from typing import Literal
 
-from service.problems import Problem, excerpt
+from documents import Document, parse_html, parse_xml
+from seq2seq.errors import DataError
+from service.problems import Problem
 
 # Start of a tag, comment or declaration (HTML, 13.2.5.6, the tag open state); any other `<` is text.
 MARKUP = re.compile(r"<[A-Za-z/!?][^\s>]*>?")
 LONG_REFERENCE = re.compile(r"&#([0-9]{8,});?")  # html.unescape raises ValueError for numbers of thousands of digits
 MAX_DIGITS = 7  # of a character's number, without leading zeros
 INLINE_HTML_CHARACTERS = 1000  # characters decoded in less time than it takes to wake a thread
+PARSING_COST = 20  # the time to parse a character of a document, in that to decode one
+
+MarkupFormat = Literal["html", "xml"]
 
 
-def unescape_html(text: str, field: str) -> str:
-    """The text of HTML without tags. Raises Problem, which names the field, if it has tags."""
-    if markup := MARKUP.search(text):
-        raise Problem.in_field(
-            field,
-            f"has markup, {excerpt(markup[0])}, which is not translated: send its text, where &lt; and &amp; may stand",
-        )
+@dataclass(frozen=True)
+class SourceText:
+    """A text of a request: of a document with tags, what is to be translated, and the document."""
+
+    text: str
+    document: Document | None = None
+
+    @property
+    def blank(self) -> bool:
+        """Whether it is nothing but white space."""
+        return self.document is None and not self.text.strip()
+
+
+def read_source(text: str, field: str, markup: MarkupFormat | None) -> SourceText:
+    """Read a text of a request in its format, None for plain text. Raises Problem, which names the field, for XML that
+    is not well-formed."""
+    if markup is None:
+        return SourceText(text)
+    if markup == "html":
+        if not MARKUP.search(text):
+            return SourceText(unescape(text))
+        document = parse_html(text)
+    else:
+        try:
+            document = parse_xml(text, field)
+        except DataError as error:
+            raise Problem.in_field(field, f"{error.problem}; {error.remedy}") from None
+    return SourceText(document.text, document)
+
+
+def reading_cost(text: str, markup: MarkupFormat | None) -> int:
+    """The work of reading a text, in characters without tags."""
+    is_document = markup == "xml" or (markup == "html" and MARKUP.search(text) is not None)
+    return len(text) * (PARSING_COST if is_document else 1)
+
+
+def unescape(text: str) -> str:
+    """A text with its character references decoded."""
     return html.unescape(LONG_REFERENCE.sub(_shorten_reference, text))
 
 

@@ -1,24 +1,44 @@
 """Sentence segmentation: texts are split, searched sentence by sentence, and joined with their original separators."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
-from seq2seq.explain import Explanation, Span, WeightedLink
+from seq2seq.explain import Explanation, Span, TermLocation, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
 from seq2seq.text.sentences import fewest_of, split_sentences_by_line
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
+from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
 
-Number = TypeVar("Number", float, float | None)
+Item = TypeVar("Item")
 
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
+
+
+class Segmented(Protocol):
+    """A request for one text, as requests for its sentences."""
+
+    @property
+    def model(self) -> ServedModel: ...
+
+    @property
+    def request(self) -> Request: ...
+
+    @property
+    def sentences(self) -> Sequence[Request]: ...
+
+    def join(self, parts: Sequence[str]) -> str:
+        """The beginning of the result, from the results of the first sentences."""
+
+    def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
+        """The result of the whole text from those of its sentences."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +62,16 @@ class SegmentedText:
         if model.task != "translation" or len(request.texts) > 1 or request.images or text is None:
             return SegmentedText(model, request, (request,), ("", ""), (0,))
         source, target = model.language_pair
-        spans = split_sentences_by_line(text, source)
+        spans = join_divided(split_sentences_by_line(text, source), request.terms)
         ends = [0, *(end for _, end in spans)]
         offsets = [*(start for start, _ in spans), len(text)]
         separators = [text[end:start] for end, start in zip(ends, offsets, strict=True)]
         if target not in UNSPACED_LANGUAGES:
             separators[1:-1] = [separator or " " for separator in separators[1:-1]]
-        sentences = tuple(replace(request, texts={model.source: text[start:end]}) for start, end in spans)
+        sentences = tuple(
+            replace(request, texts={model.source: text[start:end]}, terms=terms_within(request.terms, start, end))
+            for start, end in spans
+        )
         return SegmentedText(model, request, sentences, tuple(separators), tuple(offsets[:-1]))
 
     def join(self, parts: Sequence[str]) -> str:
@@ -66,19 +89,9 @@ class SegmentedText:
         """
         if self.separators == ("", ""):
             return answers[0]
-        scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
-        combined = [
-            [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
-            for choice in best_combinations(scores, self.request.options.n_best)
-        ]
         candidates = [
-            Candidate(
-                self.join([part.text for part in parts]),
-                sum(part.score for part in parts) / len(parts),
-                sum(part.log_probability for part in parts),
-                [word for part in parts for word in part.ids],
-            )
-            for parts in combined
+            joined_candidate(self.join([part.text for part in parts]), parts)
+            for parts in combined_candidates(answers, self.request.options.n_best)
         ]
         if not self.request.explain:
             return GenerationResult(candidates)
@@ -86,6 +99,25 @@ class SegmentedText:
         texts = [answer.candidates[0].text for answer in answers]
         before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
         return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))
+
+
+def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list[list[Candidate]]:
+    """The best combinations of one candidate of each answer, best first."""
+    scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
+    return [
+        [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
+        for choice in best_combinations(scores, count)
+    ]
+
+
+def joined_candidate(text: str, parts: Sequence[Candidate]) -> Candidate:
+    """The candidate of a text from those of its sentences; its score is the mean of theirs."""
+    return Candidate(
+        text,
+        sum(part.score for part in parts) / len(parts),
+        sum(part.log_probability for part in parts),
+        [word for part in parts for word in part.ids],
+    )
 
 
 def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dict[int, int]]:
@@ -121,14 +153,17 @@ def merge_explanations(
     if len(parts) == 1 and source_offsets[0] == target_offsets[0] == 0:
         return parts[0]
     columns = sum(len(part.source) for part in parts)
-    matrices: dict[str, list[list[float]]] = {name: [] for name in parts[0].matrices}
+    matrices: dict[str, list[list[float]]] = {name: [] for part in parts for name in part.matrices}
+    terms: list[TermLocation] = []
     alignment: list[tuple[int, int]] = []
     links: list[WeightedLink] = []
     left = above = 0
-    for part in parts:
+    for part, *offsets in zip(parts, source_offsets, target_offsets, strict=True):
         right = columns - left - len(part.source)
         for name, rows in matrices.items():
-            rows.extend([0.0] * left + row + [0.0] * right for row in part.matrices[name])
+            own = part.matrices.get(name) or [[0.0] * len(part.source)] * len(part.target)
+            rows.extend([0.0] * left + row + [0.0] * right for row in own)
+        terms.extend(shift_term(term, *offsets) for term in part.terms or [])
         alignment.extend((i + left, j + above) for i, j in part.alignment)
         links.extend(
             link.model_copy(update={"source": link.source + left, "target": link.target + above})
@@ -143,16 +178,17 @@ def merge_explanations(
             shift_span(span, offset) for part, offset in zip(parts, target_offsets, strict=True) for span in part.target
         ],
         matrices=matrices,
-        gate=concatenate([part.gate for part in parts]),
-        fertility=concatenate([part.fertility for part in parts]),
+        gate=concatenate([part.gate for part in parts], [len(part.target) for part in parts]),
+        fertility=concatenate([part.fertility for part in parts], [len(part.source) for part in parts]),
         alignment=alignment,
-        aligned_by=parts[0].aligned_by,
-        confidence=concatenate([part.confidence for part in parts]),
+        aligned_by=next((part.aligned_by for part in parts if part.aligned_by), None),
+        confidence=concatenate([part.confidence for part in parts], [len(part.target) for part in parts]),
         symmetrized=symmetrized,
         links=links if symmetrized else None,
         sentences=[(len(part.source), len(part.target)) for part in parts],
         sources=parts[0].sources,
         between=parts[0].between,
+        terms=terms or None,
     )
 
 
@@ -160,9 +196,17 @@ def shift_span(span: Span, by: int) -> Span:
     return Span(text=span.text, start=span.start + by, end=span.end + by)
 
 
-def concatenate(parts: Sequence[list[Number] | None]) -> list[Number] | None:
-    """Per-word numbers of all sentences; None if the model has none."""
-    return [number for part in parts for number in part or []] if parts[0] is not None else None
+def shift_term(term: TermLocation, source: int, target: int) -> TermLocation:
+    """The term in a text whose sentence starts at these offsets."""
+    (a, b), (c, d) = term.source, term.target
+    return TermLocation(source=(a + source, b + source), target=(c + target, d + target))
+
+
+def concatenate(parts: Sequence[Sequence[float | None] | None], words: Sequence[int]) -> list[Any] | None:
+    """Per-word numbers of all sentences, 0 in those without; None if the model has none. `words`: of each sentence."""
+    if all(part is None for part in parts):
+        return None
+    return [number for part, count in zip(parts, words, strict=True) for number in (part or [0.0] * count)]
 
 
 def too_many_sentences(sentences: int) -> Problem:
@@ -179,23 +223,27 @@ def check_lines(texts: Sequence[str], sentences: int) -> None:
 
 
 async def segment(
-    engine: Engine, reservation: Reservation, requests: Sequence[tuple[ServedModel, Request]]
-) -> list[SegmentedText]:
-    """Split every text into sentences. Raises Problem if the request has more sentences than allowed, or more to
-    explain; splitting stops when the limit is exceeded."""
+    engine: Engine,
+    reservation: Reservation,
+    items: Sequence[Item],
+    split: Callable[[Item], Segmented],
+    characters: Callable[[Item], int],
+) -> list[Segmented]:
+    """Split every item into sentences; `characters` gives its length. Raises Problem if the request has more sentences
+    than allowed, or more to explain; splitting stops when the limit is exceeded."""
     sentences, explained = engine.settings.sentences, engine.settings.explained
     count = 0
 
-    def segment_one(item: tuple[ServedModel, Request]) -> SegmentedText:
+    def segment_one(item: Item) -> Segmented:
         nonlocal count
         if count > sentences:
             raise too_many_sentences(sentences)
-        segmented_text = SegmentedText.of(*item)
+        segmented_text = split(item)
         count += len(segmented_text.sentences)
         return segmented_text
 
     segmented_texts = await engine.preparation.map(
-        reservation.caller, segment_one, requests, characters_of, INLINE_CHARACTERS
+        reservation.caller, segment_one, items, characters, INLINE_CHARACTERS
     )
     if count > sentences:
         raise too_many_sentences(sentences)
@@ -208,21 +256,18 @@ async def segment(
     return segmented_texts
 
 
-def characters_of(item: tuple[ServedModel, Request]) -> int:
-    """Number of characters to split."""
-    return sum(map(len, item[1].texts.values()))
-
-
 async def search(
     engine: Engine,
     reservation: Reservation,
-    segmented_texts: Sequence[SegmentedText],
+    segmented_texts: Sequence[Segmented],
     listener: OutputListener | None = None,
 ) -> list[GenerationResult]:
     """Search every sentence and merge the results by text. Raises InvalidTextError with a text's index, and the
     errors of `Engine.search`."""
     text_indices = [i for i, segmented in enumerate(segmented_texts) for _ in segmented.sentences]
     requests = [(segmented.model, sentence) for segmented in segmented_texts for sentence in segmented.sentences]
+    if not requests:
+        return []
     try:
         results = iter(await engine.search(requests, listener, reservation))
     except InvalidTextError as error:
@@ -232,5 +277,5 @@ async def search(
     def merge_all() -> list[GenerationResult]:
         return [segmented.merge_answers(answers) for segmented, answers in zip(segmented_texts, by_text, strict=True)]
 
-    explained = any(segmented.request.explain for segmented in segmented_texts)
+    explained = any(request.explain for _, request in requests)
     return await run_inline_or_in_thread(not explained and len(requests) <= 10, merge_all)

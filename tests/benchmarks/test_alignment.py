@@ -3,13 +3,16 @@
 import json
 import math
 import struct
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from benchmarks import alignment
 from benchmarks.alignment import ForcedDecoding, GoldSet, HmmAligner, TrainingText, measure, table
+from benchmarks.alignment_results import EarlierScores
 from benchmarks.peers.align_words import most_probable_links, read_table
+from benchmarks.reporting import Machine, Report
 from interlinear import cli
 from seq2seq.alignment import symmetrize
 from seq2seq.alignment.hmm import align_corpus
@@ -106,6 +109,28 @@ def test_a_cell_has_means_over_runs():
     runs = [{"aer": 20.0, "precision": 80.0, "recall": 60.0}, {"aer": 24.0, "precision": 90.0, "recall": 70.0}]
     assert alignment.cell(runs) == "22.0 ± 2.8 (85, 65)"
     assert alignment.cell(runs[:1]) == "20.0 (80, 60)"
+
+
+def report_of(records: list[dict[str, object]], earlier: EarlierScores, date: str) -> Report:
+    measured = {"scores": earlier.joined(records, ("a", "b", "c")), "earlier": earlier.records}
+    return Report("alignment", "t", [], [], earlier.notes, measured, Machine.here(), date, "abc", f"python {date}")
+
+
+def test_a_result_of_other_sets_is_added_to_the_saved_one(tmp_path):
+    """Each row says in which measurement it was made, after a third one too."""
+    path = tmp_path / "alignment.json"
+    assert EarlierScores.read(path, ["a"]) == EarlierScores([], ())
+    for date, names in (("monday", "abc"), ("tuesday", "b"), ("friday", "cd")):
+        records = [{"set": name, "variant": date} for name in names]
+        report = report_of(records, EarlierScores.read(path, list(names)), date)
+        path.write_text(json.dumps(asdict(report)))
+    found = [(one["set"], one["variant"]) for one in report.measured["scores"]]
+    assert found == [("a", "monday"), ("b", "tuesday"), ("c", "friday"), ("d", "friday")]
+    machine = Machine.here()
+    assert report.notes == [
+        f"Measured before: a: monday, commit abc, {machine}. `python monday`",
+        f"Measured before: b: tuesday, commit abc, {machine}. `python tuesday`",
+    ]
 
 
 def test_training_text_has_the_order_of_the_gold_set_in_lower_case(tmp_path):

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 import seq2seq
 from service.app import create_app
 from service.metrics import REASONS
+from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import sentences
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -105,10 +106,14 @@ def queries() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def exported(address, client) -> dict[str, set[str]]:
-    """The service's metrics, after each kind of activity."""
+def exported(address, client, bundles) -> dict[str, set[str]]:
+    """The metrics of a service, and of one with a reverse model, after each kind of activity."""
     assert client.post("/translate", json=SHORT).status_code == 200
-    return names(client.get("/metrics").text)
+    model = ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de))
+    with TestClient(create_app(Settings(models=(model,), threads=1))) as explaining:
+        assert explaining.post("/translate", json=SHORT | {"explain": True}).status_code == 200
+        further = names(explaining.get("/metrics").text)
+    return further | names(client.get("/metrics").text)
 
 
 SCRAPED: dict[str, set[str]] = {"up": set()}  # series that Prometheus adds to a scrape

@@ -23,9 +23,9 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from seq2seq.bundle import fsync
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import CorruptedError, StorageError, UsageError
+from seq2seq.files import fsync
 
 MANIFEST = ".manifest.json"
 FORMAT = 1

@@ -33,7 +33,10 @@ async def translate_multimodal(service: Service, reservation: Reservation, reque
     if request.q is None and request.image is None:
         missing = [FieldProblem(field=name, problem="is missing") for name in ("q", "image")]
         raise Problem(400, "q and image are missing: one of them may be absent, not both", fields=missing)
-    given = await read_texts(service, reservation, request)
+    sources = await read_texts(service, reservation, request)
+    if any(source.document for source in sources):
+        raise Problem.in_field("q", "has markup, which is not translated with a picture: send its text, without tags")
+    given = [source.text for source in sources]
     source, detected = request.source, None
     if source == "auto" and given:
         (detected,) = await detect_languages(service, reservation, "multimodal", request, given)

@@ -10,6 +10,7 @@ from service.http.dependencies import Service
 from service.http.pipeline import Generation, PipelineResult, generating_route, model_inputs, unwrap
 from service.http.requests import SummarizeRequest
 from service.http.responses import ModelIdentity, Reduction, SummarizeResponse
+from service.inference.markup import SourceText
 from service.models import ServedModel
 from service.settings import Settings
 
@@ -43,7 +44,8 @@ async def summarize(service: Service, reservation: Reservation, request: Summari
             explanations=result.explanations,
         )
 
-    return Generation(model_inputs(request, [model] * len(texts), texts), respond)
+    inputs = model_inputs(request, [model] * len(texts), [SourceText(text) for text in texts])
+    return Generation(inputs, respond)
 
 
 def truncate_to_lead(model: ServedModel, text: str) -> tuple[str, Reduction | None]:

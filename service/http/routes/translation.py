@@ -11,6 +11,7 @@ from service.http.pipeline import Generation, PipelineResult, generating_route, 
 from service.http.requests import MultimodalRequest, TranslateRequest
 from service.http.responses import Detection, ModelIdentity, TranslateResponse
 from service.inference import segmentation
+from service.problems import Problem
 from service.settings import Settings
 
 
@@ -24,11 +25,15 @@ def router(settings: Settings) -> APIRouter:
 async def translate(service: Service, reservation: Reservation, request: TranslateRequest) -> Generation:
     """Translate a text or a list of texts."""
     texts = await read_texts(service, reservation, request)
-    if request.html:  # the number of lines is known once character references are decoded
-        segmentation.check_lines(texts, service.settings.sentences)
+    if request.markup:  # the number of lines is known once the text is read
+        segmentation.check_lines([source.text for source in texts], service.settings.sentences)
+    if request.explain and any(source.document for source in texts):
+        raise Problem.in_field("explain", "is for texts without tags: send the text of one sentence as `text`")
     detected = None
     if request.source == "auto":
-        detected = await detect_languages(service, reservation, "translation", request, texts)
+        detected = await detect_languages(
+            service, reservation, "translation", request, [source.text for source in texts]
+        )
     sources = [guess.language for guess in detected] if detected else [request.source] * len(texts)
     models = [
         service.models.for_languages("translation", source, request.target, request.model)[0] for source in sources

@@ -301,6 +301,23 @@ def test_an_aligner_is_kept_and_aligns_other_pairs(tmp_path, capsys):
     assert "an aligner without attention" in capsys.readouterr().err
 
 
+def test_info_says_what_a_kept_aligner_has_learned_from(tmp_path, capsys):
+    texts = write_pairs(tmp_path, [("Ein Hund.", "A dog."), ("", "a"), ("Ein Haus.", "A house.")])
+    kept = tmp_path / "aligner"
+    assert cli.run(["align", *texts, "--save", str(kept)]) == 0
+    capsys.readouterr()
+    assert cli.run(["info", str(kept)]) == 0
+    facts = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    facts = {name: text.strip() for name, text in facts.items()}
+    assert (facts["learned from"], facts["words"], facts["text"]) == ("2 pairs", "source 4, target 4", "raw")
+    assert facts["size"].endswith(" MB") and facts["created"].endswith(" UTC")
+    assert cli.run(["info", str(kept), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["pairs"], record["tokenised"], record["words"]) == (2, False, {"source": 4, "target": 4})
+    assert cli.run(["info", str(kept), "--set", "model.hidden=8"]) == 2
+    assert "it is a word aligner" in capsys.readouterr().err
+
+
 def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, capsys):
     texts = write_pairs(tmp_path, [("Ein Hund.", "A dog."), ("", "a"), ("Ein Haus.", "A house.")])
     assert cli.run(["align", *texts, "--json", "--symmetrize", "union"]) == 0
@@ -308,7 +325,11 @@ def test_json_of_a_learned_alignment_has_both_directions_posteriors(tmp_path, ca
     records = [json.loads(line) for line in out.splitlines()]
     assert [word["text"] for word in records[0]["source"]] == ["Ein", "Hund", "."]
     assert records[1]["links"] == []
-    assert all(0 <= link[w] <= 1.001 for r in records for link in r["links"] for w in ("weight", "reverse_weight"))
+    links = [link for record in records for link in record["links"]]
+    assert links and all(0 <= link[w] <= 1.001 for link in links for w in ("weight", "reverse_weight"))
+    for link in links:
+        mean = (link["weight"] + link["reverse_weight"]) / 2
+        assert link["symmetrized_weight"] == pytest.approx(mean, abs=1e-4)
     assert "2 pairs are few to learn from" in said
 
 

@@ -1,13 +1,16 @@
 """The commands `evaluate`, `compare`, `info` and the gloss, on a toy bundle."""
 
+import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 import sacrebleu
+from rich.console import Console
 
 from interlinear import cli
-from interlinear.decoding.gloss import gloss_columns, wrap
+from interlinear.decoding.gloss import gloss_columns, print_gloss, wrap
 from seq2seq.explain import Explanation, Span
 
 
@@ -165,6 +168,48 @@ def test_a_gloss_has_the_translation_under_each_word():
     ]  # fmt: skip
     apart = explanation.model_copy(update={"alignment": [(0, 0), (0, 1), (0, 3)]})
     assert [column.target for column in gloss_columns(apart)] == ["Today he … bread", "·", "·", "·", "·", "·"]
+
+
+def doubted() -> Explanation:
+    return Explanation(
+        source=words("Er isst kein Brot ?"),
+        target=words("He eats no old bread ?"),
+        matrices={},
+        alignment=[(0, 0), (1, 1), (2, 2), (3, 4), (3, 3), (4, 5)],
+        confidence=[0.999, 0.5, 0.31, None, 0.04, 0.8],
+    )
+
+
+@pytest.mark.parametrize(("terminal", "no_colour"), [(False, False), (True, True), (True, False)])
+def test_a_gloss_marks_doubtful_words_without_colours_too(monkeypatch, terminal, no_colour):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=terminal,
+        no_color=no_colour,
+        color_system="truecolor" if terminal else None,
+        width=60,
+    )
+    print_gloss(doubted(), console, indent=1)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert ("\x1b[33m?no" in printed) == (terminal and not no_colour)  # yellow
+    assert re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines() == [
+        " Er    isst  kein  Brot        ?",
+        " He    eats  ?no   old ?bread  ?",
+        " 1     2     3     4 5         6",
+        " 100%  50%   31%   – 4%        80%",
+        "",
+        " ?  the model gave the word a probability under 50%",
+    ]
+
+
+def test_a_gloss_without_probabilities_has_neither_marks_nor_their_row():
+    console = Console(file=io.StringIO(), width=60)
+    print_gloss(doubted().model_copy(update={"confidence": None}), console)
+    assert isinstance(console.file, io.StringIO)
+    assert len(console.file.getvalue().splitlines()) == 4 and "?no" not in console.file.getvalue()
 
 
 def test_a_long_gloss_wraps_into_lines_of_columns():

@@ -14,7 +14,8 @@ from interlinear import cli
 from registry.store import MlflowStore
 from seq2seq.attention_reading import BEST_READINGS
 from seq2seq.batch import collate
-from seq2seq.generate import NULL, SequenceGenerator
+from seq2seq.forced_decoding import NULL
+from seq2seq.generate import SequenceGenerator
 from seq2seq.text import SPECIAL
 
 SENTENCE = "ein hund läuft im garten ."

@@ -49,6 +49,11 @@ def test_a_bundle_is_saved_and_loaded(folder: Path) -> None:
     ]  # fmt: skip
 
 
+def test_all_users_may_read_a_bundle(folder: Path) -> None:
+    """A service often runs as another user than the training."""
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (folder, *folder.iterdir()))
+
+
 def test_the_readme_describes_the_model_and_may_be_edited(folder: Path) -> None:
     bundle = seq2seq.load(folder)
     score = Score(score=41.257, signature="nrefs:1|case:mixed")

@@ -83,7 +83,7 @@ TRANSLATE_FIELDS = {
     "a language that is not served": ({"source": "fr"}, "source", "must be de for en, not 'fr'"),
     "a pair that is not served": ({"target": "fr"}, "target", "must be en for de, not 'fr'"),
     "auto into what is not served": ({"source": "auto", "target": "fr"}, "target", "de to en"),
-    "another format": ({"format": "markdown"}, "format", "'text' or 'html'"),
+    "another format": ({"format": "markdown"}, "format", "'text', 'html' or 'xml'"),
     "another pair's model": ({"model": "en-de"}, "target", "there is en to de"),
     "a model of another task": ({"model": "headlines"}, "model", "must be one for translation, de-en@"),
 }  # fmt: skip

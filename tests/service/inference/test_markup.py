@@ -1,4 +1,4 @@
-"""`format: html`: character references are decoded and encoded; tags are refused."""
+"""`format: html` and `xml`: tags keep their places; character references are decoded, and written again."""
 
 import asyncio
 import html
@@ -11,13 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+import seq2seq
+from benchmarks.markup import TagReader, expected_tags, fragments
+from documents import AlignedText, parse_html
+from seq2seq.generate import Request
+from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.inference.detection import LanguageGuess
-from service.inference.markup import escape_html, unescape_html
-from service.problems import Problem
+from service.inference.markup import escape_html, read_source, unescape
+from service.inference.segmented_document import SegmentedDocument
+from service.inference.terms import RequestTerms
+from service.models import ServedModel
 from tests.service.engine.test_engine import until
 from tests.service.http.test_streaming import EVENTS, read
 
+UNTRANSLATED = "<p translate=no>Ein Hund läuft.</p><pre>\nEin  Hund</pre>"
 ASK = {"source": "de", "target": "en", "format": "html"}
 
 
@@ -66,16 +74,96 @@ def test_streamed_text_is_escaped_too(client):
 
 
 @pytest.mark.parametrize(
-    "tagged",
-    ["<p>Ein Hund.</p>", "Ein <Hund", "Ein Hund.</p>", "a<!-- b -->", "<?xml?>", "<!DOCTYPE html>", "</3 Hund"],
-)
-@pytest.mark.parametrize("many", [False, True])
-def test_tags_are_refused_with_their_field(client, tagged, many):
-    answer = client.post("/translate", json={**ASK, "q": ["Ein Hund läuft.", tagged] if many else tagged})
-    field = "q[1]" if many else "q"
-    assert answer.status_code == 400
-    assert [problem["field"] for problem in answer.json()["errors"]] == [field]
-    assert answer.json()["detail"].startswith(f"{field} has markup")
+    ("given_html", "expected"),
+    [
+        ("<p>Ein Hund läuft.</p>", "<p>A dog is running.</p>"),
+        ("<p>Ein Hund läuft.</p>\n<p>Eine Frau sitzt.</p>", "<p>A dog is running.</p>\n<p>A woman is sitting.</p>"),
+        ("Ein Hund läuft.<br />Eine Frau sitzt.", "A dog is running.<br />A woman is sitting."),
+        ("<b>Ein Hund läuft.</b> <i>Eine Frau sitzt.</i>", "<b>A dog is running.</b> <i>A woman is sitting.</i>"),
+        ("<ul><li>Ein Mann läuft.<li>Ein Kind.</ul>", "<ul><li>A man is running.</li><li>"),
+        ("<img alt='Ein Hund läuft.' src=x>", '<img alt="A dog is running." src=x>'),
+        ("<!-- x --><p>Ein <!-- Hund --></p", "<!-- x --><p>"),
+        (UNTRANSLATED, UNTRANSLATED),
+        ("<p>1 &lt; 2</p><td>&nbsp;", "<p>1 &lt; 2</p>\u00a0"),
+    ],
+)  # fmt: skip
+def test_a_document_is_translated_in_its_markup(client, given_html, expected):
+    answer = client.post("/translate", json={**ASK, "q": given_html})
+    assert (answer.status_code, answer.json()["translatedText"].startswith(expected)) == (200, True), answer.json()
+
+
+@pytest.mark.parametrize("tagged", ["Im Park läuft <b>ein Hund</b>.", "<a href=x>Im Park</a> <i>läuft</i> ein Kind."])
+def test_inline_tags_stand_where_the_explanation_links_their_words(client, tagged):
+    document = parse_html(tagged)
+    plain = client.post("/translate", json={**ASK, "q": document.text, "explain": True}).json()
+    source, target = (
+        [(word["start"], word["end"]) for word in plain["explanations"][0][side]] for side in ("source", "target")
+    )
+    links = [(i, j) for i, j in plain["explanations"][0]["alignment"]]
+    expected = document.render([AlignedText(plain["translatedText"], source, target, links)])
+    assert client.post("/translate", json={**ASK, "q": tagged}).json()["translatedText"] == expected
+    assert "<" in expected.removeprefix("<")
+
+
+def test_alternatives_are_documents_with_the_same_tags(client):
+    request = {**ASK, "q": "<p>Im Park läuft <b>ein Hund</b>. <i>Eine Katze</i> schläft.</p>", "alternatives": 3}
+    answer = client.post("/translate", json=request).json()
+    assert len(answer["alternatives"]) == 3 and len(answer["scores"]) == 4
+    assert len({answer["translatedText"], *answer["alternatives"]}) == 4
+    for written in (answer["translatedText"], *answer["alternatives"]):
+        tags = Tags()
+        tags.feed(written)
+        assert sorted(tags.seen) == ["b", "b", "i", "i", "p", "p"]
+
+
+def test_random_documents_keep_their_tags(client):
+    for html_text in fragments(12, seed=8):
+        written = client.post("/translate", json={**ASK, "q": html_text}).json()["translatedText"]
+        read = TagReader(written, is_xml=False)
+        assert read.balanced and read.tags == expected_tags(html_text, is_xml=False), (html_text, written)
+
+
+def test_xml_is_translated_too(client):
+    request = {**ASK, "format": "xml", "q": ["<s>Ein Hund läuft.</s>", "Eine Frau &amp; sitzt", "<s>12</s>", ""]}
+    written = client.post("/translate", json=request).json()["translatedText"]
+    assert (written[0], written[2:]) == ("<s>A dog is running.</s>", ["<s>12</s>", ""])
+    refused = client.post("/translate", json={**request, "q": ["Ein Hund.", "<s>Ein Hund."]})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "q[1]")
+    assert refused.json()["detail"].startswith("q[1] is not well-formed XML")
+
+
+def test_only_sentences_with_tags_between_their_words_are_aligned(bundles):
+    model = ServedModel("de-en", "1", (), seq2seq.load(bundles.de_en), 4, 5)
+    request = Request({"source": ""}, SearchOptions())
+    document = parse_html("<p><b>Ein Hund läuft.</b> Eine <i>Frau</i> sitzt. <u>Da.</u></p><p>Ein Hund.</p>")
+    sentences = SegmentedDocument.of(model, request, document, RequestTerms(None)).sentences
+    assert [(sentence.texts["source"], sentence.explain) for sentence in sentences] == [
+        ("Ein Hund läuft.", False), ("Eine Frau sitzt.", True), ("Da.", False), ("Ein Hund.", False),
+    ]  # fmt: skip
+
+
+def test_explanations_are_of_texts_without_tags(client):
+    refused = client.post("/translate", json={**ASK, "q": ["Ein Hund.", "<p>Ein Hund.</p>"], "explain": True})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "explain")
+
+
+def test_the_language_of_the_displayed_text_is_detected(client):
+    request = {"source": "auto", "target": "en", "format": "html"}
+    q = "<p class='the dog is running in the park'>Ein Hund läuft auf der Straße.</p>"
+    assert client.post("/translate", json={**request, "q": q}).json()["detectedLanguage"]["language"] == "de"
+
+
+def test_a_document_is_streamed_once_it_is_complete(client):
+    request = {**ASK, "q": ["<p>Ein Hund läuft.</p>", "Eine Frau sitzt."]}
+    plain = client.post("/translate", json=request).json()
+    *prefixes, (_, data) = read(client.post("/translate", json=request, headers=EVENTS).text)
+    assert data == plain
+    assert {prefix["index"] for _, prefix in prefixes} == {1}
+
+
+def test_the_sentences_of_all_blocks_are_counted(client):
+    refused = client.post("/translate", json={**ASK, "q": "<p>a" * 1100})
+    assert (refused.status_code, "more than 1000 sentences" in refused.json()["detail"]) == (400, True)
 
 
 def test_the_text_of_an_image_may_be_html(client):
@@ -119,27 +207,24 @@ def test_html_is_decoded_off_the_event_loop_and_lines_are_counted_before_detecti
 @given(st.text())
 def test_escaped_text_decodes_to_the_original(text):
     written = escape_html(text)
-    assert unescape_html(written, "q") == text
+    assert unescape(written) == text
     assert "<" not in written and ">" not in written
 
 
 @given(st.text(alphabet="&#;0189x\n", max_size=40) | st.from_regex(r"a&#0{0,9}[0-9]{6,9};?1?", fullmatch=True))
 def test_references_are_decoded_as_html_specifies(text):
-    assert unescape_html(text, "q") == html.unescape(text)
+    assert unescape(text) == html.unescape(text)
 
 
 @given(st.text(alphabet="<>&;/!?# ltgamp39xa\n"))
-def test_decoded_text_has_no_tag(text):
-    try:
-        plain = unescape_html(text, "q")
-    except Problem as problem:
-        assert problem.fields[0].field == "q"
-        return
-    parser = Tags()
-    parser.feed(text)
-    parser.close()
-    assert parser.seen == []
-    assert plain == html.unescape(text)
+def test_text_that_is_no_document_has_no_tag(text):
+    source = read_source(text, "q", "html")
+    if source.document is None:
+        parser = Tags()
+        parser.feed(text)
+        parser.close()
+        assert parser.seen == []
+        assert source.text == html.unescape(text)
 
 
 class Tags(HTMLParser):

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from seq2seq.alignment import Link, read_gold_alignment, symmetrize
+from seq2seq.alignment.hmm_constants import constants_digest
+from seq2seq.alignment.pair_words import normalize_words
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, UsageError
 from training.data.dataset.fields import TextField
@@ -86,7 +88,7 @@ AlignPairs = Callable[[Sequence[tuple[Words, Words]], ProgressCallback], Sequenc
 
 
 class Aligner:
-    """A statistical aligner, trained on all pairs of this training alone, words in lower case."""
+    """A statistical aligner, trained on all pairs of this training alone."""
 
     symmetrized = True
 
@@ -94,22 +96,19 @@ class Aligner:
         """`name`: one of ALIGNERS. Raises UsageError where it is not installed."""
         self.name, self.align = name, ALIGNERS[name]()
         self.identity = {"from": name}
+        if name == "hmm":
+            self.identity["constants"] = constants_digest()
 
     def check(self, text: TextField) -> None:
         """All texts can be aligned."""
 
     def links(self, pairs: Callable[[], Iterator[GuidePair]], advance: ProgressCallback) -> Iterator[Sequence[Link]]:
-        words = [tuple([one_word(word) for word in side] for side in pair.words) for pair in pairs()]
+        words = [(normalize_words(source), normalize_words(target)) for source, target in (p.words for p in pairs())]
         aligned = [number for number, (source, target) in enumerate(words) if source and target]
-        found = iter(self.align([(words[number][0], words[number][1]) for number in aligned], advance))
+        found = iter(self.align([words[number] for number in aligned], advance))
         alignable = set(aligned)
         for number in range(len(words)):
             yield next(found) if number in alignable else []
-
-
-def one_word(word: str) -> str:
-    """A word as aligners read it from a file: lower case, without spaces, and without the sign between two texts."""
-    return "".join(word.lower().split()).replace("|||", "|")
 
 
 def hmm() -> AlignPairs:
@@ -166,15 +165,20 @@ def fast_align() -> AlignPairs:
     def align(pairs: Sequence[tuple[Words, Words]], advance: ProgressCallback) -> Sequence[Sequence[Link]]:
         with tempfile.TemporaryDirectory() as folder:
             text, forward, backward = (str(Path(folder) / name) for name in ("pairs", "forward", "backward"))
+            sources, targets = ([[without_separator(word) for word in pair[side]] for pair in pairs] for side in (0, 1))
             with Path(text).open("w", encoding="utf-8") as file:
-                file.writelines(f"{' '.join(source)} ||| {' '.join(target)}\n" for source, target in pairs)
+                sides = zip(sources, targets, strict=True)
+                file.writelines(f"{' '.join(source)} ||| {' '.join(target)}\n" for source, target in sides)
             systran_align.generate_alignment_probabilities(
                 text, forward, backward, favor_diagonal=True, optimize_tension=True, variational_bayes=True
             )
-            sources, targets = ([list(pair[side]) for pair in pairs] for side in (0, 1))
             found = systran_align.Aligner(forward, backward).align_batch(sources, targets)
         advance(len(found))
         return [sorted((int(i), int(j)) for i, j in each["alignments"]) for each in found]
+
+    def without_separator(word: str) -> str:
+        """A word that cannot be taken for the sign between the two texts of a line."""
+        return word.replace("|||", "|")
 
     return align
 

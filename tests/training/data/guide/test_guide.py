@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import training.data.prepare.executors
-from seq2seq.alignment import Link
+from seq2seq.alignment import Link, hmm, hmm_constants, pair_batches
 from seq2seq.errors import DataError, InterlinearError
 from seq2seq.text import TextConfig, word_spans
 from tests.training.data.prepare.test_prepare import BPE, PAIRS, corpus, prepared
@@ -219,6 +219,31 @@ def aligned_share(name: str) -> float:
 
 def test_our_aligner_links_words_with_their_translation() -> None:
     assert aligned_share("hmm") > 0.9
+
+
+@pytest.mark.parametrize("constant", [name for name in vars(hmm_constants) if name.isupper()])
+def test_links_of_other_constants_have_another_key(monkeypatch: pytest.MonkeyPatch, constant: str) -> None:
+    before = Aligner("hmm").identity
+    assert before == Aligner("hmm").identity
+    monkeypatch.setattr(hmm_constants, constant, getattr(hmm_constants, constant) * 2)
+    assert Aligner("hmm").identity != before
+
+
+def test_prepared_data_of_other_constants_are_not_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = corpus(tmp_path, PAIRS)
+    first = prepared(dataset, tmp_path / "prepared", guide=Aligner("hmm"))
+    assert prepared(dataset, tmp_path / "prepared", guide=Aligner("hmm")).folder == first.folder
+    monkeypatch.setattr(hmm_constants, "PRIOR", 0.001)
+    other = prepared(dataset, tmp_path / "prepared", guide=Aligner("hmm"))
+    assert other.folder != first.folder and other.record.key != first.record.key
+
+
+def test_every_constant_of_the_aligner_is_in_the_key() -> None:
+    """A number in capital letters beside the algorithm would change links unseen; sizes of batches do not."""
+    free = {"LARGEST", "PADDING", "MAX_CELLS_IN_BATCH", "SOURCE_BITS"}
+    for module in (hmm, pair_batches):
+        numbers = {name for name, value in vars(module).items() if name.isupper() and isinstance(value, int | float)}
+        assert numbers - free <= vars(hmm_constants).keys(), module.__name__
 
 
 @pytest.mark.parametrize(("name", "module"), [("eflomal", "eflomal"), ("fast_align", "systran_align")])

@@ -1,0 +1,82 @@
+"""A document as segments of text to translate, and the markup around them, which stays as it is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from documents.inline import AlignedText, InlineTag, Template
+from documents.placement import place_tags
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One text that is translated by itself: the text of a block, or of an attribute.
+
+    text: the text of a block as it is displayed: white space between words is one space, and a line feed is a line
+    break, which has a tag. The value of an attribute is as written.
+    tags: the inline tags, in the order in which they open.
+    attribute: the name of the attribute whose value this is; None for the text of a block.
+    """
+
+    text: str
+    tags: tuple[InlineTag, ...] = ()
+    attribute: str | None = None
+
+    def has_edge_inside(self, start: int, end: int) -> bool:
+        """Whether a tag opens, closes or stands among the words in the characters [start, end) of the text, so that
+        its place in their translation depends on the alignment of words. Before the first and after the last of them
+        it does not."""
+        part = self.text[start:end]
+        first = start + len(part) - len(part.lstrip())
+        last = start + len(part.rstrip())
+        return any(first < edge < last for tag in self.tags for edge in (tag.start, tag.end))
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed document.
+
+    segments: the texts to translate; each has letters. A segment comes after those that stand in its tags.
+    template: the whole document, with places for its segments.
+    escape: writes text as content of the format; escape_attribute: as a value in double quotes.
+    """
+
+    segments: tuple[Segment, ...]
+    template: Template
+    escape: Callable[[str], str]
+    escape_attribute: Callable[[str], str]
+
+    @cached_property
+    def text(self) -> str:
+        """The texts of all segments, one after the other on lines of their own."""
+        return "\n".join(segment.text for segment in self.segments)
+
+    def render(self, translations: Sequence[AlignedText]) -> str:
+        """The document with the translations of `segments`, in their order.
+
+        Every tag is written once, in balance, its attributes as they were. An inline tag stands around the words that
+        are linked to those it enclosed (`seq2seq.alignment.project`), a tag without words beside the word that it
+        stood beside.
+        """
+        written: list[str] = []
+        for segment, translation in zip(self.segments, translations, strict=True):
+            if segment.attribute is not None:
+                written.append(self.escape_attribute(translation.text))
+            else:
+                written.append(self._render_text(segment, translation, written))
+        return fill(self.template, written)
+
+    def _render_text(self, segment: Segment, translation: AlignedText, written: Sequence[str]) -> str:
+        parts: list[str] = []
+        for piece in place_tags(segment.text, segment.tags, translation):
+            if isinstance(piece, str):
+                parts.append(self.escape(piece))
+            else:
+                tag, opens = piece
+                parts.append(fill(tag.opening, written) if opens else tag.closing)
+        return "".join(parts)
+
+
+def fill(template: Template, written: Sequence[str]) -> str:
+    """The template with the segments as they are written."""
+    return "".join(part if isinstance(part, str) else written[part] for part in template)

@@ -1,0 +1,14 @@
+"""HTML: whole documents and fragments, read as a browser reads them."""
+
+from documents.builder import build_document
+from documents.document import Document
+from documents.html.tree import read_html
+from documents.html.writing import escape, escape_attribute
+
+
+def parse_html(html: str) -> Document:
+    """Parse HTML. Any text is HTML; what a browser would correct is corrected: tags are closed, and nested."""
+    return build_document(read_html(html), escape, escape_attribute)
+
+
+__all__ = ["parse_html"]

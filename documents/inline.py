@@ -1,0 +1,49 @@
+"""Inline tags over the text of a segment, and a translation with the words that are linked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Template = tuple[str | int, ...]  # markup as it is written, and indices of the segments whose translations stand in it
+CharacterSpan = tuple[int, int]  # [start, end)
+
+
+@dataclass(frozen=True)
+class InlineTag:
+    """A tag around the characters [start, end) of a segment's text; start == end for one that encloses none.
+
+    opening, closing: the markup that is written before and after; without closing a tag is one piece of markup.
+    parent: the index of the innermost tag around this one; None at the top.
+    line_break: the tag is a line break, and its character is a line feed.
+    protected: the tag's text is not translated; `opening` is all of it, with that text.
+    space_before, space_after: a tag without characters, but seen as something (an image), is set off by white space.
+    """
+
+    start: int
+    end: int
+    opening: Template
+    closing: str = ""
+    parent: int | None = None
+    line_break: bool = False
+    protected: bool = False
+    space_before: bool = False
+    space_after: bool = False
+
+
+@dataclass(frozen=True)
+class AlignedText:
+    """The translation of a segment's text, the words of both, and which belong together.
+
+    source_words, target_words: character spans in the segment's text and in `text`, in order, not overlapping.
+    links: pairs of indices of a source word and a target word.
+    """
+
+    text: str
+    source_words: Sequence[CharacterSpan] = ()
+    target_words: Sequence[CharacterSpan] = ()
+    links: Sequence[tuple[int, int]] = ()
+
+    @classmethod
+    def of_parts(cls, text: str, source: Sequence[CharacterSpan], target: Sequence[CharacterSpan]) -> "AlignedText":
+        """A translation by parts, such as sentences, of which only is known that they belong together: each is linked
+        as if it were one word."""
+        return cls(text, source, target, [(i, i) for i in range(min(len(source), len(target)))])

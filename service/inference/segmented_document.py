@@ -1,0 +1,64 @@
+"""Documents with markup: their texts are split into sentences, and the translations are put in their places."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+from documents import Document
+from seq2seq.generate import Candidate, GenerationResult, Request
+from service.inference.aligned_text import SentenceTranslation, align_sentences
+from service.inference.segmentation import SegmentedText, combined_candidates, joined_candidate
+from service.inference.terms import RequestTerms
+from service.models import ServedModel
+
+
+@dataclass(frozen=True)
+class SegmentedDocument:
+    """A request for one document, as requests for the sentences of its texts.
+
+    Only those sentences are explained that have the edge of a tag between two of their words: an explanation takes one
+    more decoding.
+    """
+
+    model: ServedModel
+    request: Request
+    document: Document
+    texts: tuple[SegmentedText, ...]  # one for each segment of the document
+    sentences: tuple[Request, ...]
+
+    @staticmethod
+    def of(model: ServedModel, request: Request, document: Document, terms: RequestTerms) -> "SegmentedDocument":
+        """Split the texts of a document into sentences, with their terms. Raises Problem for contradictory terms."""
+        texts = tuple(
+            SegmentedText.of(model, terms.add_to(model, replace(request, texts={model.source: segment.text})))
+            for segment in document.segments
+        )
+        sentences = tuple(
+            replace(sentence, explain=segment.has_edge_inside(offset, offset + len(sentence.texts[model.source])))
+            for segment, text in zip(document.segments, texts, strict=True)
+            for sentence, offset in zip(text.sentences, text.offsets, strict=True)
+        )
+        return SegmentedDocument(model, request, document, texts, sentences)
+
+    def join(self, parts: Sequence[str]) -> str:
+        """Nothing: a document is written once all of it is translated."""
+        return ""
+
+    def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
+        """The whole document, with the best combinations of the sentences' candidates."""
+        combined = combined_candidates(answers, self.request.options.n_best)
+        return GenerationResult([joined_candidate(self._render(answers, parts), parts) for parts in combined])
+
+    def _render(self, answers: Sequence[GenerationResult], chosen: Sequence[Candidate]) -> str:
+        """The document with the chosen candidate of each sentence."""
+        translations = iter(
+            [
+                SentenceTranslation(candidate.text, answer.candidates[0].text, answer.explanation)
+                for answer, candidate in zip(answers, chosen, strict=True)
+            ]
+        )
+        find_words = partial(self.model.bundle.tokenizers["target"].word_spans, raw=True)
+        return self.document.render(
+            [align_sentences(text, list(islice(translations, len(text.sentences))), find_words) for text in self.texts]
+        )

@@ -1,0 +1,94 @@
+"""A learned aligner is kept in a folder, whole or not at all, and its record says what it is."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from seq2seq.alignment.hmm import WordAligner
+from seq2seq.alignment.pair_batches import WordPair
+from seq2seq.alignment.stored_aligner import FILE_NAME, is_word_aligner, load_aligner, read_record, save_aligner
+from seq2seq.errors import DataError
+
+WORDS = [f"{first}{second}" for first in "bdfgklm" for second in ("aro", "eti", "ulu", "ino")]
+
+
+def mirrored_pairs(count: int, seed: int) -> list[WordPair]:
+    """Pairs of a made-up language, word j of the target the translation of word j of the source."""
+    draw = random.Random(seed)
+    sources = [draw.choices(WORDS, k=draw.randint(3, 9)) for _ in range(count)]
+    return [(source, ["x" + word[::-1] for word in source]) for source in sources]
+
+
+@pytest.fixture(scope="module")
+def aligner() -> WordAligner:
+    pairs: list[WordPair] = [*mirrored_pairs(300, seed=1), ([], ["nothing"])]
+    return WordAligner.learn(pairs)[0]
+
+
+def test_a_kept_aligner_aligns_other_pairs(aligner, tmp_path):
+    others: list[WordPair] = [*mirrored_pairs(50, seed=2), (["1998", "unbekannt"], ["1998", "strange"])]
+    save_aligner(aligner, tmp_path / "new" / "aligner", tokenised=True)
+    loaded = load_aligner(tmp_path / "new" / "aligner").align(others)
+    for found, kept in zip(aligner.align(others), loaded, strict=True):
+        assert found is not None and kept is not None
+        np.testing.assert_allclose(found.forward_JI, kept.forward_JI, atol=0.02)
+    gold = [{(i, i) for i in range(len(source))} for source, _ in others[:-1]]
+    wrong = sum(len({*found.agreed()} ^ true) for found, true in zip(loaded, gold, strict=False) if found)
+    assert wrong <= 0.05 * sum(map(len, gold))
+    assert loaded[-1] is not None and (0, 0) in loaded[-1].agreed()  # equal words
+
+
+def test_its_record_says_what_it_has_learned_from(aligner, tmp_path):
+    save_aligner(aligner, tmp_path / "aligner", tokenised=True)
+    record = read_record(tmp_path / "aligner")
+    assert (record.pairs, record.tokenised) == (300, True)  # a pair with an empty side teaches nothing
+    assert record.words == {"source": len(WORDS), "target": len(WORDS) + 1}  # and "nothing"
+    assert len(WORDS) <= record.word_pairs <= len(WORDS) ** 2
+    assert record.size == (tmp_path / "aligner" / FILE_NAME).stat().st_size
+    assert load_aligner(tmp_path / "aligner").pairs == 300
+
+
+def test_a_file_of_an_earlier_version_is_read(aligner, tmp_path):
+    save_aligner(aligner, tmp_path / "aligner", tokenised=False)
+    file = tmp_path / "aligner" / FILE_NAME
+    with safe_open(file, framework="pt") as stored:
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        form = stored.metadata()["format"]
+    save_file(tensors, file, metadata={"format": form})  # all that there was
+    record = read_record(tmp_path / "aligner")
+    assert (record.pairs, record.tokenised, record.created) == (None, None, None)
+    assert load_aligner(tmp_path / "aligner").source == aligner.source
+
+
+def test_an_interrupted_save_leaves_nothing(aligner, tmp_path, monkeypatch):
+    """The disk is full after half of the file."""
+
+    def half(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("seq2seq.alignment.stored_aligner.save_file", half)
+    with pytest.raises(OSError, match="No space left"):
+        save_aligner(aligner, tmp_path / "aligner", tokenised=False)
+    assert list(tmp_path.iterdir()) == [] and not is_word_aligner(tmp_path / "aligner")
+
+
+def test_a_folder_with_files_is_not_replaced(aligner, tmp_path):
+    (tmp_path / "aligner").mkdir()
+    (tmp_path / "aligner" / "mine").write_text("mine")
+    with pytest.raises(OSError, match="not empty"):
+        save_aligner(aligner, tmp_path / "aligner", tokenised=False)
+    assert [path.name for path in tmp_path.rglob("*")] == ["aligner", "mine"]
+
+
+@pytest.mark.parametrize("read", [load_aligner, read_record])
+def test_a_damaged_aligner_is_refused(aligner, tmp_path, read):
+    save_aligner(aligner, tmp_path / "aligner", tokenised=False)
+    file = tmp_path / "aligner" / FILE_NAME
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(DataError, match="cannot be read"):
+        read(tmp_path / "aligner")
