@@ -15,7 +15,7 @@ from seq2seq.config import CompileChoice, ImageNetwork, Precision
 from seq2seq.errors import ServiceError, UsageError
 from seq2seq.model.model import Model
 from seq2seq.search.compiled import resolve_compile
-from service.inference.languages import closest_language, language_name
+from service.language_tags import closest_language, language_name
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 
