@@ -15,7 +15,7 @@ from service.auth.auth import Auth
 from service.engine.engine import Engine
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.middleware import BodyLimitMiddleware, RequestMiddleware
-from service.http.openapi import install_openapi
+from service.http.openapi import install_openapi, operation_id
 from service.http.routes import (
     glossaries,
     languages,
@@ -107,6 +107,8 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        license_info={"name": "MIT", "identifier": "MIT"},
+        generate_unique_id_function=operation_id,
     )
     app.state.service = service
     app.add_middleware(

@@ -7,6 +7,7 @@ from typing import TypeVar
 from seq2seq.errors import StoreError
 from seq2seq.terms import GlossaryEntry
 from service.http.dependencies import Caller, Service, ServiceDep
+from service.language_tags import tag_distance
 from service.problems import Problem
 from service.store.glossary_store import Glossary, GlossaryStore
 
@@ -59,7 +60,7 @@ async def kept_entries(
     except Problem as problem:
         raise Problem.in_field("glossary_id", f"names no glossary of yours: {glossary_id!r:.50}") from problem
     for source, target in language_pairs:
-        if (source, target) != (glossary.source, glossary.target):
+        if tag_distance(source, glossary.source) is None or tag_distance(target, glossary.target) is None:
             raise Problem.in_field(
                 "glossary_id",
                 f"is for {glossary.source} to {glossary.target}, and the translation is from {source} to {target}",

@@ -20,6 +20,7 @@ from service.problems import Problem, excerpt, validation_problem
 T = TypeVar("T", bound=ApiRequest)
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+CHUNKED = "transfer-encoding"  # a header of bodies without a length
 MAX_FIELDS = 1000
 MAX_VALUES = 20_000  # JSON values in a body, in addition to a list of as many texts as a request may have
 MAX_PART_HEADERS = 4  # headers of one part of a multipart form
@@ -79,7 +80,10 @@ async def read_body(request: Request) -> bytes:
 
 
 def media_type(request: Request) -> tuple[str, dict[bytes, bytes]]:
-    """The body's media type and its parameters. Raises Problem 415."""
+    """The body's media type and its parameters; no body at all is an empty form. Raises Problem 415."""
+    headers = request.headers
+    if "content-type" not in headers and headers.get("content-length", "0") == "0" and CHUNKED not in headers:
+        return URLENCODED, {}
     media_bytes, options = parse_options_header(request.headers.get("content-type") or b"")
     media = media_bytes.decode("latin-1")
     if media not in (JSON, URLENCODED, MULTIPART):

@@ -290,12 +290,10 @@ def characters_of(item: tuple[ModelInput, Request]) -> int:
 def search_options(request: GenerateRequest, model: ServedModel) -> SearchOptions:
     """The model's search options with the request's overrides. Raises Problem."""
     defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
-    n_best = (request.alternatives or 0) + 1
-    beam = request.beam_size or max(defaults.beam, n_best)
+    n_best = min((request.alternatives or 0) + 1, model.width)
+    beam = max(request.beam_size or defaults.beam, n_best)
     if beam > model.width:
         raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
-    if n_best > beam:
-        raise Problem.in_field("alternatives", f"must be fewer than beam_size, which is {beam}")
     if request.max_length and request.max_length > longest:
         raise Problem.in_field("max_length", f"must be at most {longest}, the model's limit")
     if request.max_length and request.max_length < defaults.min_length:

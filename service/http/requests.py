@@ -14,7 +14,7 @@ from service.settings import Settings
 
 S = TypeVar("S", bound="GenerateRequest")
 
-LanguageCode = Annotated[str, Field(max_length=16, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
+LanguageCode = Annotated[str, Field(max_length=35, pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$")]
 
 
 def _text_tag(value: Any) -> Literal["text", "texts"]:
@@ -98,8 +98,11 @@ class GenerateRequest(ApiRequest):
         """The fields whose limits come from the service's settings, as `create_model` takes them."""
         return {
             "alternatives": (
-                Annotated[int, Field(ge=0, lt=settings.beam)] | None,
-                Field(None, description="number of further outputs for each text: fewer than `beam_size`"),
+                Annotated[int, Field(ge=0)] | None,
+                Field(
+                    None,
+                    description=f"number of further outputs for each text; {settings.beam - 1} at most are returned",
+                ),
             ),
             "beam_size": (
                 Annotated[int, Field(ge=1, le=settings.beam)] | None,

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seq2seq.bundle import Task
 from seq2seq.explain import Explanation
-from service.inference import languages
+from service import language_tags as languages
 from service.inference.detection import LanguageGuess
 from service.inference.images import MEDIA_TYPES
 from service.models import ReverseModel, ServedModel

@@ -162,7 +162,7 @@ def read_entries(request: GlossaryRequest, settings: Settings) -> tuple[Glossary
             raise Problem.in_field("entries", f"must have texts of up to {settings.term_characters} characters")
         if not 0 < len(entries) <= settings.glossary_entries:
             raise Problem.in_field("entries", f"must have 1 to {settings.glossary_entries:,} entries")
-        TermFinder(TermOptions(entries), request.source_lang)  # raises for contradictions
+        TermFinder(TermOptions(entries), request.source_lang.lower())  # raises for contradictions
     except DataError as error:
         raise Problem.in_field("entries", f"must be a glossary: {error}") from None
     except RequestError as error:

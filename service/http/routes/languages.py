@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
+from service import language_tags as languages
 from service.http.dependencies import CallerDep, ServiceDep
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import DetectRequest, detect_request_with_limits
 from service.http.responses import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
-from service.inference import languages
 from service.problems import problem_responses
 from service.settings import Settings
 

@@ -6,7 +6,7 @@ import pytest
 from service.auth.key_store import KeyStore
 from service.settings import Settings
 
-DOGS = {"name": "Dogs", "source_lang": "de", "target_lang": "en", "entries": "Hund\tgreyhound\nKatze\tpuma"}
+DOGS = {"name": "Dogs", "source_lang": "DE", "target_lang": "en-GB", "entries": "Hund\tgreyhound\nKatze\tpuma"}
 SENTENCE = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en"}
 
 
@@ -28,7 +28,7 @@ def test_a_glossary_is_kept_used_and_deleted(keeping, serving):
         assert made.status_code == 201, made.text
         information = made.json()
         assert {name: information[name] for name in ("name", "ready", "source_lang", "target_lang", "entry_count")} == {
-            "name": "Dogs", "ready": True, "source_lang": "de", "target_lang": "en", "entry_count": 2,
+            "name": "Dogs", "ready": True, "source_lang": "DE", "target_lang": "en-GB", "entry_count": 2,
         }  # fmt: skip
         path = f"/glossaries/{information['glossary_id']}"
         assert client.get("/glossaries").json() == {"glossaries": [information]}
