@@ -324,6 +324,7 @@ class SequenceGenerator(ForcedDecoder):
                 explanation = self._explain_result(row, sources, result, decoded)
                 if placed:
                     explanation = explain_terms(explanation, [each.term for each in placed], spans)
+                explanation = self.with_doubts(explanation)
         return GenerationResult(candidates, explanation)
 
     def _explain_result(

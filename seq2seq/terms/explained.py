@@ -72,6 +72,7 @@ def explain_copy(
         alignment=[(i, i) for i in range(count)],
         aligned_by=aligned_by,
         confidence=[None] * count,
+        doubts=[],
         symmetrized=symmetrized,
         links=links if symmetrized else None,
     )
