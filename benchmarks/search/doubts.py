@@ -32,15 +32,16 @@ SPLITS = ("dev", "test")
 GRID = {
     "probability": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5),
     "attended": (0.05, 0.1, 0.2, 0.3, 0.5),
-    "letters": (1, 2, 3, 4, 5),
+    "attended_letters": (1, 2, 3, 4, 5, 6),
     "repeated": (0.1, 0.3, 0.5, 0.7, 0.9),
+    "repeated_letters": (1, 2, 3, 4, 5),
 }
 PENALTIES = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the doubts a word, in the score that uses them
 
 NOTES = (
-    "*Planted errors*: outputs of the demo's model that are the reference, each as it is and with an error of every kind; the "
-    "explanation of the result by forced decoding. A doubt is right if it names the wrong word, the word after a gap, or "
-    "a source word that the error left without a translation by the gold links. *Right references*: those that the model "
+    "*Planted errors*: outputs of the demo's model that are the reference, each as it is and with an error of every "
+    "kind, explained by forced decoding. A doubt is right if it names the wrong word, the word after a gap, or a source "
+    "word that the error left without a translation by the gold links. *Right references*: those that the model "
     "translates differently.",
     "*Multi30k*: the model's own outputs. A word *is in the reference* if it is one of its words, wherever it stands. "
     "The *score* is the output's log-probability a token; *with doubts*, less a penalty times the doubts a word, where "

@@ -1,4 +1,4 @@
-"""Word-level quality estimation without a further model: the words of an output, and of its source, that are likely wrong.
+"""Word-level quality estimation without a further model: words of an output that are likely wrong, or left out.
 
 The signs are those of an explanation: the probability of each word (Fomicheva et al. 2020, "Unsupervised Quality
 Estimation for Neural Machine Translation"), and the weights by which words are aligned, for words left out and words
@@ -19,19 +19,21 @@ Weights = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class DoubtThresholds:
-    """When a word is doubtful; chosen on dev sets by `benchmarks/search/doubts.py`.
+    """When a word is doubtful; chosen on dev sets by `benchmarks/search/doubts.py` (docs/results.md).
 
     probability: a target word is improbable below it.
     attended: a source word whose weights sum to less, over all target words, is not translated.
-    letters: shorter source words are never called untranslated. Function words are often left out rightly, and a
-        language's frequent words are its short ones (Zipf 1935), which needs no list of them.
+    attended_letters: shorter source words are never untranslated. Function words are often left out rightly, and
+        a language's frequent words are its short ones (Zipf 1935), which needs no list of them.
     repeated: the weight with which both of two equal target words must attend to one source word.
+    repeated_letters: shorter target words are never repeated, for the same reason (`as ... as`).
     """
 
     probability: float = 0.2
-    attended: float = 0.2
-    letters: int = 4
+    attended: float = 0.3
+    attended_letters: int = 5
     repeated: float = 0.5
+    repeated_letters: int = 3
 
 
 THRESHOLDS = DoubtThresholds()
@@ -54,7 +56,7 @@ def find_doubts(explanation: Explanation, complete: bool, thresholds: DoubtThres
     A word may be doubtful for several reasons. Without a text source only probabilities count. `complete` as in
     `with_doubts`.
     """
-    source, target = texts(explanation.source), texts(explanation.target)
+    source, target, links = texts(explanation.source), texts(explanation.target), explanation.alignment
     weights = explanation.matrices[explanation.aligned_by] if explanation.aligned_by else []
     found = [
         Doubt(reason="low_probability", side="target", word=j)
@@ -62,11 +64,11 @@ def find_doubts(explanation: Explanation, complete: bool, thresholds: DoubtThres
     ]
     found += [
         Doubt(reason="repeated", side="target", word=j, earlier=earlier)
-        for j, earlier in repeated_words(source, target, weights, explanation.alignment, thresholds.repeated)
+        for j, earlier in repeated_words(source, target, weights, links, thresholds)
     ]
     found.sort(key=lambda doubt: doubt.word)
     if complete and weights:
-        left_out = untranslated_words(source, weights, explanation.alignment, thresholds.attended, thresholds.letters)
+        left_out = untranslated_words(source, weights, links, thresholds)
         found += [Doubt(reason="untranslated", side="source", word=i) for i in left_out]
     return found
 
@@ -79,11 +81,11 @@ def improbable_words(words: Sequence[str], confidence: Sequence[float | None], t
 
 
 def untranslated_words(
-    words: Sequence[str], weights: Weights, alignment: Collection[Link], threshold: float, letters: int
+    words: Sequence[str], weights: Weights, alignment: Collection[Link], thresholds: DoubtThresholds
 ) -> list[int]:
-    """The source words without a link whose weights sum to less than the threshold.
+    """The source words without a link whose weights sum to less than `attended`.
 
-    Only words of at least so many `letters` count: punctuation never does, nor does a word of Chinese, whose length
+    Only words of at least `attended_letters` count: punctuation never does, nor does a word of Chinese, whose length
     says nothing.
     """
     linked = {i for i, _ in alignment}
@@ -91,16 +93,21 @@ def untranslated_words(
     return [
         i
         for i, word in enumerate(words)
-        if i not in linked and attended[i] < threshold and letter_count(word) >= letters
+        if i not in linked and attended[i] < thresholds.attended and letter_count(word) >= thresholds.attended_letters
     ]
 
 
 def repeated_words(
-    source: Sequence[str], target: Sequence[str], weights: Weights, alignment: Collection[Link], threshold: float
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: Weights,
+    alignment: Collection[Link],
+    thresholds: DoubtThresholds,
 ) -> list[tuple[int, int]]:
     """The target words that say again what an earlier one said: pairs of a word and the earlier one.
 
-    Both are equal but for their case, and linked to one source word with at least the threshold. Equal words that
+    Both are equal but for their case, of at least `repeated_letters`, and linked to one source word with at least the
+    weight `repeated`. Equal words that
     are linked to different source words (the articles of two nouns) are no repetition, nor is a word that the source
     repeats.
     """
@@ -109,7 +116,8 @@ def repeated_words(
     said: dict[tuple[str, int], int] = {}
     found: dict[int, int] = {}
     for i, j in sorted(alignment, key=lambda link: (link[1], link[0])):
-        if weights[j][i] >= threshold and counts[source[i]] == 1 and not is_punctuation(target[j]):
+        enough = weights[j][i] >= thresholds.repeated and letter_count(target[j]) >= thresholds.repeated_letters
+        if enough and counts[source[i]] == 1:
             earlier = said.setdefault((target[j], i), j)
             if earlier != j:
                 found.setdefault(j, earlier)
