@@ -40,8 +40,8 @@ PENALTIES = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the doubts a word, in the score tha
 
 NOTES = (
     "*Planted errors*: outputs of the demo's model that are the reference, each as it is and with an error of every "
-    "kind, explained by forced decoding. A doubt is right if it names the wrong word, the word after a gap, or a source "
-    "word that the error left without a translation by the gold links. *Right references*: those that the model "
+    "kind, explained by forced decoding. A doubt is right if it names the wrong word, the word after a gap, or a "
+    "source word that the error left without a translation by the gold links. *Right references*: those that the model "
     "translates differently.",
     "*Multi30k*: the model's own outputs. A word *is in the reference* if it is one of its words, wherever it stands. "
     "The *score* is the output's log-probability a token; *with doubts*, less a penalty times the doubts a word, where "

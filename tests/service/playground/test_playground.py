@@ -261,6 +261,43 @@ def test_the_probability_of_every_word_is_text(page, address):
     assert [float(doubt) for doubt in doubts] == pytest.approx([1 - c for c in explanation["confidence"]], abs=1e-3)
 
 
+def test_a_doubtful_word_is_underlined_and_says_why(settings, bundles, serving, browser, tmp_path):
+    """A model that stops too early leaves words out, in the second of two sentences too."""
+    model = load(bundles.de_en)
+    brief = model.card.model_copy(update={"search": SearchOptions(max_length=3)})
+    write_bundle(tmp_path / "brief", model.model, model.tokenizers, brief)
+    one = (ServedModelConfig(name="brief", uri=str(tmp_path / "brief")),)
+    with serving(settings.model_copy(update={"models": one})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        page.locator("#text").fill("Ein Hund läuft im Park.\nEine Katze schläft im Garten.")
+        page.locator(".sentence", has_text="Eine Katze schläft im Garten.").click()
+        word = page.locator(".row.source .word", has_text="Garten")
+        reason = "perhaps left out: no word of the translation goes with it"
+        expect(word).to_have_attribute("title", reason)
+        expect(word).to_have_attribute("aria-label", re.compile(reason))
+        expect(word).to_have_css("text-decoration-style", "dotted")
+        expect(page.locator(".row.source .word", has_text="Eine")).to_have_css("text-decoration-line", "none")
+        word.hover()
+        expect(page.locator("#word-weights")).to_contain_text(f"– {reason}")
+        assert Axe().run(page).violations_count == 0
+
+
+def test_the_words_of_the_answer_say_why_they_are_doubtful(page, address):
+    """A text that makes no sense makes the model unsure of some words of its answer."""
+    request = {"q": "Ein Hund Garten schläft Straße Fluss.", "source": "de", "target": "en", "explain": True}
+    (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
+    doubtful = {doubt["word"] for doubt in explanation["doubts"] if doubt["side"] == "target"}
+    assert doubtful, "otherwise the test needs another sentence"
+    page.locator("#text").fill(request["q"])
+    expect(page.locator("#translation .answer-word.doubtful")).to_have_count(len(doubtful))
+    for index in doubtful:
+        word = page.locator("#translation .answer-word").nth(index)
+        expect(word).to_have_attribute("title", re.compile("^perhaps "))
+        word.focus()
+        expect(page.locator("#word-weights")).to_contain_text(word.get_attribute("title"))
+
+
 def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(settings, bundles, serving, browser):
     both = (ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de)),)
     with serving(settings.model_copy(update={"models": both})) as address, browser.new_context() as context:
