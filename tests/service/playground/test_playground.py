@@ -283,19 +283,27 @@ def test_a_doubtful_word_is_underlined_and_says_why(settings, bundles, serving, 
         assert Axe().run(page).violations_count == 0
 
 
-def test_the_words_of_the_answer_say_why_they_are_doubtful(page, address):
-    """A text that makes no sense makes the model unsure of some words of its answer."""
-    request = {"q": "Ein Hund Garten schläft Straße Fluss.", "source": "de", "target": "en", "explain": True}
-    (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
-    doubtful = {doubt["word"] for doubt in explanation["doubts"] if doubt["side"] == "target"}
-    assert doubtful, "otherwise the test needs another sentence"
-    page.locator("#text").fill(request["q"])
-    expect(page.locator("#translation .answer-word.doubtful")).to_have_count(len(doubtful))
-    for index in doubtful:
-        word = page.locator("#translation .answer-word").nth(index)
-        expect(word).to_have_attribute("title", re.compile("^perhaps "))
-        word.focus()
-        expect(page.locator("#word-weights")).to_contain_text(word.get_attribute("title"))
+def test_the_words_of_the_answer_say_why_they_are_doubtful(settings, bundles, serving, browser, tmp_path):
+    """A model that must go on after the end of its sentence writes words that it finds improbable."""
+    model = load(bundles.de_en)
+    wordy = model.card.model_copy(update={"search": SearchOptions(min_length=12)})
+    write_bundle(tmp_path / "wordy", model.model, model.tokenizers, wordy)
+    one = (ServedModelConfig(name="wordy", uri=str(tmp_path / "wordy")),)
+    with serving(settings.model_copy(update={"models": one})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        request = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en", "explain": True}
+        (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
+        doubtful = sorted({doubt["word"] for doubt in explanation["doubts"] if doubt["side"] == "target"})
+        assert 0 < len(doubtful) < len(explanation["target"])
+        page.locator("#text").fill(request["q"])
+        marked = page.locator("#translation .answer-word.doubtful")
+        expect(marked).to_have_text([explanation["target"][j]["text"] for j in doubtful])
+        expect(marked.first).to_have_attribute("title", re.compile("^perhaps wrong: "))
+        expect(marked.first).to_have_css("text-decoration-style", "dotted")
+        marked.first.focus()
+        expect(page.locator("#word-weights")).to_contain_text("perhaps wrong: the model found it improbable")
+        assert Axe().run(page).violations_count == 0
 
 
 def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(settings, bundles, serving, browser):
