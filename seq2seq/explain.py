@@ -6,6 +6,7 @@ Axes: L target positions, T source positions.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from pydantic import BaseModel, Field
@@ -69,6 +70,18 @@ class TermLocation(BaseModel):
     target: tuple[int, int]
 
 
+class Doubt(BaseModel):
+    """A word that is likely wrong, or likely left out, and why (see `seq2seq.alignment.doubts`)."""
+
+    reason: Literal["low_probability", "untranslated", "repeated"] = Field(
+        description="`low_probability`: a target word that the model found improbable; `untranslated`: a source word "
+        "that no target word attended to; `repeated`: a target word that an earlier one said of the same source word"
+    )
+    side: Literal["source", "target"] = Field(description="the side of the word")
+    word: int = Field(description="index of the word on its side")
+    earlier: int | None = Field(None, description="if `repeated`: index of the target word that said it before")
+
+
 class Explanation(BaseModel):
     """Attention weights and word alignment of an output. Rows of a matrix are target words, columns source words.
 
@@ -92,6 +105,9 @@ class Explanation(BaseModel):
         None,
         description="probability of each target word after the words before it, 0 to 1: the product of its tokens' "
         "probabilities; null for a word that no token of the output wrote, and for the words of terms",
+    )
+    doubts: list[Doubt] | None = Field(
+        None, description="with `confidence`: the words that are likely wrong, or likely not translated"
     )
     symmetrized: bool | None = Field(
         None,

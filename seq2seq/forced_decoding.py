@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import torch
 
+from seq2seq.alignment.doubts import with_doubts
 from seq2seq.attention_reading import AttentionReading
 from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.bundle import Bundle
@@ -35,6 +36,7 @@ from seq2seq.text.edits import encode_script
 Item = TypeVar("Item")
 
 NULL = "<null>"  # how figures label the positions that pad a target
+TRANSLATIONS = ("translation", "multimodal")  # tasks whose outputs say all that the first text says
 WORD_BEGIN = "▁"  # the piece of a word's begin alone
 
 
@@ -81,7 +83,7 @@ class ForcedDecoder:
         `raw`: the texts are raw; otherwise their words are separated by spaces, and are detokenized for a model that
         was trained on raw text. `reading`: the weights that words are aligned by, of a kind that the model has
         (`attention_kinds`), by default the best. `confidence`: with the probability of each target word, which takes a
-        second pass.
+        second pass, and with the doubtful words.
         """
         reading = reading or self.best_reading
         for group in batched(pairs, self.slots):
@@ -90,7 +92,11 @@ class ForcedDecoder:
             logs = self.forced_log_probabilities(read) if confidence else None
             for i, (sources, target) in enumerate(read):
                 weights, own = attention_weights.of_sentence(i, 1), logs[i] if logs else None
-                yield self.explain_output(sources, target, weights, reading, own)
+                yield self.with_doubts(self.explain_output(sources, target, weights, reading, own))
+
+    def with_doubts(self, explanation: Explanation) -> Explanation:
+        """The explanation with its doubtful words. A source word can be left out wrongly in a translation only."""
+        return with_doubts(explanation, complete=self.bundle.card.task in TRANSLATIONS)
 
     def forced_attention(self, pairs: Sequence[TextPair], reading: AttentionReading | None = None) -> AttentionWeights:
         """Attention weights (B, 1, L, ...) of a batch of outputs by forced decoding, with what a reading needs; images

@@ -337,6 +337,7 @@ class SequenceGenerator(ForcedDecoder):
         logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
         best_weights = self._with_posterior(row, ids, result.attention_weights.of_sentence(0, 1))
         explanation = self.explain_output(sources, output, best_weights, self.best_reading, logs)
+        explanation = self.with_doubts(explanation)  # before a reverse model changes the links
         if self.reverse:
             explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
         return explanation

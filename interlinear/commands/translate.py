@@ -57,7 +57,7 @@ def translate(
     do_not_translate: DoNotTranslate = None,
     protect: Protect = True,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print JSON with attention weights, alignments and confidences.")
+        bool, typer.Option("--explain", help="Print JSON with attention weights, alignments, confidences, doubts.")
     ] = False,
     reverse: ReverseExplanation = None,
     as_json: Json = False,

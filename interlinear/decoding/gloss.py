@@ -7,24 +7,27 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from seq2seq.alignment import THRESHOLDS
 from seq2seq.explain import Explanation
 
 UNALIGNED = "·"
-DOUBTFUL = 0.5  # a word with a smaller probability is marked
-MARK = "?"
+MARK = "?"  # of a doubtful word
+REASONS = {
+    "low_probability": f"a probability under {THRESHOLDS.probability:.0%}",
+    "repeated": "said twice",
+    "untranslated": "not translated",
+}
 
 
 @dataclass(frozen=True)
 class GlossWord:
-    """A target word, its position in the translation (from 1), and its probability if that is known."""
+    """A target word, its position in the translation (from 1), its probability if that is known, and whether it is
+    doubtful."""
 
     text: str
     position: int
     probability: float | None = None
-
-    @property
-    def is_doubtful(self) -> bool:
-        return self.probability is not None and self.probability < DOUBTFUL
+    is_doubtful: bool = False
 
     @property
     def marked(self) -> str:
@@ -34,7 +37,7 @@ class GlossWord:
 
 @dataclass(frozen=True)
 class GlossColumn:
-    """A source word and the target words aligned to it, in the order of the translation."""
+    """A source word, marked if it is doubtful, and the target words aligned to it, in the order of the translation."""
 
     source: str
     words: tuple[GlossWord, ...] = ()
@@ -70,11 +73,14 @@ class GlossColumn:
 def gloss_columns(explanation: Explanation) -> list[GlossColumn]:
     """A column for every source word."""
     confidence = explanation.confidence or [None] * len(explanation.target)
+    doubtful = {(doubt.side, doubt.word) for doubt in explanation.doubts or []}
     columns = []
     for i, source in enumerate(explanation.source):
         aligned = sorted(target for word, target in explanation.alignment if word == i)
-        words = tuple(GlossWord(explanation.target[j].text, j + 1, confidence[j]) for j in aligned)
-        columns.append(GlossColumn(source.text, words))
+        words = tuple(
+            GlossWord(explanation.target[j].text, j + 1, confidence[j], ("target", j) in doubtful) for j in aligned
+        )
+        columns.append(GlossColumn(MARK + source.text if ("source", i) in doubtful else source.text, words))
     return columns
 
 
@@ -94,7 +100,7 @@ def wrap(columns: Sequence[GlossColumn], width: int) -> list[list[GlossColumn]]:
 def print_gloss(explanation: Explanation, console: Console, indent: int = 2) -> None:
     """Print source words, their target words, the target positions, and the probabilities if there are any.
 
-    A doubtful word has a mark before it, which is explained below; colours only on a terminal.
+    A doubtful word has a mark before it, and the reasons stand below; colours only on a terminal.
     """
     columns = gloss_columns(explanation)
     for line in wrap(columns, console.width - indent):
@@ -106,8 +112,9 @@ def print_gloss(explanation: Explanation, console: Console, indent: int = 2) -> 
             text.rstrip()
             console.print(text, soft_wrap=True)
         console.print()
-    if any(word.is_doubtful for column in columns for word in column.words):
-        note = f"{MARK}  the model gave the word a probability under {DOUBTFUL:.0%}"
+    given = {doubt.reason for doubt in explanation.doubts or []}
+    if given:
+        note = f"{MARK}  likely wrong: {', or '.join(text for reason, text in REASONS.items() if reason in given)}"
         console.print(Text(" " * indent + note, style="dim"), soft_wrap=True)
 
 

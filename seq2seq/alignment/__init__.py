@@ -1,5 +1,7 @@
-"""Word alignments: links from attention weights, symmetrization, gold alignments, and the projection of tags."""
+"""Word alignments: links from attention weights, symmetrization, gold alignments, doubtful words, and the
+projection of tags."""
 
+from seq2seq.alignment.doubts import THRESHOLDS, DoubtThresholds, find_doubts, with_doubts
 from seq2seq.alignment.links import (
     Alignment,
     GoldAlignment,
@@ -15,7 +17,9 @@ from seq2seq.alignment.projection import TagEdge, TagSpan, project, tag_edges
 from seq2seq.explain import WeightedLink
 
 __all__ = [
+    "THRESHOLDS",
     "Alignment",
+    "DoubtThresholds",
     "GoldAlignment",
     "Link",
     "Symmetrization",
@@ -24,9 +28,11 @@ __all__ = [
     "WeightedLink",
     "alignment_from",
     "bidirectional_alignment",
+    "find_doubts",
     "project",
     "read_gold_alignment",
     "symmetrize",
     "symmetrized_explanation",
     "tag_edges",
+    "with_doubts",
 ]

@@ -12,9 +12,10 @@ def explain_terms(explanation: Explanation, terms: Sequence[Term], spans: Sequen
 
     The words of a term are linked to the source words that it stands for only: a word that is left without a link is
     linked to that of these source words which has most weight. The model did not choose these words, so they have no
-    confidence.
+    confidence, and neither they nor the term's source words are doubtful.
     """
     alignment, links, confidence = explanation.alignment, explanation.links, explanation.confidence
+    doubts = explanation.doubts
     for term, span in zip(terms, spans, strict=True):
         source = overlapping([(word.start, word.end) for word in explanation.source], (term.start, term.end))
         target = overlapping([(word.start, word.end) for word in explanation.target], span)
@@ -27,10 +28,18 @@ def explain_terms(explanation: Explanation, terms: Sequence[Term], spans: Sequen
             links += [WeightedLink(source=i, target=j, weight=weight_of(explanation, i, j)) for i, j in added]
         if confidence is not None:
             confidence = [None if j in target else value for j, value in enumerate(confidence)]
+        if doubts is not None:
+            doubts = [doubt for doubt in doubts if doubt.word not in (source if doubt.side == "source" else target)]
     locations = [
         TermLocation(source=(term.start, term.end), target=span) for term, span in zip(terms, spans, strict=True)
     ]
-    update = {"alignment": alignment, "links": links, "confidence": confidence, "terms": locations}
+    update = {
+        "alignment": alignment,
+        "links": links,
+        "confidence": confidence,
+        "doubts": doubts,
+        "terms": locations,
+    }
     return explanation.model_copy(update=update)
 
 
@@ -72,6 +81,7 @@ def explain_copy(
         alignment=[(i, i) for i in range(count)],
         aligned_by=aligned_by,
         confidence=[None] * count,
+        doubts=[],
         symmetrized=symmetrized,
         links=links if symmetrized else None,
     )

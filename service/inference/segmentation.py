@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from seq2seq.explain import Explanation, Span, TermLocation, WeightedLink
+from seq2seq.explain import Doubt, Explanation, Span, TermLocation, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
 from seq2seq.text.sentences import fewest_of, split_sentences_by_line
 from service.engine.admission import Reservation
@@ -157,6 +157,7 @@ def merge_explanations(
     terms: list[TermLocation] = []
     alignment: list[tuple[int, int]] = []
     links: list[WeightedLink] = []
+    doubts: list[Doubt] = []
     left = above = 0
     for part, *offsets in zip(parts, source_offsets, target_offsets, strict=True):
         right = columns - left - len(part.source)
@@ -169,6 +170,7 @@ def merge_explanations(
             link.model_copy(update={"source": link.source + left, "target": link.target + above})
             for link in part.links or []
         )
+        doubts.extend(shift_doubt(doubt, left, above) for doubt in part.doubts or [])
         left, above = left + len(part.source), above + len(part.target)
     return Explanation(
         source=[
@@ -183,6 +185,7 @@ def merge_explanations(
         alignment=alignment,
         aligned_by=next((part.aligned_by for part in parts if part.aligned_by), None),
         confidence=concatenate([part.confidence for part in parts], [len(part.target) for part in parts]),
+        doubts=None if all(part.doubts is None for part in parts) else doubts,
         symmetrized=symmetrized,
         links=links if symmetrized else None,
         sentences=[(len(part.source), len(part.target)) for part in parts],
@@ -194,6 +197,14 @@ def merge_explanations(
 
 def shift_span(span: Span, by: int) -> Span:
     return Span(text=span.text, start=span.start + by, end=span.end + by)
+
+
+def shift_doubt(doubt: Doubt, sources: int, targets: int) -> Doubt:
+    """The doubt in a text that has this many words before the doubt's sentence."""
+    earlier = None if doubt.earlier is None else doubt.earlier + targets
+    return doubt.model_copy(
+        update={"word": doubt.word + (sources if doubt.side == "source" else targets), "earlier": earlier}
+    )
 
 
 def shift_term(term: TermLocation, source: int, target: int) -> TermLocation:

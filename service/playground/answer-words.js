@@ -1,5 +1,6 @@
 // An answer as interactive words: hovering over or focusing a word reports its index.
 
+import { markDoubtful } from "./doubtful-words.js";
 import { element, hovers } from "./elements.js";
 
 export class AnswerWords {
@@ -10,8 +11,9 @@ export class AnswerWords {
     this.nodes = [];
   }
 
-  // Show pieces of text, [{ text, differs }]; `spans` are the character ranges of the words in the whole text.
-  show(pieces, spans = []) {
+  // Show pieces of text, [{ text, differs }]; `spans` are the character ranges of the words in the whole text, `doubtful`
+  // the reasons for doubt by a word's index.
+  show(pieces, spans = [], doubtful = new Map()) {
     this.nodes = [];
     let position = 0; // in code points, as in `spans`: a character outside the basic plane counts as one
     const children = pieces.map(({ text, differs }) => {
@@ -20,6 +22,7 @@ export class AnswerWords {
       position += characters.length;
       return differs ? element("mark", {}, ...inside) : inside;
     });
+    this.nodes.forEach((node, index) => markDoubtful(node, doubtful.get(index)));
     this.container.replaceChildren(...children.flat());
     if (this.nodes.length) this.nodes[0].tabIndex = 0;
   }

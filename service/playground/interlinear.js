@@ -1,7 +1,8 @@
 // Interlinear view: source words above target words, joined by lines whose width and opacity show the weight. The less
-// probable a target word is, the darker its underline; its tooltip has the probability.
+// probable a target word is, the darker its underline; its tooltip has the probability. Doubtful words are dotted.
 // Long text wraps into systems (pairs of rows) such that the lines cut at the breaks have the least total weight.
 
+import { doubtfulWords, markDoubtful } from "./doubtful-words.js";
 import { element, hovers, percent, setWord, shorten } from "./elements.js";
 
 const MIN_WEIGHT = 0.08; // smaller weights are not drawn
@@ -22,6 +23,7 @@ export class Interlinear {
   show(explanation, languages) {
     this.explanation = explanation;
     this.languages = languages;
+    this.doubtful = [doubtfulWords(explanation, "source"), doubtfulWords(explanation, "target")];
     this.draw();
   }
 
@@ -50,6 +52,7 @@ export class Interlinear {
       node.style.setProperty("--doubt", (1 - confidence).toFixed(3));
       node.title = `${node.title ? `${node.title}, ` : ""}probability ${percent(confidence)}`;
     }
+    markDoubtful(node, this.doubtful[side].get(index));
     node.setAttribute("role", "button");
     node.setAttribute("aria-label", this.describe(side, index));
     node.addEventListener("pointerenter", () => this.highlight(side, index));
@@ -75,13 +78,14 @@ export class Interlinear {
       .sort((a, b) => b.weight - a.weight);
   }
 
-  // A word's partners and their weights, and a target word's probability, as text.
+  // A word's partners and their weights, a target word's probability, and why it is doubtful, as text.
   describe(side, index) {
     const confidence = this.confidence(side, index);
     const probability = confidence === null ? "" : ` (${percent(confidence)})`;
     const [own, others] = [this.explanation[side ? "target" : "source"], this.explanation[side ? "source" : "target"]];
     const names = this.partners(side, index).map(({ index: i, weight }) => `${shorten(others[i].text)} ${weight.toFixed(2)}`);
-    return `${shorten(own[index].text)}${probability}: ${names.join(", ") || `no weight of ${MIN_WEIGHT} or more`}`;
+    const doubt = this.doubtful[side].get(index);
+    return `${shorten(own[index].text)}${probability}: ${names.join(", ") || `no weight of ${MIN_WEIGHT} or more`}${doubt ? ` – ${doubt}` : ""}`;
   }
 
   measure() {

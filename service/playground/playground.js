@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { Comparison } from "./comparison.js";
 import { assessDetection } from "./detection.js";
 import { copy } from "./copy.js";
+import { doubtfulWords } from "./doubtful-words.js";
 import { byId, element, segments } from "./elements.js";
 import { drawEdits } from "./edits.js";
 import { drawHeatmap } from "./heatmap.js";
@@ -420,7 +421,8 @@ function showAnswers() {
   const pieces = comparison.show(answerText(shown), second && answerText(second), shown.languages[1] ?? "");
   [shown, second].forEach((answer, place) => {
     const reacts = answer && answer === explained() && !answer.selected;
-    answers[place].show(pieces[place], reacts ? (answer.explanations?.[0].target ?? []) : []);
+    const explanation = reacts && answer.explanations?.[0];
+    answers[place].show(pieces[place], explanation ? explanation.target : [], explanation ? doubtfulWords(explanation, "target") : new Map());
   });
   byId("word-weights").textContent = "";
 }
@@ -460,12 +462,17 @@ function answerScores() {
 
 // The attention matrices that can be displayed: those of the only source, or of each source.
 function views(explanation) {
-  const { target, sources: several, gate, confidence, sentences, links } = explanation;
-  const own = (title, source, weights) => ({ title, explanation: { source, target, gate, confidence, weights, sentences } });
-  const kinds = Object.entries(several ?? { "": { words: explanation.source, matrices: explanation.matrices } }).flatMap(([name, { words, matrices }]) =>
+  const { target, sources: several, gate, confidence, doubts, sentences, links } = explanation;
+  const texts = several ?? { "": { words: explanation.source, matrices: explanation.matrices } };
+  const first = Object.keys(texts).find((name) => texts[name].words); // the text whose words may be doubtful
+  const own = (title, source, weights, name = first) => {
+    const about = doubts?.filter(({ side }) => side === "target" || name === first);
+    return { title, explanation: { source, target, gate, confidence, doubts: about, weights, sentences } };
+  };
+  const kinds = Object.entries(texts).flatMap(([name, { words, matrices }]) =>
     !words ? [] : Object.entries(matrices).map(([kind, weights]) => {
       const title = [name && (SOURCES[name] ?? name), (!name || Object.keys(matrices).length > 1) && (TITLES[kind] ?? kind)];
-      return [name + kind, { name, kind, ...own(title.filter(Boolean).join(", "), words, weights) }];
+      return [name + kind, { name, kind, ...own(title.filter(Boolean).join(", "), words, weights, name) }];
     }),
   );
   if (links) kinds.unshift([BOTH, { name: "", kind: BOTH, ...own(TITLES[BOTH], explanation.source, linkWeights(explanation)) }]);

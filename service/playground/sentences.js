@@ -1,9 +1,10 @@
 // The sentences of an answer. One is open, with its interlinear view and matrix of weights.
 
+import { doubtsWithin } from "./doubtful-words.js";
 import { byId, element } from "./elements.js";
 
 // Split an explanation into sentences; `from`: the number of source and target words before the sentence.
-export function sentencesOf({ source, target, gate, confidence, weights, sentences }) {
+export function sentencesOf({ source, target, gate, confidence, doubts, weights, sentences }) {
   let [s, t] = [0, 0];
   return (sentences ?? [[source.length, target.length]]).map(([sources, targets]) => {
     const part = {
@@ -11,6 +12,7 @@ export function sentencesOf({ source, target, gate, confidence, weights, sentenc
       target: target.slice(t, t + targets),
       gate: gate?.slice(t, t + targets),
       confidence: confidence?.slice(t, t + targets),
+      doubts: doubtsWithin(doubts, [s, t], sources, targets),
       weights: weights.slice(t, t + targets).map((row) => row.slice(s, s + sources)),
       from: [s, t],
     };

@@ -9,10 +9,12 @@ import seq2seq
 from seq2seq.bundle import ModelCard, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import RequestError
+from seq2seq.explain import Doubt, Explanation, to_spans
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions
+from seq2seq.terms.explained import explain_terms
 from seq2seq.text import TextConfig, Tokenizer
 
 SENTENCES = ["the big bat sleeps well", "a bat flies (fast)", "see the page, and sleep", "it runs"]
@@ -87,6 +89,17 @@ def test_an_explanation_has_the_terms_and_links_their_words(generator: SequenceG
             linked = [explanation.source[i] for i, k in explanation.alignment if k == j]
             assert linked and all(one.source[0] <= word.start < one.source[1] for word in linked), source
     assert all(len(rows) == len(explanation.target) for rows in explanation.matrices.values())
+
+
+def test_the_words_of_a_term_are_not_doubtful_but_those_beside_it_may_be() -> None:
+    words = to_spans("ein neuer hund", [(0, 3), (4, 9), (10, 14)])
+    doubts = [Doubt(reason="low_probability", side="target", word=j) for j in range(3)]
+    doubts += [Doubt(reason="untranslated", side="source", word=i) for i in (1, 2)]
+    fields = {"matrices": {"attention": [[0.3] * 3] * 3}, "aligned_by": "attention", "alignment": [(0, 0)]}
+    explanation = Explanation(source=words, target=words, confidence=[0.1] * 3, doubts=doubts, **fields)
+    explained = explain_terms(explanation, [Term(4, 9, "neuer")], [(4, 9)])
+    assert explained.confidence == [0.1, None, 0.1]
+    assert explained.doubts == [doubts[0], doubts[2], doubts[4]]
 
 
 def test_a_text_of_protected_things_alone_is_passed_through(generator: SequenceGenerator) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from interlinear import cli
 from interlinear.decoding.gloss import gloss_columns, print_gloss, wrap
-from seq2seq.explain import Explanation, Span
+from seq2seq.explain import Doubt, Explanation, Span
 
 
 @pytest.fixture
@@ -176,7 +176,12 @@ def doubted() -> Explanation:
         target=words("He eats no old bread ?"),
         matrices={},
         alignment=[(0, 0), (1, 1), (2, 2), (3, 4), (3, 3), (4, 5)],
-        confidence=[0.999, 0.5, 0.31, None, 0.04, 0.8],
+        confidence=[0.999, 0.5, 0.11, None, 0.04, 0.8],
+        doubts=[
+            Doubt(reason="low_probability", side="target", word=2),
+            Doubt(reason="low_probability", side="target", word=4),
+            Doubt(reason="untranslated", side="source", word=1),
+        ],
     )
 
 
@@ -196,18 +201,18 @@ def test_a_gloss_marks_doubtful_words_without_colours_too(monkeypatch, terminal,
     printed = console.file.getvalue()
     assert ("\x1b[33m?no" in printed) == (terminal and not no_colour)  # yellow
     assert re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines() == [
-        " Er    isst  kein  Brot        ?",
-        " He    eats  ?no   old ?bread  ?",
-        " 1     2     3     4 5         6",
-        " 100%  50%   31%   – 4%        80%",
+        " Er    ?isst  kein  Brot        ?",
+        " He    eats   ?no   old ?bread  ?",
+        " 1     2      3     4 5         6",
+        " 100%  50%    11%   – 4%        80%",
         "",
-        " ?  the model gave the word a probability under 50%",
+        " ?  likely wrong: a probability under 20%, or not translated",
     ]
 
 
 def test_a_gloss_without_probabilities_has_neither_marks_nor_their_row():
     console = Console(file=io.StringIO(), width=60)
-    print_gloss(doubted().model_copy(update={"confidence": None}), console)
+    print_gloss(doubted().model_copy(update={"confidence": None, "doubts": None}), console)
     assert isinstance(console.file, io.StringIO)
     assert len(console.file.getvalue().splitlines()) == 4 and "?no" not in console.file.getvalue()
 

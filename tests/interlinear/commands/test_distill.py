@@ -91,7 +91,7 @@ def test_a_student_is_trained_on_the_outputs_of_its_teacher(teacher, corpus, tmp
         assert texts(printed, split) == texts(corpus, split)
 
     words = ["--register", "small", "--tracking", f"sqlite:///{tmp_path}/mlflow.db", "--no-ray"]
-    sizes = ["--set", "model.embedding=16", "--set", "model.hidden=24"]
+    sizes = ["--set", "model.embedding=16", "--set", "model.hidden=24", "--set", "training.epochs=8"]
     run(capsys, "train", "student", "--data", printed, *words, *QUICK, *sizes)
     student = seq2seq.load(tmp_path / "runs" / "student-toy-distilled" / "bundle").card
     assert (student.data["name"], student.model.cell, student.search.beam) == ("toy-distilled", "gru", 1)

@@ -96,6 +96,10 @@ def test_explanations_are_json_lines(toy, written, capsys):
     explanation = answered["explanation"]
     assert [word["text"] for word in explanation["source"]] == ["ein", "hund"]
     assert len(explanation["matrices"]["attention"]) == len(explanation["target"])
+    words = zip(explanation["target"], explanation["confidence"], strict=True)
+    improbable = [j for j, (word, p) in enumerate(words) if p < 0.2 and word["text"].isalpha()]
+    assert improbable, "the model is hardly trained"
+    assert [d["word"] for d in explanation["doubts"] if d["reason"] == "low_probability"] == improbable
     assert answered["line"] == 1 and answered["source"] == "ein hund"
     assert empty == {"line": 2, "source": "", "translations": []}
     assert refused["translations"] == [] and "13 tokens" in refused["problem"]

@@ -261,6 +261,51 @@ def test_the_probability_of_every_word_is_text(page, address):
     assert [float(doubt) for doubt in doubts] == pytest.approx([1 - c for c in explanation["confidence"]], abs=1e-3)
 
 
+def test_a_doubtful_word_is_underlined_and_says_why(settings, bundles, serving, browser, tmp_path):
+    """A model that stops too early leaves words out, in the second of two sentences too."""
+    model = load(bundles.de_en)
+    brief = model.card.model_copy(update={"search": SearchOptions(max_length=3)})
+    write_bundle(tmp_path / "brief", model.model, model.tokenizers, brief)
+    one = (ServedModelConfig(name="brief", uri=str(tmp_path / "brief")),)
+    with serving(settings.model_copy(update={"models": one})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        page.locator("#text").fill("Ein Hund läuft im Park.\nEine Katze schläft im Garten.")
+        page.locator(".sentence", has_text="Eine Katze schläft im Garten.").click()
+        word = page.locator(".row.source .word", has_text="Garten")
+        reason = "perhaps left out: no word of the translation goes with it"
+        expect(word).to_have_attribute("title", reason)
+        expect(word).to_have_attribute("aria-label", re.compile(reason))
+        expect(word).to_have_css("text-decoration-style", "dotted")
+        expect(page.locator(".row.source .word", has_text="Eine")).to_have_css("text-decoration-line", "none")
+        word.hover()
+        expect(page.locator("#word-weights")).to_contain_text(f"– {reason}")
+        assert Axe().run(page).violations_count == 0
+
+
+def test_the_words_of_the_answer_say_why_they_are_doubtful(settings, bundles, serving, browser, tmp_path):
+    """A model that must go on after the end of its sentence writes words that it finds improbable."""
+    model = load(bundles.de_en)
+    wordy = model.card.model_copy(update={"search": SearchOptions(min_length=12)})
+    write_bundle(tmp_path / "wordy", model.model, model.tokenizers, wordy)
+    one = (ServedModelConfig(name="wordy", uri=str(tmp_path / "wordy")),)
+    with serving(settings.model_copy(update={"models": one})) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        request = {"q": "Ein Hund läuft im Park.", "source": "de", "target": "en", "explain": True}
+        (explanation,) = httpx.post(f"{address}/translate", json=request).json()["explanations"]
+        doubtful = sorted({doubt["word"] for doubt in explanation["doubts"] if doubt["side"] == "target"})
+        assert 0 < len(doubtful) < len(explanation["target"])
+        page.locator("#text").fill(request["q"])
+        marked = page.locator("#translation .answer-word.doubtful")
+        expect(marked).to_have_text([explanation["target"][j]["text"] for j in doubtful])
+        expect(marked.first).to_have_attribute("title", re.compile("^perhaps wrong: "))
+        expect(marked.first).to_have_css("text-decoration-style", "dotted")
+        marked.first.focus()
+        expect(page.locator("#word-weights")).to_contain_text("perhaps wrong: the model found it improbable")
+        assert Axe().run(page).violations_count == 0
+
+
 def test_links_of_both_directions_are_shown_first_and_others_can_be_selected(settings, bundles, serving, browser):
     both = (ServedModelConfig(name="de-en", uri=str(bundles.de_en), reverse=str(bundles.en_de)),)
     with serving(settings.model_copy(update={"models": both})) as address, browser.new_context() as context:
