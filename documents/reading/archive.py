@@ -35,7 +35,7 @@ class Archive:
                 raise DataError(where, "is encrypted with a password", "save it without password")
             raise DataError(where, "is in the old binary format of Office", "save it in its present format")
         if not data.startswith(b"PK"):
-            raise DataError(where, "is not a document of this format: it is no zip archive", "check its suffix")
+            raise DataError(where, "is not of this format: it is no zip archive", "check its suffix")
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 infos = archive.infolist()
@@ -44,9 +44,7 @@ class Archive:
         if len(infos) > MAX_ENTRIES:
             raise DataError(where, f"has {len(infos):,} parts, and at most {MAX_ENTRIES:,} are read", "divide it")
         if sum(info.file_size for info in infos) > MAX_EXPANDED:
-            raise DataError(
-                where, f"expands to more than {MAX_EXPANDED // 10**6} MB", "divide it, or take out pictures"
-            )
+            raise DataError(where, f"expands to more than {MAX_EXPANDED // 10**6} MB", "divide it")
         for info in infos:
             check_entry(info, where)
         if len({info.filename for info in infos}) < len(infos):
@@ -57,13 +55,9 @@ class Archive:
         """A part's content. Raises DataError if it is not there, too large or damaged."""
         info = self.entries.get(name)
         if info is None:
-            raise DataError(
-                self.where, f"is not a document of this format: it has no part {name[:80]}", "check its suffix"
-            )
+            raise DataError(self.where, f"is not of this format: it has no part {name[:80]}", "check its suffix")
         if info.file_size > MAX_PART or info.file_size > MAX_RATIO * max(info.compress_size, 10_000):
-            raise DataError(
-                self.where, f"has a part of {info.file_size // 10**6:,} MB, {name[:80]}", "divide the document"
-            )
+            raise DataError(self.where, f"has a part of {info.file_size / 1e6:,.0f} MB, {name[:80]}", "divide it")
         try:
             with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
                 return archive.read(info)
@@ -86,9 +80,7 @@ def check_entry(info: zipfile.ZipInfo, where: str) -> None:
     """Raises DataError for a part with an unsafe name, one that is encrypted, or packed in an unusual way."""
     name = info.filename
     if name.startswith("/") or "\\" in name or ":" in name.split("/")[0] or ".." in name.split("/") or not name:
-        raise DataError(
-            where, f"has a part with an unsafe name, {name[:80]!r}", "save it with the program that made it"
-        )
+        raise DataError(where, f"has a part with an unsafe name, {name[:80]!r}", "save it with its program")
     if info.flag_bits & ENCRYPTED:
         raise DataError(where, "is encrypted with a password", "save it without password")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -117,6 +117,7 @@ class TreeBuilder:
         self._where, self._namespaces, self._allows_doctype = where, namespaces, doctype
         self._tree = Element("")
         self._open = [self._tree]
+        self._text = ""  # that of the last token, if it is text
         self._pending: tuple[int, Element | str] = (0, "")  # the last token: its position, and what it is
         self._elements = 0
         self._parser = parser = expat.ParserCreate("utf-8", namespace_separator="}")

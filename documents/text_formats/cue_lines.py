@@ -19,10 +19,9 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
     parts: list[str] = []
     used = 0
     for n, share in enumerate(accumulate(lengths), start=1):
-        boundary = (
-            sum(middle <= ends[-1] * share / sum(lengths) for middle in middles) if n < len(lengths) else len(words)
-        )
-        end = max(min(max(boundary, used + 1), len(words) - (len(lengths) - n)), used)
+        left = len(lengths) - n  # parts after this one, which need a word each
+        boundary = sum(middle <= ends[-1] * share / sum(lengths) for middle in middles) if left else len(words)
+        end = min(max(boundary, used + 1), max(len(words) - left, used + 1), len(words))
         parts.append(" ".join(words[used:end]))
         used = end
     return reopen_tags(parts)

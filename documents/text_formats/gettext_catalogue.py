@@ -1,4 +1,4 @@
-"""gettext catalogues (.po), read and written by polib: a small library without dependencies, of gettext's own layout."""
+"""gettext catalogues (.po), by polib: a small library without dependencies, which writes gettext's own layout."""
 
 import re
 from collections.abc import Sequence
@@ -14,8 +14,10 @@ CHARSET = re.compile(rb"charset=([\w.:-]+)")
 
 
 def read_gettext(data: bytes, where: str) -> DocumentFile:
-    """A catalogue: messages without translation are translated, those that have one stay. Of a plural, the first form is
-    the translation of the singular, and all others, or the only one, that of the plural. Raises DataError."""
+    """A catalogue: messages without translation are translated, those that have one stay. Raises DataError.
+
+    Of a plural, the first form is the translation of the singular, and all others, or the only one, that of the plural.
+    """
     charset = CHARSET.search(data[:4096])
     declared = charset[1].decode("ascii") if charset and charset[1] != b"CHARSET" else None
     decoded = decode_text(data, where, declared)

@@ -1,4 +1,4 @@
-"""Markdown (CommonMark, tables, front matter), by markdown-it-py: its blocks name their lines, so that all else stays."""
+"""Markdown (CommonMark, tables, front matter), by markdown-it-py, whose blocks name their lines: all else stays."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ def inline_parts(text: str) -> Iterator[InlinePart]:
 
 
 def find_lines(text: str, content: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where a content of one or more lines stands; on each further line markers of quotes and indentation are before."""
+    """Where a content of one or more lines stands; before each line may be markers of quotes, and indentation."""
     first: int | None = None
     for line in content.split("\n"):
         candidates = (line.strip(), line.strip().replace("|", "\\|"))
@@ -118,11 +118,13 @@ def leaf(token: Token) -> Iterator[Event]:
         yield Text(token.content)
         yield End()
     else:
-        yield from mark(token.content, Role.VERBATIM, seen=token.type != "html_inline")
+        is_break = re.fullmatch(r"<br\s*/?>", token.content, re.IGNORECASE)
+        yield from mark(token.content, Role.LINE_BREAK if is_break else Role.VERBATIM)
 
 
-def mark(markup: str, role: Role, seen: bool = True) -> Iterator[Event]:
-    yield Start(markup, "", role, seen=seen)
+def mark(markup: str, role: Role) -> Iterator[Event]:
+    """Markup that stays as it is, beside the word that it stood beside, or that breaks a line."""
+    yield Start(markup, "", role, seen=True)
     yield End()
 
 

@@ -27,7 +27,7 @@ def read_message(text: str, escape: Callable[[str], str] = str) -> Document:
 
 def message_events(text: str) -> Iterator[Event]:
     """The events of a message."""
-    pieces = [match for match in PIECE.finditer(text)]
+    pieces = list(PIECE.finditer(text))
     closed_by = paired_tags(pieces)
     closing = set(closed_by.values())
     done = 0

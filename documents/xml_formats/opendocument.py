@@ -27,10 +27,12 @@ PARAGRAPHS = frozenset(("text:p", "text:h"))
 INLINE = frozenset("text:span text:a text:meta text:ruby text:ruby-base".split())
 BREAKS = frozenset(("text:line-break", "text:tab"))
 UNTRANSLATED = frozenset("office:annotation text:tracked-changes".split())
+# Begins and ends of ranges, which move to those of the paragraph, so that none ends before it begins.
+FIRST = frozenset("text:bookmark-start text:reference-mark-start text:change-start".split())
+LAST = frozenset("text:bookmark-end text:reference-mark-end text:change-end office:annotation-end".split())
 UNSEEN = frozenset(
-    "text:bookmark text:bookmark-start text:bookmark-end text:reference-mark text:reference-mark-start "
-    "text:reference-mark-end text:soft-page-break text:change text:change-start text:change-end office:annotation "
-    "office:annotation-end text:alphabetical-index-mark text:toc-mark text:user-index-mark text:ruby-text".split()
+    "text:bookmark text:reference-mark text:soft-page-break text:change office:annotation text:ruby-text "
+    "text:alphabetical-index-mark text:toc-mark text:user-index-mark".split()
 )
 
 
@@ -56,7 +58,8 @@ def walk(element: Element) -> Iterator[Event]:
     if element.name in UNTRANSLATED:
         yield from verbatim(markup(element))
     elif element.name in PARAGRAPHS:
-        yield Start(element.tag, element.closing, Role.BLOCK, translate=True)
+        first, last = ("".join(markup(e) for e in element.walk() if e.name in names) for names in (FIRST, LAST))
+        yield Start(element.tag + first, last + element.closing, Role.BLOCK, translate=True)
         yield from PARAGRAPH.content(element.children)
         yield End()
     else:
@@ -72,4 +75,4 @@ def role_of(element: Element) -> Role:
     return Role.VERBATIM if element.name in UNTRANSLATED or not element.has(*PARAGRAPHS) else Role.SEPARATE
 
 
-PARAGRAPH = MixedText(role_of, walk, UNSEEN, frozenset(["text:s"]))
+PARAGRAPH = MixedText(role_of, walk, UNSEEN, frozenset(["text:s"]), FIRST | LAST)

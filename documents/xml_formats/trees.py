@@ -53,6 +53,7 @@ class MixedText:
     role_of: how an element takes part in the text around it.
     unseen: names of elements that are not displayed.
     spaces: names of elements that are displayed as white space.
+    moved: names of elements that the reader of the paragraph writes elsewhere.
     block: reads an element that is translated by itself, or stands in a separate element.
     """
 
@@ -60,6 +61,7 @@ class MixedText:
     block: Callable[[Element], Iterator[Event]]
     unseen: frozenset[str] = frozenset()
     spaces: frozenset[str] = frozenset()
+    moved: frozenset[str] = frozenset()
     attributes: Callable[[Element], list[AttributeText]] = field(default=lambda element: [])
 
     def content(self, children: list[Node]) -> Iterator[Event]:
@@ -67,6 +69,8 @@ class MixedText:
         for child in children:
             if not isinstance(child, Element):
                 yield child
+            elif child.name in self.moved:
+                continue
             elif child.name in self.spaces:
                 yield Text(" ", markup(child))
             else:
