@@ -64,17 +64,22 @@ def visible_length(text: str) -> int:
 
 def reopen_tags(parts: Sequence[str]) -> list[str]:
     """The parts of a text, each with its tags in balance."""
+    closed = {tag_name(tag) for part in parts for tag in re.findall(TAG, part) if tag.startswith("</")}
     open_tags: list[str] = []
     balanced = []
     for part in parts:
         before = "".join(open_tags)
         for tag in re.findall(TAG, part):
-            if tag.startswith("</"):
-                name = NAME.match(tag)
-                if open_tags and name and NAME.match(open_tags[-1])[1] == name[1]:  # type: ignore[index]
-                    open_tags.pop()
-            elif tag.startswith("<") and f"</{NAME.match(tag)[1]}>" in "".join(parts):  # type: ignore[index]
-                open_tags.append(tag)
-        after = "".join(f"</{NAME.match(tag)[1]}>" for tag in reversed(open_tags))  # type: ignore[index]
+            if not tag.startswith("</"):
+                open_tags += [tag] if tag_name(tag) in closed else []
+            elif open_tags and tag_name(open_tags[-1]) == tag_name(tag):
+                open_tags.pop()
+        after = "".join(f"</{tag_name(tag)}>" for tag in reversed(open_tags))
         balanced.append(before + part + after if part else "")
     return balanced
+
+
+def tag_name(tag: str) -> str:
+    """The name of a start or end tag; "" for the codes of subtitles."""
+    name = NAME.match(tag)
+    return name[1] if name else ""

@@ -1,6 +1,7 @@
 """Short texts of catalogues and subtitles: with tags, placeholders of programs, and line ends that mean something."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from documents.builder import build_document
@@ -9,7 +10,7 @@ from documents.events import End, Event, Role, Start, Text
 
 TAG = r"</?[A-Za-z][^<>\n]*>|\{\\[^{}\n]*\}"  # of HTML and WebVTT; {\an8} of subtitles
 PLACEHOLDER = (
-    r"(?:https?|ftp)://[^\s<>\"]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # addresses
+    r"(?:https?|ftp)://[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"  # addresses
     r"|\$?\{\{[^{}\n]*\}\}|[$#%]?\{[^{}\n]*\}"  # {name} ${x} #{x} %{x} {{ x }}
     r"|%\([^()\n]*\)[#0+-]?\d*(?:\.\d+)?[a-zA-Z]"  # %(name)s
     r"|%(?:\d+\$)?[#0+-]?\d*(?:\.\d+)?(?:hh|h|ll|l|j|z|t|L)?[diouxXeEfFgGcrsap@](?![a-zA-Z])|%%|%n\b"  # printf
@@ -60,15 +61,21 @@ def paired_tags(pieces: Sequence["re.Match[str]"]) -> dict[int, int]:
     """For each start tag the index of its end tag, where both are there, nested, and on one line."""
     pairs: dict[int, int] = {}
     open_tags: list[tuple[int, str]] = []
+    counts: Counter[str] = Counter()  # of the open tags by name
     for n, piece in enumerate(pieces):
         name = NAME.match(piece.group())
         if piece.lastgroup == "line":
             open_tags.clear()
+            counts.clear()
         elif piece.lastgroup == "tag" and name and not piece.group().endswith("/>"):
             if not piece.group().startswith("</"):
                 open_tags.append((n, name[1].lower()))
-            elif any(opened == name[1].lower() for _, opened in open_tags):
-                while (last := open_tags.pop())[1] != name[1].lower():
-                    pass
-                pairs[last[0]] = n
+                counts[name[1].lower()] += 1
+            elif counts[name[1].lower()]:
+                begin, last = open_tags.pop()
+                counts[last] -= 1
+                while last != name[1].lower():
+                    begin, last = open_tags.pop()
+                    counts[last] -= 1
+                pairs[begin] = n
     return pairs

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from documents.reading.xml_tree import Element
 
 CHARACTER, INSTRUCTION = "w:fldChar", "w:instrText"
-LONGEST = 2000  # runs of a field; a longer one is read as text
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,15 @@ class Field:
 
 def with_fields(nodes: Sequence[Element], run: str) -> Iterator[Element | Field]:
     """The nodes of a paragraph, those of each complete field together."""
+    ends = ends_of_fields(nodes, run)
     n = 0
     while n < len(nodes):
-        end = end_of_field(nodes, n, run)
-        if end is None:
+        if n in ends:
+            yield divide_field(nodes[n : ends[n] + 1], run)
+            n = ends[n] + 1
+        else:
             yield nodes[n]
             n += 1
-        else:
-            yield divide_field(nodes[n : end + 1], run)
-            n = end + 1
 
 
 def is_field_part(node: Element) -> bool:
@@ -58,17 +57,17 @@ def kinds(node: Element, run: str) -> list[str]:
     return [child.attributes.get("w:fldCharType", "") for child in node.elements if child.name == CHARACTER]
 
 
-def end_of_field(nodes: Sequence[Element], start: int, run: str) -> int | None:
-    """The index of the node with the end of the field that begins in a node; None if none begins or it does not end."""
-    if "begin" not in kinds(nodes[start], run):
-        return None
-    depth = 0
-    for n in range(start, min(len(nodes), start + LONGEST)):
-        found = kinds(nodes[n], run)
-        depth += found.count("begin") - found.count("end")
-        if depth <= 0:
-            return n
-    return None
+def ends_of_fields(nodes: Sequence[Element], run: str) -> dict[int, int]:
+    """For each node in which a field begins, the index of the node in which it ends, if it does."""
+    ends: dict[int, int] = {}
+    open_fields: list[int] = []
+    for n, node in enumerate(nodes):
+        for kind in kinds(node, run):
+            if kind == "begin":
+                open_fields.append(n)
+            elif kind == "end" and open_fields:
+                ends[open_fields.pop()] = n
+    return ends
 
 
 def divide_field(nodes: Sequence[Element], run: str) -> Field:

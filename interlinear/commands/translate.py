@@ -103,6 +103,8 @@ def translate(
             "--tokenised": tokenised,
         }
         document = document_to_translate(files or [], output, unused | {"--explain": explain, "--json": as_json})
+    else:
+        check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     options = overrides.apply_to(bundle.card.search)
     backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
@@ -135,12 +137,24 @@ def document_to_translate(files: list[Path], output: Path, unused: Mapping[str, 
     return read_file(files[0])
 
 
+def check_lines(files: list[Path]) -> None:
+    """Raises UsageError for a file that has no lines of text, by its suffix."""
+    from documents.files import ARCHIVE_READERS
+
+    for file in files:
+        if file.suffix.lower() in ARCHIVE_READERS:
+            name = f"{file.stem}.translated{file.suffix}"
+            raise UsageError(str(file), "it is a document, and not lines of text", f"say where to write it: -o {name}")
+
+
 def write_translation(
     generation: "SequenceGenerator", document: "DocumentFile", options: "SearchOptions", output: Path
 ) -> int:
     """Translate a document and write it; returns the exit code."""
     from interlinear.decoding.document_translation import translate_document, write_at_once
 
+    if (task := generation.bundle.card.task) != "translation":
+        raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")
     translated = translate_document(
         generation, document, options, lambda answers, total: progress(answers, "translating", total)
     )

@@ -42,6 +42,7 @@ def renamed(data: bytes, old: str, new: str) -> bytes:
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 MACROS = parts_of(docx(PARAGRAPH))["[Content_Types].xml"].replace("document.main+xml", "document.macroEnabled.main+xml")
+TWO_PARTS = with_parts(docx(PARAGRAPH), aa__bb="x", cc__bb="y")
 NESTED = "<w:sdt>" * 5000 + PARAGRAPH + "</w:sdt>" * 5000
 
 
@@ -85,9 +86,9 @@ NESTED = "<w:sdt>" * 5000 + PARAGRAPH + "</w:sdt>" * 5000
         ("a.odt", odt("<text:p>da</text:p>", **{"Basic/script-lc.xml": "x"}), "has macros"),
         ("a.docx", docx(PARAGRAPH)[:-60], "damaged archive"),
         ("a.docx", docx(PARAGRAPH).replace(b"word/document.xml", b"word/document.xmk", 1), "damaged archive"),
-        ("a.docx", renamed(with_parts(docx(PARAGRAPH), aa__bb="x"), "aa/bb", "../bb"), "unsafe name, '../bb'"),
-        ("a.docx", renamed(with_parts(docx(PARAGRAPH), aa__bb="x"), "aa/bb", "/a/bb"), "unsafe name, '/a/bb'"),
-        ("a.docx", renamed(with_parts(docx(PARAGRAPH), aa__bb="x", cc__bb="y"), "aa/bb", "cc/bb"), "two parts of one name"),
+        ("a.docx", renamed(TWO_PARTS, "aa/bb", "../bb"), "unsafe name, '../bb'"),
+        ("a.docx", renamed(TWO_PARTS, "aa/bb", "/a/bb"), "unsafe name, '/a/bb'"),
+        ("a.docx", renamed(TWO_PARTS, "aa/bb", "cc/bb"), "two parts of one name"),
         ("a.docx", archive(parts_of(docx(PARAGRAPH)), zipfile.ZIP_BZIP2), "in a way that documents do not"),
         ("a.pdf", b"Ein Hund", "unknown format: .pdf"),
         ("a.doc", b"Ein Hund", "format that is not read: .doc"),

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,8 @@ from tests.documents.translations_of_files import translated
 
 SOFFICE = shutil.which("soffice")
 BOLD = "<w:rPr><w:b/></w:rPr>"
-NOTE = "<text:note text:note-class='footnote'><text:note-citation>1</text:note-citation><text:note-body><text:p>eine Note</text:p></text:note-body></text:note>"
+BODY = "<text:note-body><text:p>eine Note</text:p></text:note-body>"
+NOTE = f"<text:note text:note-class='footnote'><text:note-citation>1</text:note-citation>{BODY}</text:note>"
 FILES = {
     "a.docx": docx(
         f"<w:p>{run('Ein ')}{run('Hund', BOLD)}{run(' da')}<w:r><w:br/></w:r>{run('und hier')}</w:p>"
@@ -24,25 +26,28 @@ FILES = {
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(SOFFICE is None, reason="LibreOffice is not installed")]
 
 
+def convert(path: Path, kind: str) -> None:
+    """Convert a file with LibreOffice, into the folder in which it is. Says nothing if it cannot be opened."""
+    profile = f"-env:UserInstallation={path.parent.as_uri()}/profile"
+    command = [str(SOFFICE), profile, "--headless", "--convert-to", kind, "--outdir", str(path.parent), str(path)]
+    subprocess.run(command, check=True, timeout=100, env=os.environ | {"HOME": str(path.parent)})
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_translated_document_is_opened(tmp_path, name):
-    (tmp_path / name).write_bytes(translated(FILES[name], name, backwards))
-    for kind in ("pdf", "txt:Text (encoded):UTF8"):
-        command = [SOFFICE, f"-env:UserInstallation={tmp_path.as_uri()}/profile", "--headless", "--convert-to", kind]
-        subprocess.run(
-            [*command, "--outdir", tmp_path, tmp_path / name], check=True, timeout=100, env=os.environ | {"HOME": tmp_path}
-        )
+    path = tmp_path / name
+    path.write_bytes(translated(FILES[name], name, backwards))
+    convert(path, "pdf")
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    convert(path, "txt:Text (encoded):UTF8")
     text = (tmp_path / "a.txt").read_text("utf-8-sig")
     for words in ("da Hund Ein", "hier und", "Zelle eine"):
         assert words in text
 
 
 def test_a_damaged_document_is_not(tmp_path):
-    """The conversion above would fail if the file were not well-formed."""
-    (tmp_path / "a.odt").write_bytes(FILES["a.odt"][:-200])
-    command = [SOFFICE, f"-env:UserInstallation={tmp_path.as_uri()}/profile", "--headless", "--convert-to", "pdf"]
-    subprocess.run(
-        [*command, "--outdir", tmp_path, tmp_path / "a.odt"], timeout=100, env=os.environ | {"HOME": tmp_path}
-    )
+    """The conversion above would give nothing if the file were damaged."""
+    path = tmp_path / "a.odt"
+    path.write_bytes(FILES["a.odt"][:-200])
+    convert(path, "pdf")
     assert not (tmp_path / "a.pdf").exists()

@@ -7,7 +7,9 @@ import polib
 from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
 
-JSON = '{"key a": "Ein Hund", "b": [1, "Hallo {name} mit %d Briefen", {"c": "http://x.de"}],\n "d": "zwei\\nZeilen \\u00e4"}'
+JSON = (
+    '{"key a": "Ein Hund", "b": [1, "Hallo {name} mit %d Briefen", {"c": "ftp://x"}],\n "d": "zwei\\nZeilen \\u00e4"}'
+)
 PO = """# Kopf
 msgid ""
 msgstr ""
@@ -38,7 +40,7 @@ def test_values_of_json():
     assert translated(JSON, "a.json", same).decode() == JSON
     assert json.loads(translated(JSON, "a.json", backwards)) == {
         "key a": "Hund Ein",
-        "b": [1, "Briefen mit %d Hallo {name}", {"c": "http://x.de"}],
+        "b": [1, "Briefen mit %d Hallo {name}", {"c": "ftp://x"}],
         "d": "zwei\nä Zeilen",
     }
 

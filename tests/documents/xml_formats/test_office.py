@@ -1,7 +1,9 @@
 """Word, PowerPoint, Excel: paragraphs are texts, formatting goes with its words, nothing else changes."""
 
+import random
 import re
-from xml.etree import ElementTree
+from collections import Counter
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -16,7 +18,7 @@ W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 def body_after(body: str, translate=backwards) -> str:
     """The body of a Word document after a translation."""
     document = parts_of(translated(docx(body), "a.docx", translate))["word/document.xml"]
-    ElementTree.fromstring(document)
+    ET.fromstring(document)
     return document.partition("<w:body>")[2].partition("<w:sectPr/>")[0]
 
 
@@ -99,7 +101,7 @@ def test_other_prefixes_are_understood():
     data = docx(paragraph(run("Ein "), run("Hund", BOLD)))
     other = {name: re.sub(r"(?<=[</ ])w:|xmlns:w", rename, part) for name, part in parts_of(data).items()}
     written = parts_of(translated(archive(other), "a.docx", backwards))["word/document.xml"]
-    words = [element.text for element in ElementTree.fromstring(written).iter(f"{W}t")]
+    words = [element.text for element in ET.fromstring(written).iter(f"{W}t")]
     assert words == ["Hund", " Ein"]
 
 
@@ -111,7 +113,8 @@ def rename(match: re.Match[str]) -> str:
 def test_slides():
     text = "<a:r>{}<a:t>{}</a:t></a:r>"
     bold = '<a:rPr lang="de" b="1"/>'
-    slide = f"<a:p><a:pPr/>{text.format('', 'Ein ')}{text.format(bold, 'Hund')}<a:br/>{text.format('', 'zwei drei')}<a:endParaRPr/></a:p>"
+    runs = f"{text.format('', 'Ein ')}{text.format(bold, 'Hund')}<a:br/>{text.format('', 'zwei drei')}"
+    slide = f"<a:p><a:pPr/>{runs}<a:endParaRPr/></a:p>"
     written = parts_of(translated(pptx(slide), "a.pptx", backwards))["ppt/slides/slide1.xml"]
     assert (
         f"<a:p><a:pPr/>{text.format(bold, 'Hund')}{text.format('', ' Ein')}<a:br/>{text.format('', 'drei zwei')}"
@@ -132,3 +135,48 @@ def test_cells_and_names_of_columns():
         '<si><r><rPr><b/></rPr><t xml:space="preserve">zwei</t></r><r><t xml:space="preserve"> eins</t></r></si>'
         in written
     )
+
+
+PROPERTIES = ("", "", BOLD, "<w:rPr><w:i/></w:rPr>", '<w:rPr><w:lang w:val="de"/></w:rPr>')
+MARKS = ("<w:tab/>", "<w:br/>", '<w:footnoteReference w:id="2"/>', "<w:drawing><a>da</a></w:drawing>", "<w:sym/>")
+
+
+def random_runs(draw: random.Random, depth: int = 0) -> str:
+    """Runs with words, marks, fields, and containers around more of them."""
+    pieces = []
+    for _ in range(draw.randint(1, 5)):
+        kind = draw.random()
+        text = draw.choice(["eins ", "zwei", " drei, ", "vier.", "4 % "])
+        if kind < 0.6:
+            pieces.append(run(text, draw.choice(PROPERTIES)))
+        elif kind < 0.75:
+            pieces.append(f"<w:r>{draw.choice(PROPERTIES)}{draw.choice(MARKS)}</w:r>")
+        elif kind < 0.85:
+            pieces.append(field(draw.choice(["PAGE", "HYPERLINK x"]), run(text)))
+        elif depth < 3:
+            container = draw.choice(["w:hyperlink", "w:ins", "w:smartTag"])
+            pieces.append(f"<{container}>{random_runs(draw, depth + 1)}</{container}>")
+    return "".join(pieces)
+
+
+def test_random_paragraphs_stay_valid_and_keep_all_that_is_not_text():
+    draw = random.Random(1)
+    for _ in range(150):
+        body = paragraph(run("ein Wort "), random_runs(draw))
+        before, after = (ET.fromstring(f'<a xmlns:w="{W[1:-1]}">{xml}</a>') for xml in (body, body_after(body)))
+        for element in after.iter():
+            assert element.tag != f"{W}r" or not element.findall(f".//{W}r")
+            assert element.tag == f"{W}r" or element.find(f"{W}t") is None
+        assert kept(after) == kept(before)
+        assert sorted(words(after)) == sorted(words(before))
+
+
+def kept(tree: ET.Element) -> Counter[str]:
+    """The elements that are no runs, and their attributes."""
+    formatting = ("r", "t", "rPr", "b", "i", "lang")
+    return Counter(f"{e.tag} {e.attrib}" for e in tree.iter() if e.tag not in {f"{W}{name}" for name in formatting})
+
+
+def words(tree: ET.Element) -> list[str]:
+    """The characters of all text, without white space, which translations of words in another order change."""
+    return [character for text in tree.itertext() for character in text if not character.isspace()]

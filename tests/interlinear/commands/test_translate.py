@@ -210,7 +210,7 @@ def test_a_document_keeps_its_format_and_gets_the_translations_of_its_lines(toy,
     sentences = ["ein hund läuft", "die katze schläft im garten", "ein hund läuft"]
     assert cli.run(["translate", str(toy), written("\n".join(sentences).encode())]) == 0
     translations = capsys.readouterr().out.splitlines()
-    body = f"<w:p>{run(sentences[0])}</w:p><w:p>{run(sentences[1])}</w:p><w:p>{run('12')}</w:p><w:p>{run(sentences[2])}</w:p>"
+    body = "".join(f"<w:p>{run(text)}</w:p>" for text in (*sentences[:2], "12", sentences[2]))
     file, output = written(docx(body), "in.docx"), tmp_path / "out.docx"
     assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 0
     assert capsys.readouterr().out == ""
@@ -256,6 +256,19 @@ def test_what_is_refused_changes_nothing(toy, tmp_path, written, capsys, name, o
     assert cli.run(["translate", str(toy), file, "-o", str(tmp_path / output), *options]) in (1, 2)
     assert said in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_bytes() == b"ein hund\n"
+
+
+def test_a_document_is_not_read_as_lines(toy, written, capsys):
+    file = written(docx(f"<w:p>{run('ein hund')}</w:p>"), "in.docx")
+    assert cli.run(["translate", str(toy), file]) == 2
+    assert "Say where to write it: -o in.translated.docx" in capsys.readouterr().err
+
+
+def test_a_model_that_does_not_translate_gets_no_document(editing_toy, tmp_path, written, capsys):
+    assert (
+        cli.run(["translate", str(editing_toy), written(b"ein hund\n", "in.txt"), "-o", str(tmp_path / "o.txt")]) == 2
+    )
+    assert "this is a model for post-edit" in capsys.readouterr().err
 
 
 def test_one_document_is_translated_at_a_time(toy, tmp_path, written, capsys):
