@@ -10,6 +10,7 @@ from documents.reading.encoding import decode_text
 from documents.text_formats.messages import read_message
 from seq2seq.errors import DataError
 
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no model reads
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<key>\s*:)?', re.DOTALL)
 
 
@@ -22,7 +23,7 @@ def read_json(data: bytes, where: str) -> DocumentFile:
     values: list[Document] = []
     done = 0
     for match in STRING.finditer(decoded.text):
-        if match["key"] is None:
+        if match["key"] is None and not SURROGATE.search(json.loads(match.group(), strict=False)):
             between.append(decoded.text[done : match.start()])
             values.append(read_message(json.loads(match.group(), strict=False)))
             done = match.end()

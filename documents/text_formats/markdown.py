@@ -11,7 +11,6 @@ from documents.builder import build_document
 from documents.document_file import DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.encoding import decode_text
-from documents.text_formats.plain_text import file_of
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 SPECIAL = re.compile(r"([\\`*\[\]<>|]|(?<!\w)_|_(?!\w)|~~|&(?=#?\w+;))")
@@ -38,7 +37,9 @@ def read_markdown(data: bytes, where: str) -> DocumentFile:
         events += [Start("", "", Role.BLOCK), *inline_events(part.tokens), End()]
         done = part.end
     events += verbatim(text[done:])
-    return file_of(decoded, build_document(events, escape_markdown, escape_markdown))
+    document = build_document(events, escape_markdown, escape_markdown)
+    line_end = "\r\n" if "\r\n" in decoded.text else "\n"
+    return DocumentFile((document,), lambda rendered: decoded.encode(rendered[0].replace("\n", line_end)))
 
 
 def verbatim(markup: str) -> list[Event]:

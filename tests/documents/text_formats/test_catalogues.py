@@ -45,6 +45,11 @@ def test_values_of_json():
     }
 
 
+def test_half_a_character_stays():
+    text = '["Ein Hund", "ein \\ud800 Hund"]'
+    assert texts(text, "a.json") == ["Ein Hund"] and translated(text, "a.json", same).decode() == text
+
+
 def test_quotes_in_a_translation_are_escaped():
     written = translated('{"a": "er sagt \\"ja\\" da"}', "a.json", backwards)
     assert json.loads(written)["a"].count('"') == 2

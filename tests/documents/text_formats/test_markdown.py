@@ -39,7 +39,8 @@ def test_what_is_translated():
 
 
 def test_a_document_whose_words_stay_is_written_as_it_was():
-    assert translated(DOCUMENT, "a.md", same).decode() == DOCUMENT
+    for text in (DOCUMENT, DOCUMENT.replace("\n", "\r\n")):
+        assert translated(text, "a.md", same).decode() == text
 
 
 @pytest.mark.parametrize(
