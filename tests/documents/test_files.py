@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 import zipfile
 
 import pytest
@@ -11,6 +12,7 @@ from documents.files import SUFFIXES, parse_file, read_file
 from documents.reading import archive as limits
 from seq2seq.errors import DataError
 from tests.documents.packages import archive, docx, odt, parts_of, run, xlsx
+from tests.documents.translations import backwards
 
 PARAGRAPH = f"<w:p>{run('Ein Hund')}</w:p>"
 ENTITY = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
@@ -150,3 +152,47 @@ def test_a_file_is_rendered_with_as_many_translations_as_it_has_texts():
     file = parse_file(json.dumps(["Ein Hund", "zwei"]).encode(), "a.json")
     with pytest.raises(ValueError):
         file.render([])
+
+
+SAMPLES = {
+    "a.docx": docx(f"<w:p>{run('Ein ')}{run('Hund', '<w:rPr><w:b/></w:rPr>')}</w:p>"),
+    "a.odt": odt("<text:p>ein <text:span>Satz</text:span><text:tab/>da</text:p>"),
+    "a.md": b"# Ein *Hund*\n\n- [eins](x) `y`\n\n|a|b|\n|-|-|\n|c|d|\n",
+    "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\nEin <i>Hund\n\n2\n00:00:02,000 --> 00:00:03,000\nda</i> hier.\n",
+    "a.json": b'{"a": ["Ein {x} Hund", "<b>da</b> \\u00e4"]}',
+    "a.po": b'msgid "Ein %s Hund"\nmsgid_plural "%d da"\nmsgstr[0] ""\nmsgstr[1] ""\n',
+}
+
+
+def mutated(data: bytes, draw: random.Random) -> bytes:
+    """The bytes with some of them changed, lost, doubled or moved."""
+    for _ in range(draw.randint(1, 4)):
+        start, other = draw.randrange(len(data)), draw.randrange(len(data))
+        end = start + draw.randint(1, 12)
+        piece = draw.choice([b"", data[start:end] * 2, bytes([draw.randrange(256)]), data[other : other + 20], b"<b>"])
+        data = (data[:start] + piece + data[end:]) or b"x"
+    return data
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_damaged_file_is_refused_or_written_so_that_it_can_be_read(name):
+    draw = random.Random(1)
+    rendered = 0
+    for n in range(100):
+        parts = parts_of(SAMPLES[name]) if name in ("a.docx", "a.odt") and n % 2 else {}
+        if parts:
+            part = draw.choice(sorted(parts))
+            data = archive(parts | {part: mutated(parts[part].encode(), draw)})
+        else:
+            data = mutated(SAMPLES[name], draw)
+        try:
+            file = parse_file(data, name)
+            written = file.render([backwards(segment.text) for segment in file.segments])
+        except DataError:
+            continue
+        rendered += 1
+        try:
+            parse_file(written, name)
+        except DataError as error:
+            assert "no text to translate" in error.problem
+    assert rendered
