@@ -1,7 +1,6 @@
 """`interlinear translate`: translates files or stdin line by line."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +84,7 @@ def translate(
     With -o the input file is a document: txt, md, html, docx, pptx, xlsx, odt, odp, epub, srt, vtt, po, xliff or json.
     Only its text changes. A sentence that the model cannot read stays, and the exit code is 1. See docs/documents.md.
     """
+    from interlinear.decoding.document_files import check_lines, document_to_translate
     from interlinear.decoding.model_loading import load_bundle
     from seq2seq.generate import SequenceGenerator
 
@@ -123,35 +123,12 @@ def translate(
     return FAILED if failed else 0
 
 
-def document_to_translate(files: list[Path], output: Path, unused: Mapping[str, object]) -> "DocumentFile":
-    """The document that a call with --output names, before a model is loaded. Raises UsageError for options that a
-    document does not have, DataError for a document that cannot be read."""
-    from documents.files import read_file
-    from interlinear.decoding.document_translation import check_output
-
-    if given := next((option for option, value in unused.items() if value), None):
-        raise UsageError(given, "it is for lines, and --output writes a document", "leave one of them out")
-    if len(files) != 1:
-        raise UsageError("--output", "it takes one document", "name one input file")
-    check_output(files[0], output)
-    return read_file(files[0])
-
-
-def check_lines(files: list[Path]) -> None:
-    """Raises UsageError for a file that has no lines of text, by its suffix."""
-    from documents.files import ARCHIVE_READERS
-
-    for file in files:
-        if file.suffix.lower() in ARCHIVE_READERS:
-            name = f"{file.stem}.translated{file.suffix}"
-            raise UsageError(str(file), "it is a document, and not lines of text", f"say where to write it: -o {name}")
-
-
 def write_translation(
     generation: "SequenceGenerator", document: "DocumentFile", options: "SearchOptions", output: Path
 ) -> int:
     """Translate a document and write it; returns the exit code."""
-    from interlinear.decoding.document_translation import translate_document, write_at_once
+    from interlinear.decoding.document_files import write_at_once
+    from interlinear.decoding.document_translation import translate_document
 
     if (task := generation.bundle.card.task) != "translation":
         raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")

@@ -1,17 +1,14 @@
 """Translation of documents: their texts sentence by sentence, in batches over the whole file."""
 
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from documents import AlignedText, DocumentFile, Segment
 from documents.inline import join_aligned
-from seq2seq.errors import RequestError, UsageError
+from seq2seq.errors import RequestError
 from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
 
 if TYPE_CHECKING:
@@ -134,30 +131,3 @@ def place_to_divide(text: str) -> int | None:
         if places:
             return min(places, key=lambda place: abs(place - len(text) // 2))
     return None
-
-
-def check_output(file: Path, output: Path) -> None:
-    """Raises UsageError if a document cannot be written there."""
-    if file.suffix.lower() != output.suffix.lower():
-        problem = f"{output.name} has not the suffix of {file.name}, and a document keeps its format"
-        raise UsageError("--output", problem, f"name it {output.with_suffix(file.suffix).name}")
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
-        raise UsageError("--output", f"{output} {problem}", "name a file in an existing folder")
-    if output.exists() and output.samefile(file):
-        raise UsageError("--output", f"{output} is the document itself", "name another file")
-
-
-def write_at_once(path: Path, content: bytes) -> None:
-    """Write a file that is there completely or, after an error, as it was."""
-    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
