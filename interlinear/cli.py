@@ -11,7 +11,7 @@ import typer
 from typer.main import get_command
 
 from interlinear import console
-from interlinear.commands import data, figure, jobs, keys
+from interlinear.commands import data, figure, jobs, keys, suggestions
 from interlinear.commands.align import align
 from interlinear.commands.bench import bench
 from interlinear.commands.compare import compare
@@ -77,6 +77,7 @@ app.command(rich_help_panel=USE)(shortlist)
 app.command(rich_help_panel=USE)(serve)
 app.command(rich_help_panel=USE)(bench)
 app.add_typer(keys.app, name="keys", rich_help_panel=USE)
+app.add_typer(suggestions.app, name="suggestions", rich_help_panel=USE)
 
 
 def run(arguments: Sequence[str]) -> int:

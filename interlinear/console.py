@@ -33,6 +33,7 @@ EXTRAS = {
     "uvicorn": "serve",
     "pydantic_settings": "serve",
     "prometheus_client": "serve",
+    "langcodes": "serve",
     "py3langid": "serve",
     "aiohttp": "serve",
     "sqlalchemy": "serve",

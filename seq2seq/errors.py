@@ -96,5 +96,9 @@ class ServiceError(InterlinearError):
     """The service cannot start, cannot be reached, or misses a requested target."""
 
 
-class KeyFileError(InterlinearError):
+class StoreError(InterlinearError):
+    """The SQL database of a service cannot be read or written."""
+
+
+class KeyFileError(StoreError):
     """The file of API keys cannot be read or written."""

@@ -62,6 +62,13 @@ class WeightedLink(BaseModel):
         )
 
 
+class TermLocation(BaseModel):
+    """A term: the characters [start, end) that it has in the request's text, and in the answer."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+
+
 class Explanation(BaseModel):
     """Attention weights and word alignment of an output. Rows of a matrix are target words, columns source words.
 
@@ -84,7 +91,7 @@ class Explanation(BaseModel):
     confidence: list[float | None] | None = Field(
         None,
         description="probability of each target word after the words before it, 0 to 1: the product of its tokens' "
-        "probabilities; null for a word that no token of the output wrote",
+        "probabilities; null for a word that no token of the output wrote, and for the words of terms",
     )
     symmetrized: bool | None = Field(
         None,
@@ -102,6 +109,9 @@ class Explanation(BaseModel):
     )
     between: dict[str, list[float]] | None = Field(
         None, description="total weight of each source, and of the sentinel, for every target word"
+    )
+    terms: list[TermLocation] | None = Field(
+        None, description="what was translated as a glossary says, or left as it is, in the order of the answer"
     )
 
 

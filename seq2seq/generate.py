@@ -28,8 +28,14 @@ from seq2seq.forced_decoding import ForcedDecoder
 from seq2seq.images.inputs import blank_image, check_image_shape
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search import Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
-from seq2seq.text import UNKNOWN, Decoded, Encoded
+from seq2seq.search import Constraint, Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.search.constraints import token_count
+from seq2seq.terms import Term, check_terms, only_terms
+from seq2seq.terms.encoding import term_constraints
+from seq2seq.terms.explained import explain_copy, explain_terms
+from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
+from seq2seq.terms.term import TERMS
+from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.edits import decode_script
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
@@ -42,6 +48,7 @@ class Request:
     A model with several sources accepts requests without some of them, but needs at least one. An image is uint8
     pixels (S, S, 3) or features of regions (T, F), depending on the model's `ImageGrid`. `tokenised` names the texts
     (and `target`) whose words are separated by spaces, independent of the model's training data; the others are raw.
+    `terms`: spans of the first text, in its order, with the exact text that stands for each in the output.
     """
 
     texts: dict[str, str]
@@ -49,6 +56,7 @@ class Request:
     explain: bool = False
     tokenised: frozenset[str] = frozenset()
     images: dict[str, np.ndarray] = field(default_factory=dict)
+    terms: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,9 @@ class EncodedRequest:
     length: positions of the longest source (tokens with the end symbol, or regions).
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
+    constraints: the tokens of its terms.
+
+    A request whose text is its own translation (`is_copied`) has no sources.
     """
 
     request: Request
@@ -65,6 +76,7 @@ class EncodedRequest:
     length: int
     positions: int
     max_length: int
+    constraints: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,8 +111,10 @@ class SequenceGenerator(ForcedDecoder):
         a model of the opposite direction, with which explanations have the links of both (`check_opposite`)."""
         super().__init__(bundle, slots)
         self.reverse = reverse
-        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step)
+        joined_V = joined_words(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
+        self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, joined_V=joined_V)
         self.rows: dict[Hashable, EncodedRequest] = {}
+        self._copied: list[Hashable] = []  # requests that are answered at the next step without a search
 
     @property
     def active(self) -> int:
@@ -115,13 +129,15 @@ class SequenceGenerator(ForcedDecoder):
     @property
     def positions(self) -> tuple[int, int]:
         """Source positions of the sentences in the table, without and with padding."""
-        return sum(row.positions for row in self.rows.values()), self.table.padded_positions
+        searched = (row.positions for key, row in self.rows.items() if key not in self._copied)
+        return sum(searched), self.table.padded_positions
 
     def encode(self, request: Request) -> EncodedRequest:
         """Convert a request's texts to ids.
 
         Raises RequestError for a request without sources, an unknown source, an empty or too long text, an image with
-        the wrong shape or dtype, a beam larger than `width`, or an image alone if a shortlist limits the words.
+        the wrong shape or dtype, a beam larger than `width`, an image alone if a shortlist limits the words, or terms
+        that overlap, are empty, or do not fit into an output.
         """
         card = self.bundle.card
         for requested, supported in ((request.texts, card.model.texts), (request.images, card.model.images)):
@@ -145,12 +161,29 @@ class SequenceGenerator(ForcedDecoder):
                 "the text is missing, and a shortlist finds the words of the output by the text",
                 "give it, or search without the shortlist",
             )
+        if is_copied(request):
+            return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
         sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
         words = [len(encoded.ids) + 1 for encoded in sources.values()]
         regions = [card.model.images[name].regions for name in request.images]
         limit = request.options.output_limit(max(words) - 1 if words else max(regions))
         positions = [*words, *regions]
-        return EncodedRequest(request, sources, max(positions), sum(positions), min(limit, card.limits.target_length))
+        constraints = self._encode_terms(request, sources) if request.terms else ()
+        if request.options.max_length is None:
+            limit += token_count(constraints)
+        limit = min(limit, card.limits.target_length)
+        check_length(constraints, limit)
+        return EncodedRequest(request, sources, max(positions), sum(positions), limit, constraints)
+
+    def _encode_terms(self, request: Request, sources: dict[str, Encoded]) -> tuple[Constraint, ...]:
+        """The tokens of a request's terms. Raises RequestError."""
+        if not self.bundle.takes_terms:
+            raise RequestError(TERMS, "the model takes none: it edits texts, or reads pictures first", "leave them out")
+        if request.tokenised:
+            raise RequestError(TERMS, "terms are for raw text, and this is tokenised", "give raw text")
+        name = self.bundle.card.model.first_text
+        check_terms(request.texts.get(name, ""), request.terms)
+        return term_constraints(request.terms, sources[name], self.bundle.tokenizers["target"])
 
     def _encode_text(self, name: str, request: Request) -> Encoded:
         """Convert one text to ids. Raises RequestError if it is empty or too long."""
@@ -171,14 +204,21 @@ class SequenceGenerator(ForcedDecoder):
         """Add requests to the table, at most `free` of them, each with a unique key."""
         if not rows:
             return
+        self.rows.update(rows)
+        self._copied += [key for key, row in rows if is_copied(row.request)]
+        searched = [(key, row) for key, row in rows if not is_copied(row.request)]
         search_requests = [
             SearchRequest(
-                key, row.request.options, row.max_length, row.request.explain or row.request.options.replace_unknown
+                key,
+                row.request.options,
+                row.max_length,
+                row.request.explain or row.request.options.replace_unknown,
+                row.constraints,
             )
-            for key, row in rows
+            for key, row in searched
         ]
-        self.table.admit(self._collate([row for _, row in rows]), search_requests)
-        self.rows.update(rows)
+        if searched:
+            self.table.admit(self._collate([row for _, row in searched]), search_requests)
 
     def _collate(self, rows: Sequence[EncodedRequest]) -> Batch:
         """The batch of model inputs; a source that a request lacks is absent in its row. With the words of the
@@ -195,15 +235,32 @@ class SequenceGenerator(ForcedDecoder):
         if self.bundle.shortlist is None:
             return batch
         ids = [{name: encoded.ids for name, encoded in row.sources.items()} for row in rows]
-        return replace(batch, candidates=self.bundle.shortlist.candidates(ids))
+        terms = [[token for constraint in row.constraints for token in constraint.ids] for row in rows]
+        return replace(batch, candidates=self.bundle.shortlist.candidates(ids, terms))
 
     def step(self) -> list[tuple[Hashable, GenerationResult]]:
         """Extend every active hypothesis by one token; returns the results of finished requests."""
         self.table.step()
-        return [(result.key, self._result(self.rows.pop(result.key), result)) for result in self.table.pop_finished()]
+        copied = [(key, self._copy(self.rows.pop(key))) for key in self._copied]
+        self._copied = []
+        searched = self.table.pop_finished()
+        return copied + [(result.key, self._result(self.rows.pop(result.key), result)) for result in searched]
+
+    def _copy(self, row: EncodedRequest) -> GenerationResult:
+        """The result of a request whose text is its own translation."""
+        ((name, text),) = row.request.texts.items()
+        candidate = Candidate(text, 0.0, 0.0, [])
+        if not row.request.explain:
+            return GenerationResult([candidate])
+        words = self.bundle.tokenizers[name].word_spans(text, raw=True)
+        reading = self.best_reading.matrix
+        kinds, symmetrized = {*self.attention_kinds, reading}, True if self.reverse else None
+        explanation = explain_copy(text, words, row.request.terms, sorted(kinds), reading, symmetrized)
+        return GenerationResult([candidate], explanation)
 
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
-        """The ids with which each request's output is certain to begin; they only grow from step to step."""
+        """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
+        to step."""
         return self.table.prefixes(keys)
 
     def cancel(self, keys: Iterable[Hashable]) -> None:
@@ -212,6 +269,7 @@ class SequenceGenerator(ForcedDecoder):
         self.table.cancel(cancelled)
         for key in cancelled:
             del self.rows[key]
+        self._copied = [key for key in self._copied if key not in cancelled]
 
     def generate(
         self, requests: Iterable[Request | RequestError], lookahead: int | None = None
@@ -252,25 +310,36 @@ class SequenceGenerator(ForcedDecoder):
                 yield ready.pop(pending_keys.popleft())
 
     def _result(self, row: EncodedRequest, result: SearchResult) -> GenerationResult:
-        """Decode every hypothesis, replacing unknown words if requested, and explain the best one if requested."""
+        """Decode every hypothesis, replacing unknown words if requested and terms by their text, and explain the best
+        one if requested."""
         replaces = row.request.options.replace_unknown
         sources = self._source_texts(row) if replaces or row.request.explain else {}
-        candidates = []
+        candidates, explanation = [], None
         for k, hypothesis in enumerate(result.hypotheses):
             replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
-            decoded = self._decode(row, hypothesis.ids, replaced)
+            placed = placed_terms(hypothesis.constraints, row.request.terms)
+            decoded, spans = self._decode(row, hypothesis.ids, replaced, placed)
             candidates.append(Candidate(decoded.text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
             if k == 0 and row.request.explain and result.attention_weights is not None:
-                words = find_words(
-                    self.bundle.tokenizers["target"], decoded.text, "target" not in row.request.tokenised
-                )
-                output = TextWithWords(to_spans(decoded.text, words), words, Encoded(hypothesis.ids, decoded.offsets))
-                logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
-                best_weights = self._with_posterior(row, hypothesis.ids, result.attention_weights.of_sentence(0, 1))
-                explanation = self.explain_output(sources, output, best_weights, self.best_reading, logs)
-                if self.reverse:
-                    explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
-        return GenerationResult(candidates, explanation if row.request.explain else None)
+                explanation = self._explain_result(row, sources, result, decoded)
+                if placed:
+                    explanation = explain_terms(explanation, [each.term for each in placed], spans)
+        return GenerationResult(candidates, explanation)
+
+    def _explain_result(
+        self, row: EncodedRequest, sources: dict[str, TextWithWords], result: SearchResult, decoded: Decoded
+    ) -> Explanation:
+        """Explain the best output of a search, with the links of both directions if there is a reverse model."""
+        assert result.attention_weights is not None
+        ids = result.hypotheses[0].ids
+        words = find_words(self.bundle.tokenizers["target"], decoded.text, "target" not in row.request.tokenised)
+        output = TextWithWords(to_spans(decoded.text, words), words, Encoded(ids, decoded.offsets))
+        logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
+        best_weights = self._with_posterior(row, ids, result.attention_weights.of_sentence(0, 1))
+        explanation = self.explain_output(sources, output, best_weights, self.best_reading, logs)
+        if self.reverse:
+            explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
+        return explanation
 
     def _with_posterior(
         self, row: EncodedRequest, ids: Sequence[int], attention_weights: AttentionWeights
@@ -307,16 +376,22 @@ class SequenceGenerator(ForcedDecoder):
         weights = self.reverse.forced_attention([pair], self.reverse.best_reading)
         return self.reverse.explain_output(*pair, weights, self.reverse.best_reading)
 
-    def _decode(self, row: EncodedRequest, ids: Sequence[int], replaced: dict[int, str]) -> Decoded:
-        """Decode ids to text with the span of each id; edit operations are applied to the machine translation."""
+    def _decode(
+        self, row: EncodedRequest, ids: Sequence[int], replaced: dict[int, str], placed: Sequence[PlacedTerm]
+    ) -> tuple[Decoded, list[tuple[int, int]]]:
+        """Decode ids to text with the span of each id, and the spans of terms; edit operations are applied to the
+        machine translation."""
         tokenizer, request = self.bundle.tokenizers["target"], row.request
+        if placed:
+            decoded = tokenizer.decode_with_offsets(ids, replaced | stand_ins(placed), raw=True)
+            return substitute(decoded, placed, request.texts[self.bundle.card.model.first_text])
         raw = "target" not in request.tokenised
         if (source := tokenizer.config.operations_on) is None:
             decoded = tokenizer.decode_with_offsets(ids, replaced, raw)
         else:
             mt = to_model_text(tokenizer, request.texts.get(source, ""), source not in request.tokenised)
             decoded = decode_script(tokenizer, ids, mt, replaced, raw)
-        return tokenizer.tokenize(decoded) if needs_detokenizing(tokenizer, raw) else decoded
+        return (tokenizer.tokenize(decoded) if needs_detokenizing(tokenizer, raw) else decoded), []
 
     def _replace_unknown(
         self,
@@ -346,3 +421,31 @@ class SequenceGenerator(ForcedDecoder):
             name: to_text_with_words(self.bundle.tokenizers[name], texts[name], encoded, name not in tokenised)
             for name, encoded in row.sources.items()
         }
+
+
+def is_copied(request: Request) -> bool:
+    """Whether a request's text is its own translation, and is not searched: it has terms only, which stay as they
+    are."""
+    if len(request.texts) != 1 or request.images:
+        return False
+    (text,) = request.texts.values()
+    return only_terms(text, request.terms)
+
+
+def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:
+    """True for the words of a vocabulary that would continue the word before them; None if none does."""
+    if not tokenizer.joined_ids:
+        return None
+    joined_V = torch.zeros(vocabulary, dtype=torch.bool)
+    joined_V[sorted(tokenizer.joined_ids)] = True
+    return joined_V
+
+
+def check_length(constraints: Sequence[Constraint], limit: int) -> None:
+    """Raises RequestError for terms with more tokens than an output may have."""
+    if (tokens := token_count(constraints)) > limit:
+        raise RequestError(
+            TERMS,
+            f"the terms have {tokens} tokens, and the output may have {limit}",
+            "allow a longer output, or name fewer or shorter terms",
+        )

@@ -15,19 +15,32 @@ from service.auth.auth import Auth
 from service.engine.engine import Engine
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.middleware import BodyLimitMiddleware, RequestMiddleware
-from service.http.openapi import install_openapi
-from service.http.routes import languages, multimodal, operations, pages, post_editing, summarization, translation
+from service.http.openapi import install_openapi, operation_id
+from service.http.routes import (
+    glossaries,
+    languages,
+    multimodal,
+    operations,
+    pages,
+    post_editing,
+    suggestions,
+    summarization,
+    translation,
+)
 from service.inference.detection import LanguageDetector
 from service.inference.images import BASE64_OVERHEAD, ImageDecoder
 from service.metrics import Metrics
 from service.model_manager import ModelManager, load_model_slots, open_cache
 from service.settings import Settings
+from service.store.glossary_store import GlossaryStore
+from service.store.suggestion_store import SuggestionStore
 
 PARSE_THREADS = 2  # long bodies parsed at the same time
 
 API_DESCRIPTION = """Translations, with or without a picture, edited translations and headlines, with attention weights.
 
-`/translate`, `/detect`, `/languages` and `/frontend/settings` are LibreTranslate's: its clients work unchanged.
+`/translate`, `/detect`, `/languages`, `/suggest` and `/frontend/settings` are those of LibreTranslate, whose clients
+work unchanged.
 POST routes take JSON, URL-encoded and multipart forms; a picture is a file in a form, or base64.
 Errors are problem details (RFC 9457).
 If the service requires a key, send it in `api_key` or `Authorization: Bearer`.
@@ -50,6 +63,10 @@ def create_app(settings: Settings) -> FastAPI:
     model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
     metrics.ready.set_function(lambda: engine.ready)
     image_decoder, auth = ImageDecoder(settings, metrics), Auth(settings, metrics)
+    suggestion_store = SuggestionStore(settings.suggestion_store) if settings.suggestion_store else None
+    if suggestion_store:
+        suggestion_store.create()
+    glossary_store = GlossaryStore(settings.key_store) if settings.key_store else None
     parse_executor = ThreadPoolExecutor(PARSE_THREADS, "parsing")
     service = Service(
         settings,
@@ -60,6 +77,8 @@ def create_app(settings: Settings) -> FastAPI:
         parse_executor,
         metrics,
         auth,
+        suggestion_store,
+        glossary_store,
     )
     body_bytes_with_image = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
 
@@ -76,6 +95,9 @@ def create_app(settings: Settings) -> FastAPI:
             image_decoder.close()
             parse_executor.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(auth.stop)
+            for store in (suggestion_store, glossary_store):
+                if store:
+                    await asyncio.to_thread(store.close)
 
     app = FastAPI(
         title="Interlinear",
@@ -85,6 +107,8 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        license_info={"name": "MIT", "identifier": "MIT"},
+        generate_unique_id_function=operation_id,
     )
     app.state.service = service
     app.add_middleware(
@@ -100,7 +124,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID"],
             expose_headers=["X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy"],
         )
@@ -112,6 +136,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(post_editing.router(settings))
     app.include_router(summarization.router(settings))
     app.include_router(languages.router(settings))
+    app.include_router(suggestions.router(settings))
+    app.include_router(glossaries.router(settings))
     app.include_router(operations.routes)
     app.include_router(pages.routes)
 

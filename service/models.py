@@ -1,7 +1,7 @@
 """The served models, and the selection of the model for a request."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from seq2seq.config import CompileChoice, ImageNetwork, Precision
 from seq2seq.errors import ServiceError, UsageError
 from seq2seq.model.model import Model
 from seq2seq.search.compiled import resolve_compile
+from service.language_tags import closest_language, language_name
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 
@@ -127,14 +128,21 @@ class ServedModels:
 
     def source_languages(self, task: Task, target: str, reference: str | None) -> set[str]:
         """The source languages of a task for `target`, among the models that `reference` names. Raises Problem."""
-        sources = {m.language_pair[0] for m in self._named(task, reference) if m.language_pair[1] == target}
-        if not sources:
+        named = self._named(task, reference)
+        target_code = closest_language(target, (m.language_pair[1] for m in named))
+        if target_code is None:
             raise self._no_such_pair(task, "auto", target, reference)
-        return sources
+        return {m.language_pair[0] for m in named if m.language_pair[1] == target_code}
 
     def for_languages(self, task: Task, source: str, target: str, reference: str | None) -> list[ServedModel]:
-        """The models for a task and a pair of languages, by name if one is given. Raises Problem if there are none."""
-        if models := [model for model in self._named(task, reference) if model.language_pair == (source, target)]:
+        """The models for a task and a pair of languages, by name if one is given; a variant of a language (`de-AT`)
+        means the closest one that is served. Raises Problem if there are none."""
+        named = self._named(task, reference)
+        targets = {m.language_pair[1] for m in named if closest_language(source, [m.language_pair[0]])}
+        target_code = closest_language(target, sorted(targets))
+        candidates = [model for model in named if model.language_pair[1] == target_code]
+        source_code = closest_language(source, dict.fromkeys(m.language_pair[0] for m in candidates))
+        if models := [model for model in candidates if model.language_pair[0] == source_code]:
             return models
         raise self._no_such_pair(task, source, target, reference)
 
@@ -153,20 +161,31 @@ class ServedModels:
 
     def _no_such_pair(self, task: Task, source: str, target: str, reference: str | None) -> Problem:
         pairs = [model.language_pair for model in self._named(task, reference)]
-        from_source = sorted({t for s, t in pairs if s == source})
+        error = unsupported_languages(source, target, self.all_languages())
+        from_source = sorted({t for s, t in pairs if closest_language(source, [s])})
         if from_source:
             return Problem.in_field(
-                "target", f"must be {' or '.join(from_source)} for {source}, not {excerpt(target)!r}"
+                "target", f"must be {' or '.join(from_source)} for {source}, not {excerpt(target)!r}", error
             )
-        into_target = sorted({s for s, t in pairs if t == target})
+        into_target = sorted({s for s, t in pairs if closest_language(target, [t])})
         if into_target:
             return Problem.in_field(
-                "source", f"must be {' or '.join(into_target)} for {target}, not {excerpt(source)!r}"
+                "source", f"must be {' or '.join(into_target)} for {target}, not {excerpt(source)!r}", error
             )
         served_pairs = ", ".join(dict.fromkeys(f"{s} to {t}" for s, t in pairs))
         return Problem.in_field(
-            "target", f"cannot be {excerpt(target)!r} for {excerpt(source)!r}: there is {served_pairs}"
+            "target", f"cannot be {excerpt(target)!r} for {excerpt(source)!r}: there is {served_pairs}", error
         )
+
+
+def unsupported_languages(source: str, target: str, served: Collection[str]) -> str:
+    """LibreTranslate's sentence for a pair of languages that is not translated."""
+    for tag in (source, target):
+        if tag != "auto" and closest_language(tag, served) is None:
+            return f"{excerpt(tag.lower())} is not supported"
+    codes = [closest_language(tag, served) or tag for tag in (source, target)]
+    from_, into = (f"{language_name(code)} ({code})" for code in codes)
+    return f"{into} is not available as a target language from {from_}"
 
 
 def load_for_search(

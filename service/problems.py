@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from registry.credentials import mask_credentials
 
@@ -36,7 +37,7 @@ class ProblemDetails(BaseModel):
     title: str = Field(examples=["Bad Request"])
     status: int = Field(examples=[400])
     detail: str = Field(examples=["format must be 'text'"])
-    error: str = Field(description="the detail again, where LibreTranslate's clients look for it")
+    error: str = Field(description="LibreTranslate's sentence for its clients, or else the detail again")
     errors: list[FieldProblem] = []
     request_id: str = Field(description="also in the header X-Request-ID and in the service's log")
 
@@ -45,23 +46,31 @@ class Problem(Exception):  # noqa: N818 - what it is called in RFC 9457
     """A request cannot be answered: the status, one sentence, and the invalid fields, if any."""
 
     def __init__(
-        self, status: int, detail: str, *, fields: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        *,
+        fields: Sequence[FieldProblem] = (),
+        headers: Mapping[str, str] | None = None,
+        error: str | None = None,
     ) -> None:
+        """`error`: LibreTranslate's sentence for the same problem, where it has one."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
+        self.error = error or detail
         self.fields = list(fields)
         self.headers = dict(headers or {})
 
     @classmethod
-    def in_field(cls, field: str, problem: str) -> "Problem":
+    def in_field(cls, field: str, problem: str, error: str | None = None) -> "Problem":
         """A 400 that names one field."""
-        return cls(400, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)])
+        return cls(400, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)], error=error)
 
     @classmethod
     def too_many_requests(cls, detail: str, seconds: int) -> "Problem":
         """A 429 with Retry-After."""
-        return cls(429, detail, headers={"Retry-After": str(seconds)})
+        return cls(429, detail, headers={"Retry-After": str(seconds)}, error=f"Slowdown: {detail}")
 
     @classmethod
     def unavailable(cls, detail: str, seconds: int = 5) -> "Problem":
@@ -82,7 +91,7 @@ def problem_json(problem: Problem, request_id: str) -> str:
         title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_CLOSED_REQUEST else "Client Closed Request",
         status=problem.status,
         detail=detail,
-        error=detail,
+        error=mask_credentials(problem.error),
         errors=[
             FieldProblem(field=problem_field.field, problem=mask_credentials(problem_field.problem))
             for problem_field in problem.fields
@@ -101,10 +110,20 @@ def problem_response(problem: Problem, request_id: str) -> Response:
 def validation_problem(error: ValidationError, known_fields: Sequence[str]) -> Problem:
     """A 400 for an invalid request that names every invalid field. `known_fields`: the fields that exist."""
     sentences: dict[str, list[str]] = {}
-    for details in error.errors(include_url=False, include_context=True, include_input=False):
+    problems = error.errors(include_url=False, include_context=True, include_input=False)
+    for details in problems:
         sentences.setdefault(_field_path(details), []).append(_message(details, known_fields))
     fields = [FieldProblem(field=f, problem=" or ".join(dict.fromkeys(s))) for f, s in list(sentences.items())[:10]]
-    return Problem(400, "; ".join(f"{f.field} {f.problem}" for f in fields), fields=fields)
+    detail = "; ".join(f"{f.field} {f.problem}" for f in fields)
+    missing = next((_field_path(details) for details in problems if _is_absent(details)), None)
+    error_text = f"Invalid request: missing {missing} parameter" if missing else None  # as LibreTranslate says it
+    return Problem(400, detail, fields=fields, error=error_text)
+
+
+def _is_absent(details: ErrorDetails) -> bool:
+    """Whether a parameter is missing as LibreTranslate sees it: also if it is an empty text or list."""
+    empty = details["type"] in ("string_too_short", "too_short") and details["loc"][0] in ("q", "s", "text")
+    return details["type"] == "missing" or empty
 
 
 # Discriminator tags, which pydantic puts into the location of an error, but which are not fields of the request.
@@ -153,6 +172,7 @@ _DESCRIPTIONS = {
     400: "The request is invalid; the invalid field is named",
     401: "A key is required, or the key is malformed, unknown or expired",
     403: "The key has been revoked, or lacks the scope",
+    404: "The caller has nothing of this name",
     408: "The body did not arrive within the service's time limit",
     413: "The body, or a picture in it, is over the limit",
     415: "The body is neither JSON nor a form, or the format of a picture is not supported",
@@ -161,6 +181,17 @@ _DESCRIPTIONS = {
     503: "The service is not ready, is being stopped, or its search has ended; `Retry-After` says when to retry",
     504: "The time limit of the caller or the service was exceeded",
 }
+
+
+def documented_methods(app: FastAPI, path: str) -> list[str]:
+    """The methods of a path in the OpenAPI document, in alphabetical order; none for a page."""
+    paths: dict[str, dict[str, Any]] = app.openapi()["paths"]
+    return sorted(
+        method.upper()
+        for template, operations in paths.items()
+        if compile_path(template)[0].fullmatch(path)
+        for method in operations
+    )
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -176,7 +207,10 @@ def install_handlers(app: FastAPI) -> None:
             404: f"there is nothing at {excerpt(request.url.path)}",
             405: f"{excerpt(request.url.path)} does not take {excerpt(request.method)}",
         }.get(error.status_code, str(error.detail))
-        return problem_response(Problem(error.status_code, detail, headers=error.headers), request.state.request_id)
+        headers = error.headers
+        if error.status_code == 405 and (methods := documented_methods(app, request.url.path)):
+            headers = {"Allow": ", ".join(methods)}  # Starlette names those of the path's first route only
+        return problem_response(Problem(error.status_code, detail, headers=headers), request.state.request_id)
 
     app.add_exception_handler(Problem, on_problem)
     app.add_exception_handler(HTTPException, on_http_exception)

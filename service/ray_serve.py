@@ -14,7 +14,7 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from seq2seq.errors import KeyFileError, RegistryError
+from seq2seq.errors import RegistryError, StoreError
 from service.app import create_app
 from service.settings import Settings
 
@@ -83,7 +83,7 @@ def create_app_with_retries(settings: Settings, seconds: float) -> FastAPI:
     while True:
         try:
             return create_app(settings)
-        except (RegistryError, KeyFileError) as error:
+        except (RegistryError, StoreError) as error:
             if time.monotonic() + pause > until:
                 raise
             log.warning("%s Trying again in %g s.", error, pause)

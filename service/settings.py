@@ -12,6 +12,7 @@ from seq2seq.config import CompileChoice, Precision
 from seq2seq.images.decode import MAX_BYTES, MAX_PIXELS
 
 MIB = 2**20
+DEFAULT_STORE = "keys.db"  # of keys and suggestions, in the working directory
 ORIGIN_PATTERN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
 
 
@@ -86,6 +87,10 @@ class Settings(BaseSettings):
     texts: int = Field(100, ge=1, description="most texts in one request")
     characters: int = Field(5000, ge=1, description="longest text")
     sentences: int = Field(1000, ge=1, description="most sentences in one request")
+    terms: int = Field(1000, ge=1, description="most entries of a request's glossary, and texts not to translate")
+    term_characters: int = Field(200, ge=1, description="longest source or target of such a term")
+    glossary_entries: int = Field(10_000, ge=1, description="most entries of a glossary that is kept")
+    glossaries_per_key: int = Field(100, ge=1, description="most glossaries kept of one key, or of callers without one")
     explained: int = Field(30, ge=1, description="most sentences of a text with an explanation")
     queue_texts: int = Field(512, ge=1, description="texts that may wait; beyond it a request is rejected with 429")
     queue_tokens: int = Field(200_000, ge=1, description="tokens x beam that may wait")
@@ -102,6 +107,11 @@ class Settings(BaseSettings):
     )
     require_key: bool = Field(False, description="whether requests for work need a key")
     metrics_key: bool = Field(False, description="whether `/metrics` needs a key")
+    suggestions: bool = Field(False, description="whether `/suggest` keeps corrected translations, beside the keys")
+    suggestions_per_key: int = Field(
+        1000, ge=1, description="most suggestions kept of one key, or of all callers without one"
+    )
+    suggestions_kept: int = Field(10_000, ge=1, description="most suggestions kept altogether")
     rate: float | None = Field(
         None, gt=0, le=1e6, description="texts a second for each key, or for each address without one"
     )
@@ -134,7 +144,12 @@ class Settings(BaseSettings):
     @property
     def key_store(self) -> str | None:
         """Location of the keys, if keys are used at all: a file's path, or a database's URL."""
-        return self.keys or ("keys.db" if self.require_key or self.metrics_key else None)
+        return self.keys or (DEFAULT_STORE if self.require_key or self.metrics_key else None)
+
+    @property
+    def suggestion_store(self) -> str | None:
+        """Location of the suggestions, if they are accepted: that of the keys, whether or not keys are used."""
+        return (self.keys or DEFAULT_STORE) if self.suggestions else None
 
     @field_validator("keys", mode="before")
     @classmethod

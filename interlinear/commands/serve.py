@@ -74,6 +74,10 @@ def serve(
     require_key: Annotated[
         bool | None, typer.Option("--require-key", show_default=False, help="Require an API key.")
     ] = None,
+    suggestions: Annotated[
+        bool | None,
+        typer.Option("--suggestions", show_default=False, help="Keep corrected translations, beside the keys."),
+    ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -143,6 +147,7 @@ def serve(
         "poll_seconds": poll,
         "keys": keys,
         "require_key": require_key,
+        "suggestions": suggestions,
         "rate": rate,
         "trusted_proxies": trusted_proxies,
         "origins": origins,

@@ -8,6 +8,7 @@ import typer
 
 from interlinear.console import FAILED, progress, say
 from interlinear.decoding.alignment import load_reverse
+from interlinear.decoding.glossary import DoNotTranslate, Glossary, Protect, terms_finder
 from interlinear.decoding.input_lines import attach_inputs, read_groups
 from interlinear.decoding.search_options import (
     BeamSize,
@@ -57,6 +58,9 @@ def translate(
     coverage_penalty: CoveragePenalty = None,
     replace_unknown: ReplaceUnknown = None,
     tokenised: TokenisedInput = False,
+    glossary: Glossary = None,
+    do_not_translate: DoNotTranslate = None,
+    protect: Protect = True,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print JSON with attention weights, alignments and confidences.")
     ] = False,
@@ -78,6 +82,9 @@ def translate(
     An empty line stays empty. A line that the model cannot read (too long, or not UTF-8) becomes an empty line, is
     named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT |||
     SCORE`. Line numbers continue over several files; --mt and the pictures refer to these numbers.
+
+    --glossary and --do-not-translate prescribe how terms are translated; an inflected form of a term is found too, and
+    its target is written as given. URLs, placeholders and the like stay as they are. See docs/terms.md.
 
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
 
@@ -107,6 +114,7 @@ def translate(
         check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     options = overrides.apply_to(bundle.card.search)
+    find_terms = terms_finder(bundle, glossary, do_not_translate, protect, tokenised)
     backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
     generation = SequenceGenerator(bundle, width=options.beam, reverse=backward)
     if document and output:
@@ -114,7 +122,7 @@ def translate(
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
-    for outcome in translate_lines(generation, groups, options, explain, tokenised_fields):
+    for outcome in translate_lines(generation, groups, options, explain, tokenised_fields, find_terms):
         if outcome.problem:
             failed += 1
             say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")

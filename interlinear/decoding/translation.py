@@ -8,6 +8,7 @@ from interlinear.decoding.images import ImageLoader
 from seq2seq.errors import RequestError
 
 if TYPE_CHECKING:
+    from interlinear.decoding.glossary import FindTerms
     from seq2seq.config import ModelConfig
     from seq2seq.generate import GenerationResult, Request, SequenceGenerator
     from seq2seq.search import SearchOptions
@@ -53,12 +54,15 @@ def translate_lines(
     options: "SearchOptions",
     explain: bool = False,
     tokenised: frozenset[str] = frozenset(),
+    find_terms: "FindTerms | None" = None,
 ) -> Iterator[LineOutcome]:
     """The outcome of every line, in order. A line's text is the model's first source; empty sources are absent.
-    `tokenised`: as in `Request`."""
+    `tokenised`: as in `Request`. `find_terms`: the terms of a line's text."""
     config = generation.bundle.card.model
     for group in groups:
-        requests = (build_request(line, config, options, explain, tokenised) for line in group if not line.empty)
+        requests = (
+            build_request(line, config, options, explain, tokenised, find_terms) for line in group if not line.empty
+        )
         answers = generation.generate(requests)
         for line in group:
             if line.empty:
@@ -71,7 +75,12 @@ def translate_lines(
 
 
 def build_request(
-    line: InputLine, config: "ModelConfig", options: "SearchOptions", explain: bool, tokenised: frozenset[str]
+    line: InputLine,
+    config: "ModelConfig",
+    options: "SearchOptions",
+    explain: bool,
+    tokenised: frozenset[str],
+    find_terms: "FindTerms | None" = None,
 ) -> "Request | RequestError":
     """The request for a line, or the error if the line is invalid."""
     from seq2seq.generate import Request
@@ -86,4 +95,5 @@ def build_request(
         images = {name: picture(config.images[name]) for name, picture in line.pictures.items()}
     except RequestError as error:
         return error
-    return Request(texts, options, explain, tokenised, images)
+    terms = find_terms(texts[config.first_text]) if find_terms and config.first_text in texts else ()
+    return Request(texts, options, explain, tokenised, images, terms)

@@ -60,6 +60,13 @@ class Bundle(Generic[PredictorT]):
     search_step: SearchStep = search_step
 
     @property
+    def takes_terms(self) -> bool:
+        """Whether requests may prescribe how parts of their text are translated (`Request.terms`): not where a picture
+        is the first source, whose attention would not place them, or where the output is a list of edit operations."""
+        first_is_text = next(iter(self.card.model.sources)) in self.card.model.texts
+        return first_is_text and self.tokenizers["target"].config.operations_on is None
+
+    @property
     def is_compiled(self) -> bool:
         """Whether the steps of its search are compiled."""
         return self.search_step is not search_step

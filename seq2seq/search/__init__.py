@@ -1,9 +1,11 @@
 """Beam search."""
 
+from seq2seq.search.constraints import Constraint
 from seq2seq.search.options import Hypothesis, SearchOptions, SearchRequest, SearchResult
 from seq2seq.search.slots import SlotTable
 
 __all__ = [
+    "Constraint",
     "Hypothesis",
     "SearchOptions",
     "SearchRequest",

@@ -65,6 +65,7 @@ class CapturedStep:
         size = (
             *(id(model), round_up_rows(memory.rows), *rows.written_NKL.shape[1:]),
             *(*memory.capacity.items(), memory.summary_BS.dtype, with_coverage),
+            *(() if rows.constraints is None else rows.constraints.column_NC.shape[1:]),
         )
         with self._lock:
             graph = self._graphs.get(size)

@@ -1,12 +1,13 @@
 """Options of a search, its requests and its results."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from seq2seq.model.attention_weights import AttentionWeights
+from seq2seq.search.constraints import Constraint
 
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
 
@@ -52,11 +53,16 @@ class SearchOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished output: token ids without END, ranking score, and log-probability (END included)."""
+    """A finished output: token ids without END, ranking score, and log-probability (END included).
+
+    constraints: for each token the index of the request's constraint that it writes, None for another word; empty if
+    the request has none.
+    """
 
     ids: list[int]
     score: float
     log_probability: float
+    constraints: Sequence[int | None] = ()
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,11 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A sentence to search for: key, options, maximum number of words, and whether to return attention weights."""
+    """A sentence to search for: key, options, maximum number of words, whether to return attention weights, and what
+    the output must contain: at most `max_length` tokens together."""
 
     key: Hashable
     options: SearchOptions
     max_length: int
     with_attention: bool = False
+    constraints: tuple[Constraint, ...] = ()

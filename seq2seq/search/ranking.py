@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from seq2seq.search.constraints import ConstraintState
 from seq2seq.search.options import Hypothesis
 from seq2seq.search.state import SlotState
 
@@ -59,6 +60,7 @@ def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[H
     written, parent = rows.written_NKL.tolist(), rows.parent_NKL.tolist()
     final, log_probabilities = rows.final_NK.tolist(), rows.final_log_NK.tolist()
     lengths, final_parent = rows.final_length_NK.tolist(), rows.final_parent_NK.tolist()
+    constraints = None if rows.constraints is None else ConstraintTable(rows.constraints)
     hypotheses: list[list[tuple[Hypothesis, list[int]]]] = []
     for row, count in enumerate(n_best):
         row_hypotheses = []
@@ -66,11 +68,32 @@ def read_hypotheses(rows: SlotState, n_best: Sequence[int]) -> list[list[tuple[H
             if final[row][k] == -torch.inf:
                 break
             path = backtrace(parent[row], final_parent[row][k], lengths[row][k])
-            row_hypotheses.append(
-                (Hypothesis(tokens_along(written[row], path), final[row][k], log_probabilities[row][k]), path)
-            )
+            hypothesis = Hypothesis(tokens_along(written[row], path), final[row][k], log_probabilities[row][k])
+            if constraints:
+                hypothesis = replace(hypothesis, constraints=constraints.along(row, path))
+            row_hypotheses.append((hypothesis, path))
         hypotheses.append(row_hypotheses)
     return hypotheses
+
+
+class ConstraintTable:
+    """The constraint tokens that were written, on the host."""
+
+    def __init__(self, constraints: ConstraintState) -> None:
+        self._written: list[list[list[int]]] = constraints.written_NKL.tolist()
+        self._index: list[list[int]] = constraints.index_NC.tolist()
+        self._constrained: list[bool] = constraints.constrained_N1.squeeze(1).tolist()
+
+    def along(self, row: int, path: list[int]) -> list[int | None]:
+        """The index of the constraint that each token along a path writes; empty for a row without constraints."""
+        if not self._constrained[row]:
+            return []
+        return [self._index[row][token - 1] if token else None for token in tokens_along(self._written[row], path)]
+
+
+def free_length(constraints: Sequence[int | None]) -> int | None:
+    """The number of tokens before the first that writes a constraint; None if none does."""
+    return next((position for position, index in enumerate(constraints) if index is not None), None)
 
 
 def common_prefix(lists: Sequence[list[int]]) -> list[int]:

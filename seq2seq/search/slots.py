@@ -13,12 +13,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2seq.batch import Batch
+from seq2seq.batch import TARGET, Batch, CandidateInput
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
+from seq2seq.search.constraints import initial_constraints, token_count
 from seq2seq.search.options import Hypothesis, SearchRequest, SearchResult
-from seq2seq.search.ranking import backtrace, common_prefix, read_hypotheses, tokens_along
+from seq2seq.search.ranking import (
+    ConstraintTable,
+    backtrace,
+    common_prefix,
+    free_length,
+    read_hypotheses,
+    tokens_along,
+)
 from seq2seq.search.state import SlotState, concatenate_memories, round_up_capacity, round_up_outputs
 from seq2seq.search.step import SearchStep, search_step
 from seq2seq.text import BEGIN, PAD
@@ -41,9 +49,13 @@ class SlotTable:
     """A beam search that sentences can enter and leave at any step.
 
     `width` is the widest beam allowed; narrower beams are masked. The caller limits the number of active sentences.
+    A sentence may have constraints: token sequences that its output contains. It is searched with the others, whose
+    results do not change.
+
     `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
     that its result does not depend on `sync_interval`. `search_step` takes a step; it can be a compiled one.
+    `joined_V`: True for words of the vocabulary that continue the word before them; none follows a constraint.
     """
 
     def __init__(
@@ -52,8 +64,10 @@ class SlotTable:
         width: int,
         sync_interval: int | None = None,
         search_step: SearchStep = search_step,
+        joined_V: Tensor | None = None,
     ) -> None:
         self.model = model
+        self.joined_V = joined_V
         self.search_step = search_step
         self.width = width
         self.device = next(model.parameters()).device
@@ -80,16 +94,21 @@ class SlotTable:
         """Encodes a batch of sentences and adds a row for each."""
         for request in requests:
             assert request.options.beam <= self.width, "a beam wider than the table"
+            assert token_count(request.constraints) <= request.max_length, "constraints longer than an output"
         memory = self.model.encode(batch.to(self.device))
-        rows = self._initial_state(memory, requests)
+        new_rows = self._initial_state(memory, requests, batch.candidates)
+        tokens = self._constraint_capacity([*self.requests, *requests])
         if self.rows is not None and self.memory is not None:
             capacity = {s: round_up_capacity(max(n, self.memory.capacity[s])) for s, n in memory.capacity.items()}
-            written = max(self.rows.written_NKL.shape[2], rows.written_NKL.shape[2])
+            written = max(self.rows.written_NKL.shape[2], new_rows.written_NKL.shape[2])
             memory = concatenate_memories(self.memory.resize(capacity), memory.resize(capacity))
-            rows = self.rows.resize(written, capacity).concatenate(rows.resize(written, capacity))
+            words = self._joined_words(capacity)
+            rows = self.rows.resize(written, capacity).resize_constraints(tokens, words)
+            rows = rows.concatenate(new_rows.resize(written, capacity).resize_constraints(tokens, words))
         else:
             capacity = {s: round_up_capacity(n) for s, n in memory.capacity.items()}
-            memory, rows = memory.resize(capacity), rows.resize(rows.written_NKL.shape[2], capacity)
+            memory, rows = memory.resize(capacity), new_rows.resize(new_rows.written_NKL.shape[2], capacity)
+            rows = rows.resize_constraints(tokens, self._joined_words(capacity))
         self.memory, self.rows = memory.map(to_contiguous), rows.map(to_contiguous)
         self.requests.extend(requests)
         self.sizes.extend(batch.sizes(row) for row in range(len(requests)))
@@ -131,7 +150,7 @@ class SlotTable:
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """Stable prefixes of the outputs, by key: the common prefix of all active hypotheses and the best finished one.
 
-        A sentence's prefix never shrinks from one step to the next.
+        A sentence's prefix never shrinks from one step to the next. It ends before the first constraint.
         """
         row_by_key = {request.key: i for i, request in enumerate(self.requests) if request.key in keys}
         if self.rows is None or not row_by_key:
@@ -142,12 +161,21 @@ class SlotTable:
             tensor.index_select(0, index).tolist()
             for tensor in (rows.written_NKL, rows.parent_NKL, rows.score_NK, rows.length_N, *best)
         )
+        selected = (
+            None if rows.constraints is None else rows.constraints.map(lambda tensor: tensor.index_select(0, index))
+        )
+        constraints = None if selected is None else ConstraintTable(selected)
         prefixes: dict[Hashable, list[int]] = {}
         for row, key in enumerate(row_by_key):
             ends = [(hypothesis, lengths[row]) for hypothesis, score in enumerate(scores[row]) if score > -torch.inf]
             if final_score[row] > -torch.inf:
                 ends.append((final_hypothesis[row], final_length[row]))
-            prefixes[key] = common_prefix([tokens_along(written[row], backtrace(parent[row], *end)) for end in ends])
+            paths = [backtrace(parent[row], *end) for end in ends]
+            outputs = [tokens_along(written[row], path) for path in paths]
+            if constraints:
+                each = zip(outputs, paths, strict=True)
+                outputs = [tokens[: free_length(constraints.along(row, path))] for tokens, path in each]
+            prefixes[key] = common_prefix(outputs)
         return prefixes
 
     @torch.inference_mode()
@@ -173,9 +201,21 @@ class SlotTable:
         capacity = {axis: round_up_capacity(max(1, *(sizes[axis] for sizes in self.sizes))) for axis in memory.capacity}
         longest = round_up_outputs(max(request.max_length for request in self.requests) + 1)
         rows_state = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
+        tokens = self._constraint_capacity(self.requests)
+        rows_state = rows_state.resize_constraints(tokens, self._joined_words(capacity))
         self.memory, self.rows = memory.resize(capacity).map(to_contiguous), rows_state.map(to_contiguous)
 
-    def _initial_state(self, memory: Memory, requests: Sequence[SearchRequest]) -> SlotState:
+    def _constraint_capacity(self, requests: Sequence[SearchRequest]) -> int:
+        """The number of constraint tokens of a row, padding included; 0 if no request has constraints."""
+        return round_up_capacity(max(token_count(request.constraints) for request in requests))
+
+    def _joined_words(self, capacity: dict[str, int]) -> int:
+        """The number of words that may come next, for those that continue the word before; 0 if none does."""
+        return 0 if self.joined_V is None else capacity.get(TARGET, len(self.joined_V))
+
+    def _initial_state(
+        self, memory: Memory, requests: Sequence[SearchRequest], candidates: CandidateInput | None
+    ) -> SlotState:
         """Initial rows: one empty hypothesis per sentence."""
         n, k = memory.rows, self.width
         longest = round_up_outputs(max(request.max_length for request in requests) + 1)
@@ -194,6 +234,7 @@ class SlotTable:
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
         penalties = [o.length_penalty_terms for o in options]
         positions = next(iter(memory.positions.values()))
+        constraints = [request.constraints for request in requests]
         return SlotState(
             state=state,
             token_NK=torch.full_like(zeros, BEGIN),
@@ -216,6 +257,10 @@ class SlotTable:
             min_N=integers([min(request.options.min_length, request.max_length) for request in requests]),
             max_N=integers([request.max_length for request in requests]),
             beta_N=floats([o.coverage_penalty for o in options]),
+            constraints=(
+                initial_constraints(constraints, k, longest, self.device, candidates, self.joined_V)
+                if any(constraints) else None
+            ),
         )  # fmt: skip
 
     def _result(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> SearchResult:

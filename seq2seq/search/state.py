@@ -10,12 +10,16 @@ import torch
 from torch import Tensor
 
 from seq2seq.layers.state import Candidates, Memory, State, pad_or_trim
+from seq2seq.search.constraints import ConstraintState, initial_constraints
 from seq2seq.text import PAD
 
 
 @dataclass(frozen=True)
 class SlotState:
-    """The search state of all sentences in the table; the first axis of every tensor is N."""
+    """The search state of all sentences in the table; the first axis of every tensor is N.
+
+    constraints: None while no sentence has any.
+    """
 
     state: State
     token_NK: Tensor  # the last word of each active hypothesis
@@ -38,22 +42,28 @@ class SlotState:
     min_N: Tensor
     max_N: Tensor
     beta_N: Tensor
+    constraints: ConstraintState | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
         tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return SlotState(state=self.state.map(change), **tensors)
+        constraints = None if self.constraints is None else self.constraints.map(change)
+        return SlotState(state=self.state.map(change), constraints=constraints, **tensors)
 
     def concatenate(self, other: "SlotState") -> "SlotState":
-        """These rows followed by those of `other`, which has the same widths."""
+        """These rows followed by those of `other`, which has the same widths, and constraints if these have some."""
         first, second = vars(self), vars(other)
         tensors = {n: torch.cat([v, second[n].to(v.dtype)]) for n, v in first.items() if isinstance(v, Tensor)}
         state = replace(
             self.state, leaves={n: torch.cat([leaf, other.state.leaves[n]]) for n, leaf in self.state.leaves.items()}
         )
-        return SlotState(state=state, **tensors)
+        constraints = None
+        if self.constraints is not None and other.constraints is not None:
+            constraints = self.constraints.concatenate(other.constraints)
+        return SlotState(state=state, constraints=constraints, **tensors)
 
     def resize(self, written: int, capacity: dict[str, int]) -> "SlotState":
-        """Pads or trims to `written` output positions and `capacity` source positions."""
+        """Pads or trims to `written` output positions and `capacity` source positions; constraints are left to
+        `resize_constraints`."""
         return replace(
             self,
             state=self.state.resize(capacity),
@@ -61,6 +71,15 @@ class SlotState:
             parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
             coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
         )
+
+    def resize_constraints(self, tokens: int, words: int) -> "SlotState":
+        """The rows with a table of so many constraint tokens, and of `words` that may come next; without one for 0
+        tokens."""
+        if not tokens:
+            return replace(self, constraints=None)
+        n, k, outputs = self.written_NKL.shape
+        constraints = self.constraints or initial_constraints([()] * n, k, outputs, self.token_NK.device)
+        return replace(self, constraints=constraints.resize(tokens, outputs, words))
 
 
 def round_up_capacity(size: int) -> int:

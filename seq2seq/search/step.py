@@ -14,6 +14,8 @@ from torch import Tensor
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
+from seq2seq.search.constrained import ConstrainedStep, advance_constraints, allocate, constrain
+from seq2seq.search.constraints import ConstraintState
 from seq2seq.search.ranking import active_beam, finished_mask, length_penalty_factor, rank_finished
 from seq2seq.search.state import SlotState
 from seq2seq.text import BEGIN, END, PAD
@@ -34,6 +36,18 @@ class StepResult:
         return StepResult(self.rows.map(change), self.attention_weights.map_all(change), change(self.readout_NKR))
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The hypotheses that go on: scores, the hypotheses that they extend, the columns of their new words, and 1 + the
+    constraint token that is written, 0 for another word (None in a table without constraints); and those that end."""
+
+    score_NK: Tensor
+    parent_NK: Tensor
+    column_NK: Tensor
+    ends_NK: Tensor
+    constraint_NK: Tensor | None
+
+
 SearchStep = Callable[[Predictor, Memory, SlotState, bool], StepResult]  # `search_step`, or compiled
 
 
@@ -52,14 +66,17 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     if with_coverage:
         coverage_NKT = coverage_NKT + attention_weights.attention
 
+    step = None
+    if rows.constraints is not None:
+        remaining_N = rows.max_N - rows.length_N
+        step, log_NKC = constrain(rows.constraints, log_NKC, end_NK, attention_weights.attention, remaining_N)
+
     # Continuations: the best K words of each hypothesis, and of these the best K in total.
     last_N1 = (rows.length_N >= rows.max_N)[:, None]
     k = min(width, log_NKC.shape[-1])
     best_NKk, column_NKk = best_columns(log_NKC, k)
     continuation_NM = (rows.score_NK[..., None] + best_NKk).flatten(1).masked_fill(last_N1, -torch.inf)
     score_NK, chosen_NK = continuation_NM.topk(width, 1)
-    parent_NK, column_NK = chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK)
-    token_NK = word_NC.gather(1, column_NK)
 
     # A hypothesis ends where END is among the best of all candidates, continuations and ends together.
     end_score_NK = rows.score_NK + end_NK
@@ -68,6 +85,11 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
     done_N1 = rows.done_N[:, None]
     ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf) & ~done_N1
+    choice = Choice(score_NK, chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK), ends_NK, None)
+    if rows.constraints is not None and step is not None:
+        choice = choose_constrained(rows, rows.constraints, step, choice, continuation_NM, column_NKk, end_score_NK)
+    score_NK, parent_NK, token_NK = choice.score_NK, choice.parent_NK, word_NC.gather(1, choice.column_NK)
+    ends_NK = choice.ends_NK
     final_NK = end_score_NK / length_penalty_factor(rows, rows.length_N[:, None] + 1)
     if with_coverage:
         final_NK = final_NK + coverage_penalty(memory, rows, coverage_NKT)
@@ -83,6 +105,9 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     flat_M = (row_N1 * width + parent_NK).flatten()
     if with_coverage:
         coverage_NKT = coverage_NKT.flatten(0, 1).index_select(0, flat_M).unflatten(0, (-1, width))
+    constraints = rows.constraints
+    if constraints is not None and choice.constraint_NK is not None:
+        constraints = advance_constraints(constraints, parent_NK, choice.constraint_NK, position_mask_N1L)
     rows = replace(
         rows,
         state=state.reorder(flat_M, width),  # the state of a finished row is never read
@@ -92,8 +117,40 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
         written_NKL=torch.where(position_mask_N1L, token_NK[..., None], rows.written_NKL),
         parent_NKL=torch.where(position_mask_N1L, parent_NK[..., None], rows.parent_NKL),
         coverage_NKT=coverage_NKT,
+        constraints=constraints,
     )
     return StepResult(replace(rows, done_N=finished_mask(rows)), attention_weights, readout_NKR)
+
+
+def choose_constrained(
+    rows: SlotState,
+    constraints: ConstraintState,
+    step: ConstrainedStep,
+    plain: Choice,
+    continuation_NM: Tensor,
+    column_NKk: Tensor,
+    end_score_NK: Tensor,
+) -> Choice:
+    """The choice of constrained rows by dynamic beam allocation, and the plain one of all others."""
+    k, tokens = column_NKk.shape[2], step.token_NKC.shape[2]
+    last_N11 = (rows.length_N >= rows.max_N)[:, None, None]
+    word_NKk = continuation_NM.unflatten(1, (-1, k)).masked_fill(~step.free_NK[..., None], -torch.inf)
+    token_NKC = (rows.score_NK[..., None] + step.token_NKC).masked_fill(last_N11, -torch.inf)
+    end_score_NK = end_score_NK.masked_fill(~step.complete_NK, -torch.inf)
+    chosen_NK, ends_NK = allocate(constraints, word_NKk, token_NKC, end_score_NK, active_beam(rows))
+
+    column_NKC = constraints.column_NC[:, None].expand_as(token_NKC)
+    column_NK = torch.cat([column_NKk, column_NKC], -1).flatten(1).gather(1, chosen_NK)
+    score_NK = torch.cat([word_NKk, token_NKC], -1).flatten(1).gather(1, chosen_NK)
+    constraint_NK = (chosen_NK % (k + tokens) - k + 1).clamp(min=0)
+    constrained_N1 = constraints.constrained_N1
+    return Choice(
+        torch.where(constrained_N1, score_NK, plain.score_NK),
+        torch.where(constrained_N1, chosen_NK // (k + tokens), plain.parent_NK),
+        torch.where(constrained_N1, column_NK, plain.column_NK),
+        torch.where(constrained_N1, ends_NK & ~rows.done_N[:, None], plain.ends_NK),
+        torch.where(constrained_N1, constraint_NK, 0),
+    )
 
 
 def best_columns(log_NKC: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -59,9 +59,13 @@ class Shortlist:
         chosen = [self.lists[name].of(token) for name, ids in sources.items() for token in set(ids)]
         return np.unique(np.concatenate([self.common, *chosen]))
 
-    def candidates(self, rows: Sequence[Mapping[str, Sequence[int]]]) -> CandidateInput:
-        """The words for every sentence of a batch, each by its own sources alone."""
+    def candidates(
+        self, rows: Sequence[Mapping[str, Sequence[int]]], added: Sequence[Sequence[int]] | None = None
+    ) -> CandidateInput:
+        """The words for every sentence of a batch, each by its own sources alone, and what is added to each."""
         words = [self.words(sources) for sources in rows]
+        if added is not None:
+            words = [np.union1d(own, np.array(more, own.dtype)) for own, more in zip(words, added, strict=True)]
         lengths = tuple(len(own) for own in words)
         padded_BC = np.full((len(words), max(lengths, default=0)), PAD, np.int64)
         for row, own in enumerate(words):

@@ -30,6 +30,11 @@ class OutputPiece:
     byte: bytes = b""
 
 
+def written_word(word: str) -> OutputPiece | None:
+    """The output of a word, with spaces beside it; None if it is empty."""
+    return OutputPiece(word) if word else None
+
+
 def output_piece(config: TextConfig, number: int, piece: str) -> OutputPiece | None:
     """The output of an id's piece; None if it has no text."""
     reserved = len(config.reserved)

@@ -25,6 +25,20 @@ WORDS = pre_tokenizers.Split(Regex(rf"{WORD}|{IDEOGRAPH}|{MARK}"), "removed", in
 ONLY_WORD = pre_tokenizers.Split(Regex(rf"\A{WORD}\z"), "removed", invert=True)
 
 
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_RANGES}]")
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a character is of a script without spaces."""
+    return UNSPACED_CHARACTER.fullmatch(character) is not None
+
+
+def continues_word(piece: str) -> bool:
+    """Whether a piece without a space before it continues a word of a script with spaces: it begins with a letter, a
+    digit or a combining mark."""
+    return unicodedata.category(piece[0])[0] in "LNM" and not is_unspaced(piece[0])
+
+
 def word_spans(text: str) -> list[Span]:
     """Spans of the words and punctuation marks of raw text.
 

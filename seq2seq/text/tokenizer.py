@@ -23,18 +23,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from seq2seq.errors import BundleError
-from seq2seq.text.config import Span, TextConfig
+from seq2seq.text.config import BYTES, Span, TextConfig
 from seq2seq.text.detokenizer import (
     Decoded,
-    OutputPiece,
     change_spaces,
     detokenize,
     join_pieces,
     output_piece,
     sentence_case,
+    written_word,
 )
 from seq2seq.text.normalization import MappedText, compose, lowercase, normalize, substitute_reserved
-from seq2seq.text.segmentation import moses, moses_tokenize, segment, spaced_spans, word_spans
+from seq2seq.text.segmentation import continues_word, moses, moses_tokenize, segment, spaced_spans, word_spans
 from seq2seq.text.vocabulary import learn_bpe, learn_words, lookup_pipeline, needs_padding_spaces, pad_with_spaces
 
 FORMAT = 1
@@ -107,8 +107,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], unknown_words: Mapping[int, str] | None = None, raw: bool = False) -> str:
         """Convert ids to one line of text; begin, end and padding symbols produce no text.
 
-        `unknown_words`: replacements of unknown words by position in `ids`. `raw`: detokenize and capitalise the output
-        of a model that was trained on tokenised or lower-cased text.
+        `unknown_words`: words in place of those of positions in `ids`; an empty one has no text. `raw`: detokenize and
+        capitalise the output of a model that was trained on tokenised or lower-cased text.
         """
         return self.decode_with_offsets(ids, unknown_words, raw).text
 
@@ -118,7 +118,7 @@ class Tokenizer:
         """Like `decode`, with the span of each id in the text."""
         replacements = unknown_words or {}
         decoded = join_pieces(
-            OutputPiece(replacements[position]) if position in replacements else self._output_pieces[number]
+            self._output_pieces[number] if position not in replacements else written_word(replacements[position])
             for position, number in enumerate(ids)
         )
         if raw and self.config.tokenised:
@@ -195,6 +195,21 @@ class Tokenizer:
         except (OSError, UnicodeDecodeError) as error:
             raise BundleError(str(path), f"cannot be read: {error}") from None
         return cls.from_json(content, str(path))
+
+    @cached_property
+    def joined_ids(self) -> set[int]:
+        """The ids whose text continues the word before it, if that is a whole word: of pieces that begin with a letter
+        or digit, and of bytes, which write one."""
+        config = self.config
+        if config.units != "bpe":
+            return set()
+        first_piece = len(config.reserved) + len(BYTES)
+        joined = {
+            number
+            for number, piece in enumerate(self._vocabulary[first_piece:], first_piece)
+            if not piece.startswith("▁") and (config.tokenised or continues_word(piece))
+        }
+        return joined | set(range(len(config.reserved), first_piece))
 
     @cached_property
     def whole_words(self) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ from service.settings import Settings
 DAY_SECONDS = 86_400
 CHALLENGE = 'Bearer realm="interlinear"'
 INVALID_KEY_CHALLENGE = f'{CHALLENGE}, error="invalid_token"'
+# LibreTranslate's sentences, for its clients.
+KEY_NEEDED = "Please contact the server operator to get an API key"
+INVALID_KEY = "Invalid API key"
 MAX_RETRY_AFTER = 3600  # upper bound of Retry-After for a rate, in seconds
 
 
@@ -142,11 +145,13 @@ class Auth:
             return None
         if not token:
             if required:
-                self._reject("no_key", 401, "a key is needed, in api_key or Authorization: Bearer", CHALLENGE)
+                self._reject(
+                    "no_key", 401, "a key is needed, in api_key or Authorization: Bearer", CHALLENGE, KEY_NEEDED
+                )
             return None
         key = self.keys.find(token)
         if key is None:
-            self._reject("bad_key", 401, "there is no such key", INVALID_KEY_CHALLENGE)
+            self._reject("bad_key", 401, "there is no such key", INVALID_KEY_CHALLENGE, INVALID_KEY)
         match key.state(datetime.now(UTC)):
             case "expired":
                 self._reject("expired", 401, "the key has expired", INVALID_KEY_CHALLENGE)
@@ -202,9 +207,11 @@ class Auth:
                 f"the key's {key.quota} texts of this day are used up, or too few are left", midnight
             )
 
-    def _reject(self, reason: str, status: int, detail: str, challenge: str | None = None) -> NoReturn:
+    def _reject(
+        self, reason: str, status: int, detail: str, challenge: str | None = None, error: str | None = None
+    ) -> NoReturn:
         self.metrics.rejected.labels(reason).inc()
-        raise Problem(status, detail, headers={"WWW-Authenticate": challenge} if challenge else None)
+        raise Problem(status, detail, headers={"WWW-Authenticate": challenge} if challenge else None, error=error)
 
 
 def bearer_token(headers: Headers) -> str | None:

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
 from seq2seq.errors import KeyFileError
-from service.auth.key_store import KEY_PATTERN, STORE_TIMEOUT, ApiKey, KeyStore, RateUsage
+from service.auth.key_store import KEY_PATTERN, ApiKey, KeyStore, RateUsage
 from service.auth.rate_limits import RateLimiter
+from service.store.database import STORE_TIMEOUT
 
 log = logging.getLogger("interlinear.service")
 

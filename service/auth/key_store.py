@@ -7,47 +7,25 @@ SHA-256 of the whole key. A slow hash would not add security: it makes each gues
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import sqlite3
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Double,
-    Engine,
-    Text,
-    bindparam,
-    case,
-    create_engine,
-    delete,
-    event,
-    extract,
-    func,
-    insert,
-    make_url,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Double, Text, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.exc import IntegrityError
 
 from seq2seq.errors import KeyFileError, UsageError
 from service.auth.key_schema import KEYS, RATES, create_schema
 from service.auth.scopes import Scope
+from service.store.database import Database
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # names appear in logs
 KEY_PATTERN = re.compile(r"il_(?P<id>[0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-STORE_TIMEOUT = 5  # seconds to wait for a connection, for another writer, and for a statement
 MAX_SHARED_CALLERS = 1000  # callers whose rates are written in one sync; 20 times as many are read
 RESERVE_FACTOR = 64  # reserved in advance: this many times the request's cost,
 MAX_RESERVE_DIVISOR = 8  # and at most this fraction (1/n) of the units left
@@ -105,49 +83,12 @@ class KeyStore:
     """
 
     def __init__(self, uri: str | Path) -> None:
-        self.path: Path | None = None
-        self._schema_ready = False
-        if isinstance(uri, Path) or "://" not in uri:
-            self.path = Path(uri)
-        else:
-            url = _parse_url(uri)
-            if url.get_backend_name() == "sqlite":
-                self.path = Path(url.database or "")
-        self.name = str(self.path) if self.path else url.render_as_string(hide_password=True)
-        self._engine = self._sqlite_engine(self.path) if self.path else self._postgresql_engine(url)
-
-    def _sqlite_engine(self, path: Path) -> Engine:
-        # SQLite must not create the file: `add` creates it, with its mode.
-        address = f"{path.absolute().as_uri()}?mode=rw"
-
-        def connect() -> sqlite3.Connection:
-            return sqlite3.connect(address, uri=True, timeout=STORE_TIMEOUT, isolation_level=None)
-
-        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-
-        @event.listens_for(engine, "begin")
-        def begin(connection: Connection) -> None:
-            """Take the write lock when the transaction begins, because SQLite waits for other writers only there."""
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-        return engine
-
-    def _postgresql_engine(self, url: URL) -> Engine:
-        options = f"-c statement_timeout={1000 * STORE_TIMEOUT} -c lock_timeout={1000 * STORE_TIMEOUT}"
-        try:
-            return create_engine(
-                url.set(drivername="postgresql+psycopg"),
-                connect_args={
-                    "connect_timeout": STORE_TIMEOUT, "tcp_user_timeout": 1000 * STORE_TIMEOUT, "options": options,
-                },
-                pool_size=2, max_overflow=0, pool_timeout=STORE_TIMEOUT, pool_pre_ping=True, hide_parameters=True,
-            )  # fmt: skip
-        except ModuleNotFoundError:
-            raise UsageError(self.name, "PostgreSQL's driver is not here", "install interlinear[postgres]") from None
+        self._database = Database(uri, "keys", create_schema, "make it by `interlinear keys add NAME`", KeyFileError)
+        self.name, self.path = self._database.name, self._database.path
 
     def close(self) -> None:
         """Close connections; the store opens new ones if it is used again."""
-        self._engine.dispose()
+        self._database.close()
 
     def add(
         self,
@@ -170,7 +111,7 @@ class KeyStore:
             "expires": expires and _format_time(expires), "quota": quota, "rate": rate,
             "scopes": ",".join(scope for scope in Scope if scope in scopes),
         }  # fmt: skip
-        with self._transaction(create=True) as connection:
+        with self._database.transaction(create=True) as connection:
             try:
                 connection.execute(insert(KEYS), row)
             except IntegrityError:
@@ -181,7 +122,7 @@ class KeyStore:
 
     def revoke(self, name_or_id: str) -> ApiKey:
         """Revoke a key permanently, by its name or ID. Raises UsageError if there is no such key."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             chosen = (KEYS.c.name == name_or_id) | (KEYS.c.id == name_or_id)
             moment = func.coalesce(KEYS.c.revoked, _format_time(_now()))
             connection.execute(update(KEYS).where(chosen).values(revoked=moment))
@@ -196,9 +137,9 @@ class KeyStore:
         Keys whose ID this store already has are not changed. Returns the keys that were added. Raises UsageError if
         another key has the name of one.
         """
-        with other._transaction() as connection:
+        with other._database.transaction() as connection:
             rows = [dict(row._mapping) for row in connection.execute(select(KEYS))]
-        with self._transaction(create=True) as connection:
+        with self._database.transaction(create=True) as connection:
             known_ids = set(connection.scalars(select(KEYS.c.id)))
             for row in (row for row in rows if row["id"] not in known_ids):
                 try:
@@ -213,7 +154,7 @@ class KeyStore:
 
     def list_keys(self) -> list[ApiKey]:
         """All keys, including expired and revoked ones, in order of creation."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             return _select_keys(connection, _now().date())
 
     def reserve(self, key_id: str, cost: int, pending: int, today: date) -> tuple[int, ApiKey | None]:
@@ -222,7 +163,7 @@ class KeyStore:
         `pending`: units that the caller has not added yet. Returns the units taken (0 if too few are left) and the
         key's record after that (None if the key does not exist).
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             granted = _grant_units(connection, key_id, cost, RESERVE_FACTOR * cost, pending, today)
             return granted, next((key for key in _select_keys(connection, today) if key.id == key_id), None)
 
@@ -238,7 +179,7 @@ class KeyStore:
         `wanted`: units to reserve in advance, by key; fewer are granted if little is left. The largest
         MAX_SHARED_CALLERS of `taken` are written.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             for (day, key_id), units in sorted(used.items()):
                 _add_usage(connection, key_id, units, day)
             granted = {
@@ -248,7 +189,7 @@ class KeyStore:
             return SyncResult(_select_keys(connection, today), granted, rates)
 
     def _sync_rates(self, connection: Connection, taken: Mapping[str, RateUsage]) -> dict[str, float]:
-        now = self._clock(connection)
+        now = self._database.clock(connection)
         largest = sorted(taken, key=lambda caller: taken[caller].seconds, reverse=True)[:MAX_SHARED_CALLERS]
         if largest:
             since, seconds = bindparam("since", type_=Double), bindparam("seconds", type_=Double)
@@ -269,46 +210,9 @@ class KeyStore:
 
     def delete_full_buckets(self) -> None:
         """Delete the buckets that are full again: a full bucket is the same as none."""
-        with self._transaction() as connection:
-            full = select(RATES.c.caller).where(RATES.c.full_at <= self._clock(connection))
+        with self._database.transaction() as connection:
+            full = select(RATES.c.caller).where(RATES.c.full_at <= self._database.clock(connection))
             connection.execute(delete(RATES).where(RATES.c.caller.in_(full.with_for_update(skip_locked=True))))
-
-    def _clock(self, connection: Connection) -> float:
-        """Seconds since 1970 by the clock that all users of the store share."""
-        if self.path:
-            return time.time()
-        return float(connection.scalar(select(extract("epoch", func.clock_timestamp()))) or 0.0)
-
-    @contextmanager
-    def _transaction(self, create: bool = False) -> Iterator[Connection]:
-        """A connection inside one transaction."""
-        try:
-            if self.path and create:
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            elif self.path and not self.path.is_file():
-                raise KeyFileError(self.name, "there is no such file", "make it by `interlinear keys add NAME`")
-            with self._engine.begin() as connection:
-                if not self._schema_ready:
-                    create_schema(connection, self.path, create)
-                yield connection
-            self._schema_ready = True
-        except OSError as error:
-            raise KeyFileError(self.name, f"the keys cannot be opened: {error.strerror}") from None
-        except SQLAlchemyError as error:
-            self._schema_ready = False
-            reason = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise KeyFileError(self.name, f"the keys cannot be read or written: {reason}") from None
-
-
-def _parse_url(uri: str) -> URL:
-    try:
-        url = make_url(uri)
-        if url.get_backend_name() in ("postgresql", "sqlite") and url.database:
-            return url
-    except (ArgumentError, ValueError):
-        pass
-    scheme = uri.partition("://")[0]
-    raise UsageError(f"{scheme}://...", "keys cannot be kept there", "name a file, or postgresql://USER@HOST/DATABASE")
 
 
 def _add_usage(connection: Connection, key_id: str, units: int, day: date) -> None:

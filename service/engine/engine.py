@@ -280,4 +280,4 @@ def deduplication_key(request: Request) -> Hashable:
     """Equal for requests with the same search and result; a request with images equals no other."""
     if request.images:
         return object()
-    return tuple(request.texts.items()), request.options, request.explain, request.tokenised
+    return tuple(request.texts.items()), request.options, request.explain, request.tokenised, request.terms

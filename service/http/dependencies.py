@@ -18,6 +18,8 @@ from service.model_manager import ModelManager
 from service.models import ServedModels
 from service.problems import CLIENT_CLOSED_REQUEST, Problem, excerpt
 from service.settings import Settings
+from service.store.glossary_store import GlossaryStore
+from service.store.suggestion_store import SuggestionStore
 
 T = TypeVar("T")
 
@@ -36,6 +38,8 @@ class Service:
     parse_executor: Executor
     metrics: Metrics
     auth: Auth
+    suggestions: SuggestionStore | None = None  # None: not accepted
+    glossaries: GlossaryStore | None = None  # None: not kept
 
     @property
     def models(self) -> ServedModels:

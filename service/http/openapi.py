@@ -1,11 +1,13 @@
-"""The OpenAPI document: request bodies, problem details, keys, and links between routes."""
+"""The OpenAPI document: operation ids, request bodies, problem details, keys, and links between routes."""
 
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from service.http.dependencies import TIMEOUT_HEADER, Service
+from service.http.openapi_schemas import SCHEMA_REFERENCE, form_schema, name_request_schemas
 from service.http.parsing import JSON, MULTIPART, URLENCODED
 from service.http.requests import ApiRequest
 from service.inference.images import MEDIA_TYPES
@@ -29,6 +31,11 @@ TEXT_ROUTES = {  # task -> (route, field that holds the text)
 RESPONSE_BODY = "$response.body#"
 
 
+def operation_id(route: APIRoute) -> str:
+    """The id of a route's operation, of which generated clients make a function: the route's name."""
+    return route.name
+
+
 def install_openapi(app: FastAPI) -> None:
     """Make `app.openapi` add problem details, keys and links to FastAPI's document, which is created once."""
 
@@ -38,9 +45,11 @@ def install_openapi(app: FastAPI) -> None:
             description = get_openapi(
                 title=app.title, version=app.version, description=app.description, routes=app.routes
             )
-            details = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
+            details = ProblemDetails.model_json_schema(ref_template=SCHEMA_REFERENCE)
             schemas = description.setdefault("components", {}).setdefault("schemas", {})
             schemas.update(details.pop("$defs", {}), ProblemDetails=details)
+            remove_validation_errors(description)
+            name_request_schemas(description)
             add_security_schemes(description, service.settings)
             add_links(description, service.models)
             app.openapi_schema = description
@@ -52,10 +61,10 @@ def install_openapi(app: FastAPI) -> None:
 def body_documentation(kind: type[ApiRequest]) -> dict[str, Any]:
     """The `openapi_extra` of a route that parses a body: the body, the timeout header, and the errors of
     authentication and parsing."""
-    schema = kind.model_json_schema()
+    schema = kind.model_json_schema(ref_template=SCHEMA_REFERENCE)
     schema["properties"] = {name: schema["properties"][name] for name in kind.names()}
     form = schema | {
-        "properties": {n: form_schema(f, n == kind.repeatable_field) for n, f in schema["properties"].items()}
+        "properties": {n: form_schema(f, n in kind.repeatable_fields) for n, f in schema["properties"].items()}
     }
     content: dict[str, Any] = {
         JSON: {"schema": schema, "example": kind.example},
@@ -79,13 +88,14 @@ def body_documentation(kind: type[ApiRequest]) -> dict[str, Any]:
     }
 
 
-def form_schema(field: dict[str, Any], repeated: bool) -> dict[str, Any]:
-    """The schema of a field in a form. Forms have no null: a field is absent or, if it may not be repeated, empty."""
-    if "anyOf" not in field:
-        return field
-    absent = [] if repeated or {"type": "null"} not in field["anyOf"] else [{"const": ""}]
-    branches = [branch for branch in field["anyOf"] if branch != {"type": "null"}]
-    return {name: value for name, value in field.items() if name != "default"} | {"anyOf": branches + absent}
+def remove_validation_errors(description: dict[str, Any]) -> None:
+    """Remove FastAPI's own error of invalid parameters: every text in a path is valid, and fields have problems."""
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            if "HTTPValidationError" in str(operation["responses"].get("422", "")):
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        description["components"]["schemas"].pop(name, None)
 
 
 def add_security_schemes(description: dict[str, Any], settings: Settings) -> None:
@@ -96,7 +106,8 @@ def add_security_schemes(description: dict[str, Any], settings: Settings) -> Non
     for path, methods in description["paths"].items():
         for operation in methods.values():
             required = settings.metrics_key if path == "/metrics" else settings.require_key
-            if "requestBody" in operation or (path == "/metrics" and required):
+            works = "requestBody" in operation or path.startswith("/glossaries")
+            if works or (path == "/metrics" and required):
                 operation["security"] = [{"key": []}] if required else [{}, {"key": []}]
             elif path == "/models":
                 operation["security"] = [{}, {"key": []}]

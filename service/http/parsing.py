@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from string import hexdigits
 from typing import Any, NoReturn, TypeVar
 
@@ -20,6 +20,7 @@ from service.problems import Problem, excerpt, validation_problem
 T = TypeVar("T", bound=ApiRequest)
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+CHUNKED = "transfer-encoding"  # a header of bodies without a length
 MAX_FIELDS = 1000
 MAX_VALUES = 20_000  # JSON values in a body, in addition to a list of as many texts as a request may have
 MAX_PART_HEADERS = 4  # headers of one part of a multipart form
@@ -79,7 +80,10 @@ async def read_body(request: Request) -> bytes:
 
 
 def media_type(request: Request) -> tuple[str, dict[bytes, bytes]]:
-    """The body's media type and its parameters. Raises Problem 415."""
+    """The body's media type and its parameters; no body at all is an empty form. Raises Problem 415."""
+    headers = request.headers
+    if "content-type" not in headers and headers.get("content-length", "0") == "0" and CHUNKED not in headers:
+        return URLENCODED, {}
     media_bytes, options = parse_options_header(request.headers.get("content-type") or b"")
     media = media_bytes.decode("latin-1")
     if media not in (JSON, URLENCODED, MULTIPART):
@@ -102,7 +106,7 @@ def parse(
         check_values(content, max_values)
         return parse_json(content)
     pairs = parse_multipart(content, options, kind.file_field) if media == MULTIPART else parse_urlencoded(content)
-    return dict(collect_fields(pairs, kind.repeatable_field))
+    return dict(collect_fields(pairs, kind.repeatable_fields))
 
 
 def validate(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
@@ -257,13 +261,13 @@ def parse_multipart(
 
 
 def collect_fields(
-    pairs: Sequence[tuple[str, str | bytes]], repeated: str | None
+    pairs: Sequence[tuple[str, str | bytes]], repeatable: Collection[str]
 ) -> dict[str, str | bytes | list[str | bytes]]:
-    """A form's fields by name. The field `repeated` may occur several times and is then a list. An empty field counts
-    as absent, an empty file does not."""
+    """A form's fields by name. The fields `repeatable` may occur several times and are then lists. An empty field
+    counts as absent, an empty file does not."""
     fields: dict[str, str | bytes | list[str | bytes]] = {}
     for name, value in pairs:
-        if name == repeated:
+        if name in repeatable:
             previous = fields.get(name)
             fields[name] = (
                 value if previous is None else [*(previous if isinstance(previous, list) else [previous]), value]

@@ -4,6 +4,7 @@ segmentation, search, and formatting or streaming."""
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, TypeVar
 
 import numpy as np
@@ -15,10 +16,13 @@ from documents import Document
 from seq2seq.explain import Explanation
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from seq2seq.terms import TermOptions
+from seq2seq.terms.term import TERMS
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
+from service.http.kept_glossaries import kept_entries
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
@@ -26,6 +30,7 @@ from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_str
 from service.inference import segmentation
 from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
 from service.inference.segmented_document import SegmentedDocument
+from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from service.problems import Problem, problem_responses
 from service.settings import Settings
@@ -171,7 +176,8 @@ def generating_route(
         async def work(stream: OutputStream | None = None) -> Response:
             async with admit_request(service, caller, request) as reservation:
                 generation = await prepare(service, reservation, request)
-                return await search_and_respond(service, reservation, request, generation, stream)
+                terms = RequestTerms(await find_term_options(service, caller, request, generation))
+                return await search_and_respond(service, reservation, request, generation, terms, stream)
 
         return await (respond_or_stream(caller, service, work) if streams else caller.wait_for(work()))
 
@@ -207,11 +213,23 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
         yield reservation
 
 
+async def find_term_options(
+    service: Service, caller: Caller, request: GenerateRequest, generation: Generation
+) -> TermOptions | None:
+    """What to find in the texts of a request, with the entries of the glossary that it names. Raises Problem."""
+    options = request.term_options
+    if options is None or request.kept_glossary is None:
+        return options
+    pairs = {item.model.language_pair for item in generation.inputs}
+    return options.with_fallback(await kept_entries(service, caller, request.kept_glossary, pairs))
+
+
 async def search_and_respond(
     service: Service,
     reservation: Reservation,
     request: GenerateRequest,
     generation: Generation,
+    terms: RequestTerms,
     stream: OutputStream | None,
 ) -> Response:
     """Search every input with its model, within the reservation, and serialise the response. `stream` receives partial
@@ -224,13 +242,20 @@ async def search_and_respond(
         for item in searched
     ]
     requests = list(zip(searched, searches, strict=True))
-    texts = await segmentation.segment(service.engine, reservation, requests, split, characters_of)
+    texts = await segmentation.segment(
+        service.engine,
+        reservation,
+        requests,
+        partial(split, terms),
+        lambda item: characters_of(item) + terms.characters,
+    )
     if stream:
         stream.start([i for i, item in enumerate(inputs) if not item.blank], texts, response_writer(request))
     try:
         results = await segmentation.search(service.engine, reservation, texts, stream)
     except InvalidTextError as rejected:
-        field_name = searched[rejected.index].fields.get(rejected.error.where, rejected.error.where)
+        field_names = {**searched[rejected.index].fields, TERMS: "glossary"}
+        field_name = field_names.get(rejected.error.where, rejected.error.where)
         remedy = f"; {rejected.error.remedy}" if rejected.error.remedy else ""
         raise Problem.in_field(
             field_name, f"cannot be {request.past_tense}: {rejected.error.problem}{remedy}"
@@ -249,12 +274,12 @@ async def search_and_respond(
     )
 
 
-def split(item: tuple[ModelInput, Request]) -> segmentation.Segmented:
-    """An input as requests for its sentences."""
+def split(terms: RequestTerms, item: tuple[ModelInput, Request]) -> segmentation.Segmented:
+    """An input as requests for its sentences, with their terms. Raises Problem for contradictory terms."""
     model_input, request = item
     if model_input.document is not None:
-        return SegmentedDocument.of(model_input.model, request, model_input.document)
-    return segmentation.SegmentedText.of(model_input.model, request)
+        return SegmentedDocument.of(model_input.model, request, model_input.document, terms)
+    return segmentation.SegmentedText.of(model_input.model, terms.add_to(model_input.model, request))
 
 
 def characters_of(item: tuple[ModelInput, Request]) -> int:
@@ -265,12 +290,10 @@ def characters_of(item: tuple[ModelInput, Request]) -> int:
 def search_options(request: GenerateRequest, model: ServedModel) -> SearchOptions:
     """The model's search options with the request's overrides. Raises Problem."""
     defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
-    n_best = (request.alternatives or 0) + 1
-    beam = request.beam_size or max(defaults.beam, n_best)
+    n_best = min((request.alternatives or 0) + 1, model.width)
+    beam = max(request.beam_size or defaults.beam, n_best)
     if beam > model.width:
         raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
-    if n_best > beam:
-        raise Problem.in_field("alternatives", f"must be fewer than beam_size, which is {beam}")
     if request.max_length and request.max_length > longest:
         raise Problem.in_field("max_length", f"must be at most {longest}, the model's limit")
     if request.max_length and request.max_length < defaults.min_length:

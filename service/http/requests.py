@@ -5,14 +5,16 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
+from seq2seq.terms import TermOptions
 from seq2seq.text.sentences import fewest_of
+from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
 from service.inference.markup import MarkupFormat
 from service.settings import Settings
 
 S = TypeVar("S", bound="GenerateRequest")
 
-LanguageCode = Annotated[str, Field(max_length=16, pattern=r"^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$")]
+LanguageCode = Annotated[str, Field(max_length=35, pattern=r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$")]
 
 
 def _text_tag(value: Any) -> Literal["text", "texts"]:
@@ -57,7 +59,7 @@ class ApiRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     example: ClassVar[dict[str, str | int | bool]]
-    repeatable_field: ClassVar[str | None] = None  # field that a form may repeat
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset()  # fields that a form may repeat
     file_field: ClassVar[str | None] = None  # field that may be a file in a multipart form
 
     api_key: str | None = Field(None, max_length=512, description="API key, if the service requires one")
@@ -96,8 +98,11 @@ class GenerateRequest(ApiRequest):
         """The fields whose limits come from the service's settings, as `create_model` takes them."""
         return {
             "alternatives": (
-                Annotated[int, Field(ge=0, lt=settings.beam)] | None,
-                Field(None, description="number of further outputs for each text: fewer than `beam_size`"),
+                Annotated[int, Field(ge=0)] | None,
+                Field(
+                    None,
+                    description=f"number of further outputs for each text; {settings.beam - 1} at most are returned",
+                ),
             ),
             "beam_size": (
                 Annotated[int, Field(ge=1, le=settings.beam)] | None,
@@ -113,6 +118,16 @@ class GenerateRequest(ApiRequest):
     @property
     def markup(self) -> MarkupFormat | None:
         """The format of input and output texts, None for plain text."""
+        return None
+
+    @property
+    def term_options(self) -> TermOptions | None:
+        """What to find in the texts; None if they have no terms."""
+        return None
+
+    @property
+    def kept_glossary(self) -> str | None:
+        """The id of a glossary that the service keeps, whose terms are found too."""
         return None
 
     @property
@@ -182,17 +197,39 @@ class TranslateRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "q"
-    repeatable_field: ClassVar[str | None] = "q"
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"q", "do_not_translate"})
     past_tense: ClassVar[str] = "translated"
 
     q: str | list[str]
     source: LanguageCode = Field(description="the language of `q`, or `auto`")
     target: LanguageCode = Field(description="the language to translate into")
     format: MarkupTextFormat = None
+    glossary: list[GlossaryTerm] | None = None
+    glossary_id: str | None = Field(
+        None, min_length=1, max_length=100, description="a glossary of `/glossaries`; a term in `glossary` has priority"
+    )
+    do_not_translate: str | list[str] | None = None
+    protect: bool | None = Field(
+        None,
+        description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they "
+        "are; default: true",
+    )
+
+    @classmethod
+    def limited_fields(cls, settings: Settings) -> dict[str, Any]:
+        return super().limited_fields(settings) | term_fields(settings)
 
     @property
     def markup(self) -> MarkupFormat | None:
         return None if self.format == "text" else self.format
+
+    @property
+    def kept_glossary(self) -> str | None:
+        return self.glossary_id
+
+    @property
+    def term_options(self) -> TermOptions:
+        return term_options(self.glossary, self.do_not_translate, self.protect)
 
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
         if self.markup:  # tags are no text, and character references may become white space
@@ -209,7 +246,7 @@ class SummarizeRequest(TextsRequest):
         "explain": True,
     }
     text_field: ClassVar[str] = "text"
-    repeatable_field: ClassVar[str | None] = "text"
+    repeatable_fields: ClassVar[frozenset[str]] = frozenset({"text"})
     past_tense: ClassVar[str] = "summarized"
 
     text: str | list[str]

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seq2seq.bundle import Task
 from seq2seq.explain import Explanation
-from service.inference import languages
+from service import language_tags as languages
 from service.inference.detection import LanguageGuess
 from service.inference.images import MEDIA_TYPES
 from service.models import ReverseModel, ServedModel
@@ -168,6 +168,12 @@ class FrontendSettings(ApiResponse):
     language: LanguagePair | None = Field(None, description="absent where no model translates")
     suggestions: bool = False
     supportedFilesFormat: list[str] = []  # noqa: N815
+
+
+class SuggestResponse(ApiResponse):
+    """Response of `/suggest`: the suggestion is kept."""
+
+    success: Literal[True] = True
 
 
 class ModelScore(ApiResponse):

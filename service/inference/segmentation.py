@@ -3,20 +3,20 @@
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from seq2seq.explain import Explanation, Span, WeightedLink
+from seq2seq.explain import Explanation, Span, TermLocation, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
 from seq2seq.text.sentences import fewest_of, sentence_separators, split_sentences_by_line
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
+from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
 from service.problems import Problem
 
 Item = TypeVar("Item")
-Number = TypeVar("Number", float, float | None)
 
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
 
@@ -61,9 +61,12 @@ class SegmentedText:
         if model.task != "translation" or len(request.texts) > 1 or request.images or text is None:
             return SegmentedText(model, request, (request,), ("", ""), (0,))
         source, target = model.language_pair
-        spans = split_sentences_by_line(text, source)
+        spans = join_divided(split_sentences_by_line(text, source), request.terms)
         separators = tuple(sentence_separators(text, spans, target))
-        sentences = tuple(replace(request, texts={model.source: text[start:end]}) for start, end in spans)
+        sentences = tuple(
+            replace(request, texts={model.source: text[start:end]}, terms=terms_within(request.terms, start, end))
+            for start, end in spans
+        )
         return SegmentedText(model, request, sentences, separators, tuple(start for start, _ in spans))
 
     def join(self, parts: Sequence[str]) -> str:
@@ -145,14 +148,17 @@ def merge_explanations(
     if len(parts) == 1 and source_offsets[0] == target_offsets[0] == 0:
         return parts[0]
     columns = sum(len(part.source) for part in parts)
-    matrices: dict[str, list[list[float]]] = {name: [] for name in parts[0].matrices}
+    matrices: dict[str, list[list[float]]] = {name: [] for part in parts for name in part.matrices}
+    terms: list[TermLocation] = []
     alignment: list[tuple[int, int]] = []
     links: list[WeightedLink] = []
     left = above = 0
-    for part in parts:
+    for part, *offsets in zip(parts, source_offsets, target_offsets, strict=True):
         right = columns - left - len(part.source)
         for name, rows in matrices.items():
-            rows.extend([0.0] * left + row + [0.0] * right for row in part.matrices[name])
+            own = part.matrices.get(name) or [[0.0] * len(part.source)] * len(part.target)
+            rows.extend([0.0] * left + row + [0.0] * right for row in own)
+        terms.extend(shift_term(term, *offsets) for term in part.terms or [])
         alignment.extend((i + left, j + above) for i, j in part.alignment)
         links.extend(
             link.model_copy(update={"source": link.source + left, "target": link.target + above})
@@ -167,16 +173,17 @@ def merge_explanations(
             shift_span(span, offset) for part, offset in zip(parts, target_offsets, strict=True) for span in part.target
         ],
         matrices=matrices,
-        gate=concatenate([part.gate for part in parts]),
-        fertility=concatenate([part.fertility for part in parts]),
+        gate=concatenate([part.gate for part in parts], [len(part.target) for part in parts]),
+        fertility=concatenate([part.fertility for part in parts], [len(part.source) for part in parts]),
         alignment=alignment,
-        aligned_by=parts[0].aligned_by,
-        confidence=concatenate([part.confidence for part in parts]),
+        aligned_by=next((part.aligned_by for part in parts if part.aligned_by), None),
+        confidence=concatenate([part.confidence for part in parts], [len(part.target) for part in parts]),
         symmetrized=symmetrized,
         links=links if symmetrized else None,
         sentences=[(len(part.source), len(part.target)) for part in parts],
         sources=parts[0].sources,
         between=parts[0].between,
+        terms=terms or None,
     )
 
 
@@ -184,9 +191,17 @@ def shift_span(span: Span, by: int) -> Span:
     return Span(text=span.text, start=span.start + by, end=span.end + by)
 
 
-def concatenate(parts: Sequence[list[Number] | None]) -> list[Number] | None:
-    """Per-word numbers of all sentences; None if the model has none."""
-    return [number for part in parts for number in part or []] if parts[0] is not None else None
+def shift_term(term: TermLocation, source: int, target: int) -> TermLocation:
+    """The term in a text whose sentence starts at these offsets."""
+    (a, b), (c, d) = term.source, term.target
+    return TermLocation(source=(a + source, b + source), target=(c + target, d + target))
+
+
+def concatenate(parts: Sequence[Sequence[float | None] | None], words: Sequence[int]) -> list[Any] | None:
+    """Per-word numbers of all sentences, 0 in those without; None if the model has none. `words`: of each sentence."""
+    if all(part is None for part in parts):
+        return None
+    return [number for part, count in zip(parts, words, strict=True) for number in (part or [0.0] * count)]
 
 
 def too_many_sentences(sentences: int) -> Problem:

@@ -9,6 +9,7 @@ from documents import Document
 from seq2seq.generate import Candidate, GenerationResult, Request
 from service.inference.aligned_text import SentenceTranslation, align_sentences
 from service.inference.segmentation import SegmentedText, combined_candidates, joined_candidate
+from service.inference.terms import RequestTerms
 from service.models import ServedModel
 
 
@@ -27,10 +28,10 @@ class SegmentedDocument:
     sentences: tuple[Request, ...]
 
     @staticmethod
-    def of(model: ServedModel, request: Request, document: Document) -> "SegmentedDocument":
-        """Split the texts of a document into sentences."""
+    def of(model: ServedModel, request: Request, document: Document, terms: RequestTerms) -> "SegmentedDocument":
+        """Split the texts of a document into sentences, with their terms. Raises Problem for contradictory terms."""
         texts = tuple(
-            SegmentedText.of(model, replace(request, texts={model.source: segment.text}))
+            SegmentedText.of(model, terms.add_to(model, replace(request, texts={model.source: segment.text})))
             for segment in document.segments
         )
         sentences = tuple(

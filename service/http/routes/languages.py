@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
+from service import language_tags as languages
 from service.http.dependencies import CallerDep, ServiceDep
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import DetectRequest, detect_request_with_limits
 from service.http.responses import Detection, FrontendSettings, Language, LanguagePair, NamedLanguage
-from service.inference import languages
 from service.problems import problem_responses
 from service.settings import Settings
 
@@ -54,6 +54,7 @@ def router(settings: Settings) -> APIRouter:
         return FrontendSettings(
             apiKeys=service.auth.keys is not None,
             keyRequired=service.settings.require_key,
+            suggestions=service.suggestions is not None,
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
             language=language,

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from registry.credentials import mask_credentials
 from seq2seq.config import ImageGrid
@@ -96,6 +96,18 @@ def accepted_image(grid: ImageGrid, settings: Settings) -> AcceptedImage:
         max_bytes=settings.image_bytes,
         max_pixels=settings.image_pixels,
     )
+
+
+@routes.get("/health", response_model=Health, responses=problem_responses(503))
+async def health(service: ServiceDep) -> Health:
+    """LibreTranslate's route: 200 while requests are processed, else 503."""
+    return Health(status=(await ready(service)).status)
+
+
+@routes.get("/spec", include_in_schema=False)
+async def specification(request: Request) -> JSONResponse:
+    """The OpenAPI document where LibreTranslate has its own."""
+    return JSONResponse(request.app.openapi())
 
 
 @routes.get("/health/live", response_model=Health, responses=problem_responses(503))

@@ -157,8 +157,10 @@ def test_the_precision_that_is_chosen_is_said(toy, written, capsys, monkeypatch)
 
     chosen = run()
     assert f"the precision is {resolve_precision('auto', 'cpu')}" in chosen.err
-    monkeypatch.setattr("seq2seq.bundle.precision.largest_activation", lambda kernel: None)  # no int8 products
-    assert "the precision is fp32" in run().err
+    for tiles, products, expected in ((True, None, "bf16"), (False, 127, "int8"), (False, None, "fp32")):
+        monkeypatch.setattr("seq2seq.bundle.precision.has_bf16_tiles", lambda tiles=tiles: tiles)
+        monkeypatch.setattr("seq2seq.bundle.precision.largest_activation", lambda kernel, products=products: products)
+        assert f"the precision is {expected}" in run().err
 
 
 @pytest.mark.parametrize(

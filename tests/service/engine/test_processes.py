@@ -242,7 +242,7 @@ def test_the_configured_precision_is_used(bundles, caplog):
     np.testing.assert_allclose(full, half, atol=0.1)
     np.testing.assert_allclose(full, quantised, atol=0.1)
     resolved = resolve_precision("auto", "cpu")
-    np.testing.assert_array_equal(chosen, quantised if resolved == "int8" else full)
+    np.testing.assert_array_equal(chosen, {"fp32": full, "bf16": half, "int8": quantised}[resolved])
     assert f"is computed in {resolved} on cpu" in caplog.text
 
 

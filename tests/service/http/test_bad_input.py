@@ -15,6 +15,9 @@ DRAFT = {"translation": "Ein Hund laufen im Park.", "source": "en", "target": "d
 ALL = ROUTES | {"/translate/multimodal": {"q": "The ball.", "source": "en", "target": "de"}, "/post-edit": DRAFT}
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+LIBRETRANSLATE = re.compile(
+    r"^Invalid request: missing [a-z]+ parameter$|^Slowdown: | is not supported$| is not available as a target language from "
+)
 PARTS = {"Content-Type": "multipart/form-data; boundary=x"}
 
 
@@ -30,7 +33,7 @@ def refused(answer: httpx.Response, status: int = 400) -> dict:
     problem = answer.json()
     assert answer.status_code == problem["status"] == status, problem
     assert answer.headers["content-type"] == "application/problem+json"
-    assert problem["error"] == problem["detail"]
+    assert problem["error"] == problem["detail"] or LIBRETRANSLATE.search(problem["error"])
     assert problem["title"]
     assert problem["request_id"] == answer.headers["x-request-id"]
     assert "Traceback" not in answer.text
@@ -59,8 +62,7 @@ FIELDS = {
     "a field's name a surrogate": ({"\ud800": 1}, "the request", "must be valid Unicode"),
     "alternatives a string": ({"alternatives": "3"}, "alternatives", "integer"),
     "alternatives true": ({"alternatives": True}, "alternatives", "integer"),
-    "alternatives too many": ({"alternatives": 5}, "alternatives", "less than 5"),
-    "alternatives as many as the beam": ({"alternatives": 2, "beam_size": 2}, "alternatives", "fewer than beam_size"),
+    "alternatives negative": ({"alternatives": -1}, "alternatives", "greater than or equal to 0"),
     "beam 0": ({"beam_size": 0}, "beam_size", "greater than or equal to 1"),
     "beam 10^9": ({"beam_size": 10**9}, "beam_size", "less than or equal to 5"),
     "beam beyond floats": ({"beam_size": 10**400}, "beam_size", "less than or equal to 5"),

@@ -156,7 +156,7 @@ def test_each_address_has_its_own_rate(strict):
     assert [answer.headers["ratelimit-policy"] for answer in answers] == ['"rate";q=2;w=100'] * 3
     assert [re.match(r'"rate";r=(\d);t=\d+$', answer.headers["ratelimit"])[1] for answer in answers] == ["1", "0", "0"]
     assert 40 <= int(answers[2].headers["retry-after"]) <= 50
-    assert answers[2].json()["error"].startswith("more than 0.02 texts a second")
+    assert answers[2].json()["detail"].startswith("more than 0.02 texts a second")
     assert rejected(strict, "rate") >= 1
     assert asked(strict, "192.0.2.2", json=GOOD).status_code == 200
     assert asked(strict, "10.0.0.1, 192.0.2.1", json=GOOD).status_code == 429, "the last that is no proxy of ours"

@@ -1,5 +1,6 @@
 """The OpenAPI description is right: it declares every limit and every problem."""
 
+import json
 import re
 from typing import Any
 
@@ -11,6 +12,12 @@ def description(client) -> dict:
     return client.get("/openapi.json").json()
 
 
+def body_schema(description: dict, route: str, media: str = "application/json") -> dict[str, Any]:
+    """The schema of a request body, which is a component."""
+    reference = description["paths"][route]["post"]["requestBody"]["content"][media]["schema"]["$ref"]
+    return description["components"]["schemas"][reference.rpartition("/")[2]]
+
+
 ROUTES = {"/translate": "q", "/summarize": "text"}
 ALL = [*ROUTES, "/translate/multimodal", "/post-edit"]
 
@@ -19,13 +26,28 @@ ALL = [*ROUTES, "/translate/multimodal", "/post-edit"]
 def test_every_limit_is_declared(description, route, field):
     body = description["paths"][route]["post"]["requestBody"]["content"]
     assert set(body) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
-    fields = body["application/json"]["schema"]["properties"]
+    schema = body_schema(description, route)
+    fields = schema["properties"]
     assert next(iter(fields)) == field, "what is required comes first"
     text, texts = fields[field]["oneOf"]
     assert (text["maxLength"], texts["maxItems"], texts["items"]["maxLength"]) == (5000, 100, 5000)
     assert fields["beam_size"]["anyOf"][0]["maximum"] == 5
     assert fields["max_length"]["anyOf"][0]["maximum"] > 0
-    assert body["application/json"]["schema"]["additionalProperties"] is False
+    assert schema["additionalProperties"] is False
+
+
+def test_every_reference_is_of_a_component(description):
+    text = json.dumps(description)
+    references = set(re.findall(r'"\$ref": "([^"]+)"', text))
+    names = {reference.removeprefix("#/components/schemas/") for reference in references}
+    assert names <= set(description["components"]["schemas"])
+    assert {"TranslateRequest", "TranslateForm", "TranslateMultipartForm"} <= names
+
+
+def test_operations_have_the_names_that_clients_call(description):
+    ids = [operation["operationId"] for methods in description["paths"].values() for operation in methods.values()]
+    assert len(set(ids)) == len(ids)
+    assert {"translate", "translate_multimodal", "post_edit", "summarize", "detect", "list_languages"} <= set(ids)
 
 
 def test_every_problem_is_declared_as_a_problem(description):
@@ -97,7 +119,8 @@ def test_there_are_no_other_links(description):
         (path, name)
         for path, methods in description["paths"].items()
         for operation in methods.values()
-        for name in operation["responses"]["200"].get("links", {})
+        for response in operation["responses"].values()
+        for name in response.get("links", {})
     ]
     assert sorted(found) == sorted(LINKS)
 
@@ -105,7 +128,8 @@ def test_there_are_no_other_links(description):
 def test_an_image_is_declared_as_a_file_and_as_base64(description):
     body = description["paths"]["/translate/multimodal"]["post"]["requestBody"]["content"]
     schema, form = (
-        body[media]["schema"]["properties"]["image"] for media in ("application/json", "multipart/form-data")
+        body_schema(description, "/translate/multimodal", media)["properties"]["image"]
+        for media in ("application/json", "multipart/form-data")
     )
     (coded,) = (branch for branch in schema["anyOf"] if branch["type"] == "string")
     assert coded == {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/*"}
@@ -117,10 +141,8 @@ def test_an_image_is_declared_as_a_file_and_as_base64(description):
 
 
 def test_alternative_sources_are_not_required(description):
-    body = description["paths"]["/translate/multimodal"]["post"]["requestBody"]["content"]
-    assert body["application/json"]["schema"]["required"] == ["source", "target"]
-    body = description["paths"]["/post-edit"]["post"]["requestBody"]["content"]
-    assert body["application/json"]["schema"]["required"] == ["translation", "source", "target"]
+    assert body_schema(description, "/translate/multimodal")["required"] == ["source", "target"]
+    assert body_schema(description, "/post-edit")["required"] == ["translation", "source", "target"]
     answer = description["components"]["schemas"]["Operation"]
     assert set(answer["properties"]) == {"op", "from", "to"}
 

@@ -20,6 +20,7 @@ from service.app import create_app
 from service.inference.detection import LanguageGuess
 from service.inference.markup import escape_html, read_source, unescape
 from service.inference.segmented_document import SegmentedDocument
+from service.inference.terms import RequestTerms
 from service.models import ServedModel
 from tests.service.engine.test_engine import until
 from tests.service.http.test_streaming import EVENTS, read
@@ -135,7 +136,7 @@ def test_only_sentences_with_tags_between_their_words_are_aligned(bundles):
     model = ServedModel("de-en", "1", (), seq2seq.load(bundles.de_en), 4, 5)
     request = Request({"source": ""}, SearchOptions())
     document = parse_html("<p><b>Ein Hund läuft.</b> Eine <i>Frau</i> sitzt. <u>Da.</u></p><p>Ein Hund.</p>")
-    sentences = SegmentedDocument.of(model, request, document).sentences
+    sentences = SegmentedDocument.of(model, request, document, RequestTerms(None)).sentences
     assert [(sentence.texts["source"], sentence.explain) for sentence in sentences] == [
         ("Ein Hund läuft.", False), ("Eine Frau sitzt.", True), ("Da.", False), ("Ein Hund.", False),
     ]  # fmt: skip

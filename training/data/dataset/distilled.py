@@ -19,8 +19,8 @@ from seq2seq.bundle.checksums import CHECKSUM_KEY, content_checksum, read_checke
 from seq2seq.errors import DataError, UsageError
 from training.data.arrays import write_atomically
 from training.data.dataset.dataset import Dataset
-from training.data.dataset.description import FieldFiles, ImageFiles, TextFile
-from training.data.uris import expand_path, is_uri
+from training.data.dataset.description import FieldFiles, TextFile
+from training.data.dataset.written_fields import written_field, written_files
 
 RECORD = "distillation.json"
 CHUNK = 1 << 20  # bytes read at a time
@@ -151,19 +151,19 @@ def distilled_description(
     `originals` by the pairs as they were. All other splits are unchanged.
     """
     splits = {
-        split: {name: _field(dataset, field) for name, field in fields.items()}
+        split: {name: written_field(dataset, field) for name, field in fields.items()}
         for split, fields in dataset.splits.items()
         if split != "train"
     }
-    train = {name: _field(dataset, dataset.splits["train"][name]) for name in sources}
+    train = {name: written_field(dataset, dataset.splits["train"][name]) for name in sources}
     original = dataset.splits["train"]["target"]
     assert isinstance(original, FieldFiles)
     target = original.model_copy(update={"files": (TextFile(file=outputs),), "references": ()})
-    content = _field(dataset, target)
+    content = written_field(dataset, target)
     if originals:
         for name in sources:
-            train[name]["files"] += _field(dataset, dataset.splits["train"][name])["files"]
-        content["files"] += _files(dataset, original.files)
+            train[name]["files"] += written_field(dataset, dataset.splits["train"][name])["files"]
+        content["files"] += written_files(dataset, original.files)
     splits = {"train": {**train, "target": content}, **splits}
     known = {name for fields in splits.values() for name in fields}
     described = {
@@ -176,31 +176,3 @@ def distilled_description(
         "defaults": dataset.defaults,
     }
     return {key: value for key, value in described.items() if value != {}}
-
-
-def _field(dataset: Dataset, field: FieldFiles | ImageFiles) -> dict[str, Any]:
-    """A field as it is written in a description of another folder."""
-    content = field.model_dump(mode="json", exclude_defaults=True)
-    if isinstance(field, ImageFiles):
-        return content | {
-            key: _located(dataset, content[key]) for key in ("images", "index", "features") if key in content
-        }
-    content["files"] = _files(dataset, field.files)
-    if field.references:
-        content["references"] = [_files(dataset, files) for files in field.references]
-    return content
-
-
-def _files(dataset: Dataset, files: Sequence[TextFile]) -> list[Any]:
-    contents = [file.model_dump(exclude_defaults=True) | {"file": _located(dataset, file.file)} for file in files]
-    return [content["file"] if len(content) == 1 else content for content in contents]
-
-
-def _located(dataset: Dataset, path: str) -> str:
-    """The path as it is found from another folder: unchanged if it is absolute, a URI, or below the data root, which
-    every description is searched in; else absolute."""
-    if is_uri(path) or Path(path).is_absolute():
-        return path
-    root = next((root for root in dataset.roots if expand_path(str(root / path))), None)
-    beside = dataset.generate is not None or root == dataset.path.parent
-    return str(root.resolve() / path) if root is not None and beside else path

@@ -1,0 +1,81 @@
+"""Terms of `interlinear translate`: glossary files, texts that are not translated, and finding them in lines."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seq2seq.errors import DataError, RequestError, UsageError
+
+if TYPE_CHECKING:
+    from seq2seq.bundle import Bundle
+    from seq2seq.model.ensemble import Predictor
+    from seq2seq.terms import GlossaryEntry, Term
+
+FindTerms = Callable[[str], "tuple[Term, ...]"]  # in a text
+
+Glossary = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        show_default=False,
+        exists=True,
+        dir_okay=False,
+        help="How terms are translated: a .tsv or .csv with a source and a target on each line.",
+    ),
+]
+DoNotTranslate = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", show_default=False, help="What stays as it is; may be given several times."),
+]
+Protect = Annotated[
+    bool,
+    typer.Option(
+        "--protect/--no-protect",
+        help="Keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they are.",
+    ),
+]
+
+
+def terms_finder(
+    bundle: "Bundle[Predictor]",
+    glossary: Path | None,
+    do_not_translate: Sequence[str] | None,
+    protect: bool,
+    tokenised: bool,
+) -> FindTerms | None:
+    """The function that finds terms in a line; None if there is nothing to find. What is protected by its form is left
+    to the model where it takes no terms, and in tokenised text.
+
+    Raises UsageError for terms that the model or the text cannot have, DataError for a malformed file.
+    """
+    from seq2seq.terms import TermFinder, TermOptions
+
+    entries = tuple(read_glossary(glossary)) if glossary else ()
+    given = "--glossary" if glossary else "--do-not-translate" if do_not_translate else None
+    if given and tokenised:
+        raise UsageError(given, "terms are found in raw text", "leave --tokenised out")
+    if given and not bundle.takes_terms:
+        raise UsageError(given, "the model takes no terms: it edits texts, or reads pictures first")
+    options = TermOptions(entries, tuple(do_not_translate or ()), protect and not tokenised and bundle.takes_terms)
+    if not options.given and not options.protect:
+        return None
+    try:
+        return TermFinder(options, bundle.card.languages.get(bundle.card.model.first_text)).find
+    except RequestError as error:
+        raise UsageError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
+
+
+def read_glossary(path: Path) -> "list[GlossaryEntry]":
+    """The entries of a file: with commas between source and target if its name ends in .csv, else with tabs.
+
+    Raises DataError, located at the line, for a line without both, and for a file that is not UTF-8.
+    """
+    from seq2seq.terms.entries import parse_entries
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return list(parse_entries(file, "csv" if path.suffix.lower() == ".csv" else "tsv", str(path)))
+    except UnicodeDecodeError as error:
+        raise DataError(str(path), f"the glossary cannot be read ({error})", "save it as UTF-8") from None

@@ -1,0 +1,15 @@
+"""Terms: spans of a source text with the exact text that must stand for them in its translation."""
+
+from seq2seq.terms.finder import GlossaryEntry, TermFinder, TermOptions
+from seq2seq.terms.protected import protected_spans
+from seq2seq.terms.term import Term, check_terms, only_terms
+
+__all__ = [
+    "GlossaryEntry",
+    "Term",
+    "TermFinder",
+    "TermOptions",
+    "check_terms",
+    "only_terms",
+    "protected_spans",
+]

@@ -1,0 +1,138 @@
+"""Finding terms in a text: the entries of a glossary, and what must not change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from seq2seq.errors import RequestError
+from seq2seq.terms.phrases import PhraseIndex, stem_form
+from seq2seq.terms.protected import protected_spans
+from seq2seq.terms.term import MULTILINE, Term, check_target
+from seq2seq.text import word_spans
+
+GLOSSARY, DO_NOT_TRANSLATE = "glossary", "do_not_translate"  # where errors are; the request's fields
+
+
+class GlossaryEntry(NamedTuple):
+    """What a term is called in the source language, and what in the target language."""
+
+    source: str
+    target: str
+
+
+AMBIGUOUS = GlossaryEntry("", "")  # of a stem that several targets stand for
+
+
+@dataclass(frozen=True)
+class TermOptions:
+    """What to find in texts: entries of a glossary, texts that are not translated, and `protect`: what must not change
+    by its form (`protected_spans`)."""
+
+    glossary: tuple[GlossaryEntry, ...] = ()
+    do_not_translate: tuple[str, ...] = ()
+    protect: bool = True
+
+    @property
+    def characters(self) -> int:
+        """The length of all texts that are named."""
+        return sum(map(len, self.do_not_translate)) + sum(len(source) + len(target) for source, target in self.glossary)
+
+    def with_fallback(self, entries: Sequence[GlossaryEntry]) -> "TermOptions":
+        """These options with further entries, for sources that they do not have yet, whatever their case."""
+        known = {text.strip().casefold() for text in (*self.do_not_translate, *(source for source, _ in self.glossary))}
+        added = tuple(entry for entry in entries if entry.source.casefold() not in known)
+        return replace(self, glossary=self.glossary + added)
+
+    @property
+    def given(self) -> bool:
+        """Whether terms are named, and not found by their form only."""
+        return bool(self.glossary or self.do_not_translate)
+
+
+class TermFinder:
+    """Finds terms in texts of one language. Immutable and thread-safe.
+
+    The entries of a glossary are found by the words of the text (`word_spans`), whatever their case, and where none
+    matches, by the words' stems, so that an inflected form is found too: its target stands in the output as it is
+    given. Entries with different targets for one stem are only found as they are given. A text that is not translated
+    is found as it is given, at the bounds of words. Of several terms at a place the first and longest is taken, and of
+    equal ones that which is not translated.
+    """
+
+    def __init__(self, options: TermOptions, language: str | None = None) -> None:
+        """`language`: of the texts, for stems. Raises RequestError for an empty entry, and for two targets of one
+        source."""
+        self._protect = options.protect
+        self._has_phrases = options.given
+        self._literal: PhraseIndex[str] = PhraseIndex(str)
+        self._folded: PhraseIndex[GlossaryEntry] = PhraseIndex(str.casefold)
+        stem = stem_form(language)
+        self._stems: PhraseIndex[GlossaryEntry] | None = None if stem is None else PhraseIndex(stem)
+        for text in options.do_not_translate:
+            words = self._words_of(DO_NOT_TRANSLATE, text)
+            check_target(DO_NOT_TRANSLATE, text.strip(), text)
+            self._literal.add(words, text.strip())
+        for entry in options.glossary:
+            self._add(GlossaryEntry(entry.source.strip(), entry.target.strip()))
+
+    def find(self, text: str) -> tuple[Term, ...]:
+        """The terms of a text, in its order; they do not overlap."""
+        found = self._find_phrases(text) if self._has_phrases else []
+        if self._protect:
+            found += [(start, end, text[start:end]) for start, end in protected_spans(text)]
+        terms: list[Term] = []
+        for start, end, target in sorted(found, key=lambda one: (one[0], -one[1])):
+            if not terms or start >= terms[-1].end:
+                terms.append(Term(start, end, target))
+        return tuple(terms)
+
+    def _add(self, entry: GlossaryEntry) -> None:
+        words = self._words_of(GLOSSARY, entry.source)
+        check_target(GLOSSARY, entry.source, entry.target)
+        literal = self._literal.get(words)
+        if literal is not None and literal != entry.target:
+            raise RequestError(
+                GLOSSARY,
+                f"'{entry.source}' has the target '{entry.target}', and is not to be translated",
+                "remove one of both",
+            )
+        key = self._folded.key(words)
+        other = self._folded.get(key)
+        if other is not None and other.target != entry.target:
+            raise RequestError(
+                GLOSSARY,
+                f"'{other.source}' has the target '{other.target}', and '{entry.source}' the target '{entry.target}'",
+                "give one target for each source; upper and lower case are the same",
+            )
+        self._folded.add(key, entry)
+        if self._stems is not None:
+            stems = self._stems.key(words)
+            known = self._stems.get(stems)
+            self._stems.add(stems, entry if known is None or known.target == entry.target else AMBIGUOUS)
+
+    def _find_phrases(self, text: str) -> list[tuple[int, int, str]]:
+        """The spans of all phrases with their targets, at each word the preferred one first."""
+        spans = word_spans(text)
+        words = [text[start:end] for start, end in spans]
+        literal, folded = self._literal.key(words), self._folded.key(words)
+        stems = () if self._stems is None else self._stems.key(words)
+        found = []
+        for i, (start, _) in enumerate(spans):
+            if match := self._literal.longest_at(literal, i):
+                end = spans[i + match[0] - 1][1]
+                if text[start:end] == match[1]:
+                    found.append((start, end, match[1]))
+            entry = self._folded.longest_at(folded, i)
+            if entry is None and self._stems is not None:
+                entry = self._stems.longest_at(stems, i)
+            if entry is not None and entry[1] is not AMBIGUOUS:
+                found.append((start, spans[i + entry[0] - 1][1], entry[1].target))
+        return [(start, end, target) for start, end, target in found if not MULTILINE.search(text, start, end)]
+
+    @staticmethod
+    def _words_of(where: str, text: str) -> tuple[str, ...]:
+        """The words of an entry. Raises RequestError if it has none."""
+        words = tuple(text[start:end] for start, end in word_spans(text))
+        if not words:
+            raise RequestError(where, "a source is empty", "give the text that is to be found")
+        return words

@@ -1,0 +1,67 @@
+r"""What a translation must not change, found by patterns (Moses calls them protected patterns):
+
+- URLs and e-mail addresses
+- placeholders of templates and formats: `{name}`, `{0}`, `{{ x }}`, `${x}`, `%s`, `%(x)d`, `%1$s`, `%{x}`
+- inline tags: `<x id="1"/>`, `<b>`, `</g>`
+- emoji, and runs of them
+- numbers with their unit or currency: `5 km`, `3,5 %`, `$20`, `10-15 °C`
+
+Plain numbers are left to the model, which writes "two dogs" for "2 Hunde". Every pattern takes time linear in the text.
+"""
+
+import re
+
+from seq2seq.text.config import Span
+
+URL = r"(?:(?<!\w)(?:https?|ftp)://|(?<![\w.@])www\.)[^\s<>\"“”„«»‹›]+"
+EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@\w[\w-]*(?:\.\w[\w-]*)+"
+TEMPLATE = r"\{\{[^{}\n]{1,200}\}\}|[$%#]\{[^{}\n]{1,200}\}|\{ ?[\w.:!#\[\]-]{0,100} ?\}"
+# Not the `% d` of "50 % der", nor the `%i` of "100%ige".
+FORMAT = r"%(?:\d{1,2}\$)?(?:\(\w{1,100}\))?[-+#0]?\d{0,3}(?:\.\d{1,3})?(?:l{0,2}[diuoxXeEfFgGcs]|@)(?![^\W\d_])"
+TAG = r"</?[A-Za-z][^<>\n]{0,500}>"
+
+SKIN, JOINER, PRESENTATION = "\U0001f3fb-\U0001f3ff", "\u200d", "\ufe0f"
+PICTOGRAPH = (
+    "[\u203c\u2049\u2139\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa\u2600-\u27bf\u2b05-\u2b07\u2b1b\u2b1c\u2b50"
+    "\u2b55\U0001f000-\U0001f0ff\U0001f170-\U0001f251\U0001f300-\U0001faff]"
+)
+ONE_EMOJI = rf"(?:[\U0001f1e6-\U0001f1ff]{{2}}|[0-9#*]{PRESENTATION}?\u20e3|{PICTOGRAPH}[{SKIN}{PRESENTATION}]*)"
+EMOJI = rf"{ONE_EMOJI}(?:{JOINER}?{ONE_EMOJI})*"
+
+UNITS = (
+    "km/h m/s kbit/s Mbit/s Gbit/s kWh MWh kW MW GW kV mAh mV kHz MHz GHz Hz hPa kPa MPa bar mm² cm² km² m² mm³ cm³ m³ "
+    "µm nm mm cm dm km mi ft yd px dpi rpm mph mg µg kg lb oz ml cl dl kB MB GB TB KiB MiB GiB kcal kJ dB lm "
+    "ms µs min °C °F ° % ‰ € £ ¥ $ ₽ ₴ EUR USD GBP CHF JPY m g l L t h W V K"
+).split()
+UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
+DIGITS = r"\d{1,20}(?:[.,'’]\d{1,20}|[ \u00a0\u202f]\d{3}(?!\d)){0,6}"
+RANGE = rf"{DIGITS}(?:\s?[-–—]\s?{DIGITS})?"
+NUMBER = rf"(?<![\w.,])[+−-]?(?:{RANGE}\s?(?:{UNIT})(?![\w])|[$€£¥]\s?{RANGE}(?!\w))"
+
+PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, TEMPLATE, FORMAT, TAG, EMOJI, NUMBER)))
+URL_GROUP = 1
+
+SENTENCE_MARKS = ".,;:!?…'’"
+BRACKETS = {")": "(", "]": "[", "}": "{"}
+
+
+def protected_spans(text: str) -> list[Span]:
+    """The spans of what must not change, in the order of the text; they do not overlap."""
+    spans = []
+    for match in PROTECTED.finditer(text):
+        start, end = match.span()
+        if match.lastindex == URL_GROUP:
+            end = start + len(trim_url(match.group()))
+        spans.append((start, end))
+    return spans
+
+
+def trim_url(url: str) -> str:
+    """A URL without the marks of the sentence that it stands in, and the brackets that were opened before it."""
+    opened = {close: url.count(begin) - url.count(close) for close, begin in BRACKETS.items()}
+    end = len(url)
+    while end and (url[end - 1] in SENTENCE_MARKS or opened.get(url[end - 1], 0) < 0):
+        if url[end - 1] in BRACKETS:
+            opened[url[end - 1]] += 1
+        end -= 1
+    return url[:end]

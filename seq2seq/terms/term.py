@@ -1,0 +1,57 @@
+"""A term of a source text, and checks of several."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seq2seq.errors import RequestError
+
+TERMS = "terms"  # where errors are
+LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+MULTILINE = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True)
+class Term:
+    """The characters [start, end) of a source text, and the exact text that stands for them in the output."""
+
+    start: int
+    end: int
+    target: str
+
+
+def check_terms(text: str, terms: Sequence[Term]) -> None:
+    """Raises RequestError for terms that are not in the order of the text, overlap, or have no target."""
+    position = 0
+    for term in terms:
+        if not position <= term.start < term.end <= len(text):
+            raise RequestError(
+                TERMS,
+                f"the term at characters {term.start} to {term.end} overlaps another, or is outside the text",
+                "give terms that follow each other in the text",
+            )
+        check_target(TERMS, text[term.start : term.end], term.target)
+        position = term.end
+
+
+def check_target(where: str, source: str, target: str) -> None:
+    """Raises RequestError, located at `where`, for a target without text or of several lines."""
+    if not target.strip():
+        raise RequestError(where, f"the target of '{source}' is empty", "give the text that stands for it")
+    if MULTILINE.search(target):
+        raise RequestError(where, f"the target of '{source}' has a line break", "give it as one line")
+
+
+def only_terms(text: str, terms: Sequence[Term]) -> bool:
+    """Whether a text has no letter or digit beside terms that stay as they are: it is its own translation."""
+    if not terms:
+        return False
+    unchanged = all(text[term.start : term.end] == term.target for term in terms)
+    return unchanged and not any(LETTER_OR_DIGIT.search(part) for part in between(text, terms))
+
+
+def between(text: str, terms: Sequence[Term]) -> list[str]:
+    """The parts of a text before, between and behind its terms."""
+    ends = [0, *(term.end for term in terms)]
+    starts = [*(term.start for term in terms), len(text)]
+    return [text[end:start] for end, start in zip(ends, starts, strict=True)]

@@ -1,0 +1,58 @@
+"""What must not change is found, and nothing else."""
+
+import pytest
+
+from seq2seq.terms import protected_spans
+
+
+def found(text: str) -> list[str]:
+    return [text[start:end] for start, end in protected_spans(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Siehe https://example.org/a?b=1&c=2#d, bitte.", ["https://example.org/a?b=1&c=2#d"]),
+        ("(siehe http://de.wikipedia.org/wiki/Hund_(Haustier))", ["http://de.wikipedia.org/wiki/Hund_(Haustier)"]),
+        ("Auf www.example.org!", ["www.example.org"]),
+        ("An max.mustermann+x@mail.example.org.", ["max.mustermann+x@mail.example.org"]),
+        ("Hallo {name}, {0} von {{ user.name }}", ["{name}", "{0}", "{{ user.name }}"]),
+        ("Pfad ${HOME} und #{id} und %{count}", ["${HOME}", "#{id}", "%{count}"]),
+        ("%s hat %d Dateien, %(n)d, %1$s, %.2f", ["%s", "%d", "%(n)d", "%1$s", "%.2f"]),
+        ('Klicken <x id="1"/> <b>hier</b>', ['<x id="1"/>', "<b>", "</b>"]),
+        ("Schön 😀👩‍👩‍👧 und 🇩🇪 und 👍🏽!", ["😀👩‍👩‍👧", "🇩🇪", "👍🏽"]),
+        ("Er läuft 5 km in 3,5 % Steigung bei -10 °C.", ["5 km", "3,5 %", "-10 °C"]),
+        ("Das kostet $20, 1.000,50 € oder 10-15 GBP", ["$20", "1.000,50 €", "10-15 GBP"]),
+    ],
+)
+def test_it_is_found_as_it_stands(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2 Hunde laufen im Jahr 2015 um 12:30 Uhr.",
+        "die Hälfte der Leute",
+        "100%ige Sicherheit",
+        "a < b und c > d",
+        "Er sagt: {\nnein\n}",
+        "5 kleine Hunde",
+        "Haus-nr. 7a",
+    ],
+)
+def test_other_text_is_translated(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_percentage_before_a_word_is_no_format() -> None:
+    assert found("50 % der Leute, 20 % sind da") == ["50 %", "20 %"]
+
+
+@pytest.mark.parametrize(
+    "part", ["a", "1 ", "1.", "{", "{{", "<a", "a@", "a.", "%", "http://", "😀", "(", "@a.", "-1-"]
+)
+def test_no_text_takes_quadratic_time(part: str) -> None:
+    """Patterns that try every length at every position would not end before the test's time is over."""
+    text = part * (100_000 // len(part))
+    assert all(0 <= start < end <= len(text) for start, end in protected_spans(text))

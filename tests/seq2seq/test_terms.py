@@ -1,0 +1,146 @@
+"""Requests with terms: their text is in every output, exactly and once, and explanations say where."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import seq2seq
+from seq2seq.bundle import ModelCard, write_bundle
+from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.errors import RequestError
+from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.model.model import build
+from seq2seq.search import SearchOptions
+from seq2seq.terms import GlossaryEntry, Term, TermFinder, TermOptions
+from seq2seq.text import TextConfig, Tokenizer
+
+SENTENCES = ["the big bat sleeps well", "a bat flies (fast)", "see the page, and sleep", "it runs"]
+OPTIONS = SearchOptions(beam=3, n_best=3)
+URL = "https://example.org/a?b=ü"
+
+
+@pytest.fixture(scope="module", params=["bpe", "words"])
+def generator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SequenceGenerator:
+    """A model that was not trained: where it wants to go says nothing about the terms."""
+    tokenizer = Tokenizer.train(SENTENCES, TextConfig(units=request.param, vocabulary=310))
+    torch.manual_seed(4)
+    words = TextVocabulary(vocabulary=tokenizer.size)
+    sizes = {"embedding": 8, "hidden": 8, "initialization": "uniform", "initialization_scale": 1.2}
+    model = build(ModelConfig(sources={"source": words}, target=words, **sizes))
+    folder = tmp_path_factory.mktemp(request.param) / "bundle"
+    write_bundle(folder, model, dict.fromkeys(("source", "target"), tokenizer), ModelCard(model=model.config))
+    bundle = seq2seq.load(folder)
+    bundle.model.double()
+    return SequenceGenerator(bundle)
+
+
+def translate(generator: SequenceGenerator, *requests: Request) -> list[GenerationResult]:
+    results = list(generator.generate(requests))
+    assert all(isinstance(result, GenerationResult) for result in results), results
+    return results  # type: ignore[return-value]
+
+
+def with_terms(text: str, glossary: dict[str, str] | None = None, **options: object) -> Request:
+    entries = tuple(GlossaryEntry(source, target) for source, target in (glossary or {}).items())
+    found = TermFinder(TermOptions(entries)).find(text)
+    return Request({"source": text}, OPTIONS, terms=found, **options)  # type: ignore[arg-type]
+
+
+def test_terms_are_in_every_output_once_beside_requests_without_any(generator: SequenceGenerator) -> None:
+    plain = Request({"source": "the big bat"}, OPTIONS)
+    (alone,) = translate(generator, plain)
+    requests = [
+        with_terms(f"see {URL} and sleep"),
+        plain,
+        with_terms("the big bat sleeps", {"bat": "Fledermäuse", "sleeps": "qrs"}),
+        with_terms("5 km (2,5 %) 😀 a bat"),
+    ]
+    results = translate(generator, *requests)
+    assert [c.ids for c in results[1].candidates] == [c.ids for c in alone.candidates]
+    for request, result in zip(requests, results, strict=True):
+        assert result.candidates
+        for candidate in result.candidates:
+            for term in request.terms:
+                assert candidate.text.count(term.target) == 1, candidate.text
+
+
+def test_greedy_search_and_several_sentences_at_a_time_write_terms_too(generator: SequenceGenerator) -> None:
+    greedy = SearchOptions(beam=1)
+    requests = [replace(with_terms(f"a bat {i} km flies"), options=greedy) for i in range(40)]
+    for i, result in enumerate(translate(generator, *requests)):
+        assert result.candidates[0].text.count(f"{i} km") == 1
+
+
+def test_an_explanation_has_the_terms_and_links_their_words(generator: SequenceGenerator) -> None:
+    request = with_terms(f"see {URL}, a big bat", {"big bat": "very large hound"}, explain=True)
+    (result,) = translate(generator, request)
+    text, explanation = result.candidates[0].text, result.explanation
+    assert explanation is not None and explanation.terms is not None
+    assert {text[slice(*one.target)] for one in explanation.terms} == {URL, "very large hound"}
+    source = request.texts["source"]
+    assert all(text[span.start : span.end] == span.text for span in explanation.target)
+    for one in explanation.terms:
+        own = [j for j, word in enumerate(explanation.target) if one.target[0] <= word.start < one.target[1]]
+        assert own and all(explanation.confidence[j] is None for j in own)
+        for j in own:
+            linked = [explanation.source[i] for i, k in explanation.alignment if k == j]
+            assert linked and all(one.source[0] <= word.start < one.source[1] for word in linked), source
+    assert all(len(rows) == len(explanation.target) for rows in explanation.matrices.values())
+
+
+def test_a_text_of_protected_things_alone_is_passed_through(generator: SequenceGenerator) -> None:
+    text = f"  {URL} ({{name}}!)"
+    requests = [with_terms(text, explain=True), with_terms("a bat"), with_terms(text)]
+    copied, _, again = translate(generator, *requests)
+    assert copied.candidates[0].text == again.candidates[0].text == text
+    explanation = copied.explanation
+    assert explanation is not None and explanation.source == explanation.target
+    assert explanation.alignment == [(i, i) for i in range(len(explanation.source))]
+    assert len(explanation.terms or []) == 2 and generator.active == 0 and not generator.rows
+
+
+def test_partial_outputs_are_a_beginning_of_the_text(generator: SequenceGenerator) -> None:
+    """They end before the first term, whose text is known when it is complete."""
+    request = replace(with_terms("a bat flies 5 km fast"), options=SearchOptions(beam=2, min_length=6))
+    generator.admit([("one", generator.encode(request))])
+    tokenizer, prefixes, finished = generator.bundle.tokenizers["target"], [], []
+    while not finished:
+        prefixes += generator.prefixes(["one"]).values()
+        finished = generator.step()
+    ((_, result),) = finished
+    assert all(result.candidates[0].text.startswith(tokenizer.decode(ids, raw=True)) for ids in prefixes)
+
+
+def test_a_length_that_is_too_short_is_refused(generator: SequenceGenerator) -> None:
+    request = replace(with_terms(f"see {URL}"), options=SearchOptions(max_length=2))
+    with pytest.raises(RequestError, match=r"the terms have \d+ tokens, and the output may have 2"):
+        generator.encode(request)
+    request = replace(with_terms("a bat", {"bat": "word " * 500}), options=SearchOptions())
+    with pytest.raises(RequestError, match="Allow a longer output"):
+        generator.encode(request)
+
+
+def test_the_default_length_has_room_for_terms(generator: SequenceGenerator) -> None:
+    target = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    (result,) = translate(generator, with_terms("a bat", {"bat": target}))
+    assert target in result.candidates[0].text
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ((Term(0, 3, "x"), Term(2, 5, "y")), "overlaps another"),
+        ((Term(0, 3, ""),), "the target of 'the' is empty"),
+        ((Term(0, 99, "x"),), "outside the text"),
+    ],
+)
+def test_invalid_terms_are_refused(generator: SequenceGenerator, terms: tuple[Term, ...], said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        generator.encode(Request({"source": "the bat"}, OPTIONS, terms=terms))
+
+
+def test_tokenised_text_takes_no_terms(generator: SequenceGenerator) -> None:
+    request = Request({"source": "the bat"}, OPTIONS, tokenised=frozenset({"source"}), terms=(Term(0, 3, "x"),))
+    with pytest.raises(RequestError, match="raw text"):
+        generator.encode(request)

@@ -1,0 +1,44 @@
+"""Requests in the form in which Weblate, Wagtail Localize and Discourse send them to LibreTranslate."""
+
+import json
+
+import httpx
+import pytest
+
+CHILD, CHILD_EN = "Im Garten schläft ein Kind.", "A child is sleeping in the garden."
+
+
+def test_weblate_checks_the_languages_and_sends_a_form(address):
+    """weblate/machinery/libretranslate.py: a base URL with a slash, an empty key where none is set."""
+    codes = [language["code"] for language in httpx.get(f"{address}/languages").json()]
+    assert {"de", "en"} <= set(codes)
+    for source, target in (("de", "en"), ("de_AT", "en_GB")):  # Weblate's own codes have underscores
+        form = {"api_key": "", "q": CHILD, "source": source, "target": target}
+        assert httpx.post(f"{address}/translate", data=form).json()["translatedText"] == CHILD_EN
+
+
+def test_wagtail_localize_sends_the_strings_of_a_page_together(address):
+    """wagtail_localize/machine_translators/libretranslate.py: JSON, a list, format html, codes without a region."""
+    body = {"q": [CHILD, "Eine Frau sitzt."], "source": "de", "target": "en", "api_key": "any", "format": "html"}
+    answer = httpx.post(f"{address}/translate", content=json.dumps(body), headers={"Content-Type": "application/json"})
+    answer.raise_for_status()
+    assert answer.json()["translatedText"] == [CHILD_EN, "A woman is sitting."]
+
+
+@pytest.mark.parametrize("target", ["en", "en_US", "en_GB"])
+def test_discourse_encodes_a_form_and_reads_the_first_detection(address, target):
+    """discourse-translator, libre_translate.rb: `URI.encode_www_form` with the key last, also if it is empty."""
+    detected = httpx.post(f"{address}/detect", data={"q": CHILD, "api_key": ""}).json()[0]["language"]
+    assert detected == "de"
+    form = {"q": CHILD, "source": detected, "target": target, "format": "html", "api_key": ""}
+    assert httpx.post(f"{address}/translate", data=form).json()["translatedText"] == CHILD_EN
+
+
+@pytest.mark.parametrize(("body", "status"), [({"target": "iw"}, 400), ({"q": ""}, 400), ({"format": "xml+"}, 400)])
+def test_errors_are_json_with_a_sentence(address, body, status):
+    """Discourse and Weblate show `error` to the administrator."""
+    sent = {"q": CHILD, "source": "de", "target": "en", "format": "html"} | body
+    answer = httpx.post(f"{address}/translate", json=sent)
+    assert answer.status_code == status
+    assert isinstance(answer.json()["error"], str)
+    assert answer.json()["error"]

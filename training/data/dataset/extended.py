@@ -1,0 +1,53 @@
+"""A data set with further pairs in its train split; its other splits are unchanged."""
+
+from typing import Any
+
+from seq2seq.errors import DataError
+from training.data.dataset.dataset import Dataset
+from training.data.dataset.description import FieldFiles, TextFile
+from training.data.dataset.written_fields import written_field
+
+SIDES = ("source", "target")
+ALIGNMENT = "alignment"  # a field of gold word alignments; the further pairs have none, so train loses it
+
+
+def check_extendable(dataset: Dataset) -> None:
+    """Raises DataError for a data set whose train split is not raw text with a source and a target only."""
+    dataset.fields("train")
+    where = f"data set '{dataset.name}'"
+    if set(dataset.splits["train"]) - {ALIGNMENT} != set(SIDES):
+        names = " and ".join(dataset.splits["train"])
+        raise DataError(where, f"its train split has {names}, and pairs have a source and a target", "use another")
+    for side in SIDES:
+        field = dataset.splits["train"][side]
+        if not isinstance(field, FieldFiles) or field.tokenised or field.segmentation:
+            raise DataError(where, f"its {side} is not raw text, and the pairs are", "use one of raw text")
+
+
+def extended_description(dataset: Dataset, files: tuple[str, str], about: str) -> dict[str, Any]:
+    """The content of a description: the data set with the lines of a source and a target file after those of train.
+
+    `about`: what they are. The data set must be extendable, see `check_extendable`.
+    """
+    splits = {
+        split: {name: written_field(dataset, field) for name, field in fields.items()}
+        for split, fields in dataset.splits.items()
+    }
+    splits["train"].pop(ALIGNMENT, None)
+    for side, file in zip(SIDES, files, strict=True):
+        field = dataset.splits["train"][side]
+        assert isinstance(field, FieldFiles)
+        further = TextFile(file=file, steps=("lower",) if field.case == "lower" else ())
+        content = further.model_dump(mode="json", exclude_defaults=True)
+        splits["train"][side]["files"].append(content if further.steps else file)
+    known = {name for fields in splits.values() for name in fields}
+    described = {
+        "task": dataset.task,
+        "about": f"{dataset.about}; and {about}",
+        "licence": dataset.licence,
+        "languages": {name: code for name, code in dataset.languages.items() if name in known},
+        "splits": splits,
+        "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
+        "defaults": dataset.defaults,
+    }
+    return {key: value for key, value in described.items() if value != {}}

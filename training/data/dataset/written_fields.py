@@ -1,0 +1,38 @@
+"""Fields of a data set as YAML for the description of another data set, in another folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from training.data.dataset.dataset import Dataset
+from training.data.dataset.description import FieldFiles, ImageFiles, TextFile
+from training.data.uris import expand_path, is_uri
+
+
+def written_field(dataset: Dataset, field: FieldFiles | ImageFiles) -> dict[str, Any]:
+    """A field as it is written in a description of another folder."""
+    content = field.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(field, ImageFiles):
+        return content | {
+            key: _located(dataset, content[key]) for key in ("images", "index", "features") if key in content
+        }
+    content["files"] = written_files(dataset, field.files)
+    if field.references:
+        content["references"] = [written_files(dataset, files) for files in field.references]
+    return content
+
+
+def written_files(dataset: Dataset, files: Sequence[TextFile]) -> list[Any]:
+    """Files as they are written in a description of another folder."""
+    contents = [file.model_dump(exclude_defaults=True) | {"file": _located(dataset, file.file)} for file in files]
+    return [content["file"] if len(content) == 1 else content for content in contents]
+
+
+def _located(dataset: Dataset, path: str) -> str:
+    """The path as it is found from another folder: unchanged if it is absolute, a URI, or below the data root, which
+    every description is searched in; else absolute."""
+    if is_uri(path) or Path(path).is_absolute():
+        return path
+    root = next((root for root in dataset.roots if expand_path(str(root / path))), None)
+    beside = dataset.generate is not None or root == dataset.path.parent
+    return str(root.resolve() / path) if root is not None and beside else path
