@@ -1,8 +1,9 @@
 """Documents with markup: their texts to translate, and the same documents with translations in their places."""
 
 from documents.document import Document, Segment
+from documents.document_file import DocumentFile
 from documents.html import parse_html
 from documents.inline import AlignedText, InlineTag
 from documents.xml import parse_xml
 
-__all__ = ["AlignedText", "Document", "InlineTag", "Segment", "parse_html", "parse_xml"]
+__all__ = ["AlignedText", "Document", "DocumentFile", "InlineTag", "Segment", "parse_html", "parse_xml"]

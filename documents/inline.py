@@ -47,3 +47,23 @@ class AlignedText:
         """A translation by parts, such as sentences, of which only is known that they belong together: each is linked
         as if it were one word."""
         return cls(text, source, target, [(i, i) for i in range(min(len(source), len(target)))])
+
+
+def join_aligned(parts: Sequence[AlignedText], separators: Sequence[str], offsets: Sequence[int]) -> AlignedText:
+    """The translation of a text from those of its sentences, which begin at these offsets.
+
+    separators: what stands before, between and after the translations, one more than there are sentences.
+    """
+    written: list[str] = []
+    source_words: list[CharacterSpan] = []
+    target_words: list[CharacterSpan] = []
+    links: list[tuple[int, int]] = []
+    position = 0
+    for separator, offset, part in zip(separators, offsets, parts, strict=False):
+        position += len(separator)
+        links += ((i + len(source_words), j + len(target_words)) for i, j in part.links)
+        source_words += ((start + offset, end + offset) for start, end in part.source_words)
+        target_words += ((start + position, end + position) for start, end in part.target_words)
+        position += len(part.text)
+        written += [separator, part.text]
+    return AlignedText("".join([*written, separators[-1]]), source_words, target_words, links)

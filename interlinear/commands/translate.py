@@ -2,11 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlinear.console import FAILED, say
+from interlinear.console import FAILED, progress, say
 from interlinear.decoding.alignment import load_reverse
 from interlinear.decoding.glossary import DoNotTranslate, Glossary, Protect, terms_finder
 from interlinear.decoding.input_lines import attach_inputs, read_groups
@@ -38,6 +38,11 @@ from interlinear.options import (
 )
 from seq2seq.errors import UsageError
 
+if TYPE_CHECKING:
+    from documents import DocumentFile
+    from seq2seq.generate import SequenceGenerator
+    from seq2seq.search import SearchOptions
+
 
 def translate(
     model: ModelName,
@@ -66,8 +71,13 @@ def translate(
     compile_search: CompileSearch = "auto",
     use_shortlist: UseShortlist = False,
     tracking: Tracking = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Write FILE as a translated document."),
+    ] = None,
 ) -> int:
     """Translate files, or stdin, to stdout: one line for every line, in order, as soon as it is ready.
+    With -o, translate one document, in the format that its suffix says, and write it to a file.
 
     An empty line stays empty. A line that the model cannot read (too long, or not UTF-8) becomes an empty line, is
     named on stderr, and the exit code is 1 at the end. With --n-best N a line becomes N lines `NUMBER ||| TEXT |||
@@ -77,7 +87,11 @@ def translate(
     its target is written as given. URLs, placeholders and the like stay as they are. See docs/terms.md.
 
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
+
+    With -o the input file is a document: txt, md, html, docx, pptx, xlsx, odt, odp, epub, srt, vtt, po, xliff or json.
+    Only its text changes. A sentence that the model cannot read stays, and the exit code is 1. See docs/documents.md.
     """
+    from interlinear.decoding.document_files import check_lines, document_to_translate
     from interlinear.decoding.model_loading import load_bundle
     from seq2seq.generate import SequenceGenerator
 
@@ -86,11 +100,25 @@ def translate(
     overrides = SearchOverrides(
         beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown
     )
+    document = None
+    if output:
+        unused = {
+            "--mt": mt,
+            "--image-dir": image_dir,
+            "--images": images,
+            "--n-best": n_best,
+            "--tokenised": tokenised,
+        }
+        document = document_to_translate(files or [], output, unused | {"--explain": explain, "--json": as_json})
+    else:
+        check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     options = overrides.apply_to(bundle.card.search)
     find_terms = terms_finder(bundle, glossary, do_not_translate, protect, tokenised)
     backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
     generation = SequenceGenerator(bundle, width=options.beam, reverse=backward)
+    if document and output:
+        return write_translation(generation, document, options, output)
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
@@ -101,6 +129,24 @@ def translate(
         print(as_record(outcome) if as_json or explain else as_text(outcome, numbered=n_best is not None))
         sys.stdout.flush()
     return FAILED if failed else 0
+
+
+def write_translation(
+    generation: "SequenceGenerator", document: "DocumentFile", options: "SearchOptions", output: Path
+) -> int:
+    """Translate a document and write it; returns the exit code."""
+    from interlinear.decoding.document_files import write_at_once
+    from interlinear.decoding.document_translation import translate_document
+
+    if (task := generation.bundle.card.task) != "translation":
+        raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")
+    translated = translate_document(
+        generation, document, options, lambda answers, total: progress(answers, "translating", total)
+    )
+    write_at_once(output, translated.content)
+    for sentence, problem in translated.problems.items():
+        say(f"{sentence[:60]!r}: {problem}. The sentence stays.")
+    return FAILED if translated.problems else 0
 
 
 def as_text(outcome: LineOutcome, numbered: bool) -> str:

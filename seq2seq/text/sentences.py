@@ -1,11 +1,12 @@
 """Sentence splitting, and selection of the leading sentences that fit a model's input limit."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 ENGLISH = "en"
+UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
 
@@ -32,6 +33,16 @@ def split_sentences_by_line(text: str, language: str | None = None) -> list[tupl
     """Like `split_sentences`, but a line break also ends a sentence, so the line structure is preserved."""
     lines = re.finditer(r"[^\n\r\v\f\x85\u2028\u2029]+", text)
     return [(line.start() + a, line.start() + b) for line in lines for a, b in split_sentences(line[0], language)]
+
+
+def sentence_separators(text: str, spans: Sequence[tuple[int, int]], target: str | None) -> list[str]:
+    """What stands before the first sentence, between sentences, and after the last, in a translation into a language:
+    the white space of the text, but at least a space between sentences where the language has them."""
+    ends, starts = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+    separators = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    if target not in UNSPACED_LANGUAGES:
+        separators[1:-1] = [separator or " " for separator in separators[1:-1]]
+    return separators
 
 
 def min_sentences(text: str, most: int) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from documents import AlignedText
+from documents.inline import join_aligned
 from seq2seq.explain import Explanation
 from service.inference.segmentation import SegmentedText
 
@@ -28,21 +29,12 @@ def align_sentences(
 ) -> AlignedText:
     """The translation of a text. A sentence without explanation is linked to its translation as a whole; one that is
     not the best has the links of the best (`carried_links`). `word_spans` finds the words of a translation."""
-    source_words: list[CharacterSpan] = []
-    target_words: list[CharacterSpan] = []
-    links: list[Link] = []
-    position = 0
-    for separator, sentence, source_offset, translation in zip(
-        text.separators, text.sentences, text.offsets, translations, strict=False
-    ):
-        position += len(separator)
-        (source,) = sentence.texts.values()
-        own_source, own_target, own_links = sentence_words(source, translation, word_spans)
-        links += ((i + len(source_words), j + len(target_words)) for i, j in own_links)
-        source_words += ((start + source_offset, end + source_offset) for start, end in own_source)
-        target_words += ((start + position, end + position) for start, end in own_target)
-        position += len(translation.text)
-    return AlignedText(text.join([part.text for part in translations]), source_words, target_words, links)
+    sources = [next(iter(sentence.texts.values())) for sentence in text.sentences]
+    parts = [
+        AlignedText(translation.text, *sentence_words(source, translation, word_spans))
+        for source, translation in zip(sources, translations, strict=True)
+    ]
+    return join_aligned(parts, text.separators, text.offsets)
 
 
 def sentence_words(

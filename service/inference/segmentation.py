@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from seq2seq.explain import Doubt, Explanation, Span, TermLocation, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
-from seq2seq.text.sentences import fewest_of, split_sentences_by_line
+from seq2seq.text.sentences import fewest_of, sentence_separators, split_sentences_by_line
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
@@ -19,7 +19,6 @@ from service.problems import Problem
 Item = TypeVar("Item")
 
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
-UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
 
 
 class Segmented(Protocol):
@@ -63,16 +62,12 @@ class SegmentedText:
             return SegmentedText(model, request, (request,), ("", ""), (0,))
         source, target = model.language_pair
         spans = join_divided(split_sentences_by_line(text, source), request.terms)
-        ends = [0, *(end for _, end in spans)]
-        offsets = [*(start for start, _ in spans), len(text)]
-        separators = [text[end:start] for end, start in zip(ends, offsets, strict=True)]
-        if target not in UNSPACED_LANGUAGES:
-            separators[1:-1] = [separator or " " for separator in separators[1:-1]]
+        separators = tuple(sentence_separators(text, spans, target))
         sentences = tuple(
             replace(request, texts={model.source: text[start:end]}, terms=terms_within(request.terms, start, end))
             for start, end in spans
         )
-        return SegmentedText(model, request, sentences, tuple(separators), tuple(offsets[:-1]))
+        return SegmentedText(model, request, sentences, separators, tuple(start for start, _ in spans))
 
     def join(self, parts: Sequence[str]) -> str:
         """The results of the first sentences, or of all, joined with the separators."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from interlinear import cli
 from interlinear.decoding.input_lines import read_whole_lines
 from seq2seq.bundle.precision import resolve_precision
+from tests.documents.packages import docx, parts_of, run
 
 
 @pytest.fixture
@@ -208,3 +210,75 @@ def test_lines_are_split_at_line_ends_only():
         b"",
         b"h",
     ]
+
+
+def test_a_document_keeps_its_format_and_gets_the_translations_of_its_lines(toy, tmp_path, written, capsys):
+    sentences = ["ein hund läuft", "die katze schläft im garten", "ein hund läuft"]
+    assert cli.run(["translate", str(toy), written("\n".join(sentences).encode())]) == 0
+    translations = capsys.readouterr().out.splitlines()
+    body = "".join(f"<w:p>{run(text)}</w:p>" for text in (*sentences[:2], "12", sentences[2]))
+    file, output = written(docx(body), "in.docx"), tmp_path / "out.docx"
+    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 0
+    assert capsys.readouterr().out == ""
+    document = parts_of(output.read_bytes())["word/document.xml"]
+    assert re.findall(r"<w:t [^>]*>([^<]*)</w:t>", document) == [*translations[:2], "12", translations[2]]
+
+
+def test_tags_in_a_document_are_kept_whatever_the_model_writes(toy, tmp_path, written):
+    file, output = written("ein **hund** läuft im [garten](http://x.de).\n".encode(), "in.md"), tmp_path / "out.md"
+    assert cli.run(["translate", str(toy), file, "--output", str(output)]) == 0
+    text = output.read_text("utf-8")
+    assert text.count("**") == 2 and text.count("](http://x.de)") == 1
+
+
+def test_a_sentence_that_is_too_long_is_translated_in_parts(toy, tmp_path, written, capsys):
+    file, output = written(("hund katze " * 8 + ", " + "mann " * 10 + "\n").encode(), "in.txt"), tmp_path / "out.txt"
+    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 0
+    assert output.read_text("utf-8").strip() and capsys.readouterr().err == ""
+
+
+def test_a_word_that_is_too_long_stays_and_is_named(toy, tmp_path, written, capsys):
+    word = "/".join(["hund"] * 20)
+    file, output = written(f"{word}\nein hund\n".encode(), "in.txt"), tmp_path / "out.txt"
+    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 1
+    first, second = output.read_text("utf-8").splitlines()
+    assert first == word and second != "ein hund"
+    assert "hund/hund" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "options", "said"),
+    [
+        ("in.txt", "in.txt", [], "is the document itself"),
+        ("in.txt", "out.docx", [], "a document keeps its format. Name it out.txt"),
+        ("in.txt", "none/out.txt", [], "a folder that does not exist"),
+        ("in.docx", "out.docx", [], "no zip archive"),
+        ("in.txt", "out.txt", ["--n-best", "2"], "--n-best: it is for lines"),
+        ("in.txt", "out.txt", ["--json"], "--json: it is for lines"),
+    ],
+)
+def test_what_is_refused_changes_nothing(toy, tmp_path, written, capsys, name, output, options, said):
+    file = written(b"ein hund\n", name)
+    assert cli.run(["translate", str(toy), file, "-o", str(tmp_path / output), *options]) in (1, 2)
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_bytes() == b"ein hund\n"
+
+
+def test_a_document_is_not_read_as_lines(toy, written, capsys):
+    file = written(docx(f"<w:p>{run('ein hund')}</w:p>"), "in.docx")
+    assert cli.run(["translate", str(toy), file]) == 2
+    assert "Say where to write it: -o in.translated.docx" in capsys.readouterr().err
+
+
+def test_a_model_that_does_not_translate_gets_no_document(editing_toy, tmp_path, written, capsys):
+    assert (
+        cli.run(["translate", str(editing_toy), written(b"ein hund\n", "in.txt"), "-o", str(tmp_path / "o.txt")]) == 2
+    )
+    assert "this is a model for post-edit" in capsys.readouterr().err
+
+
+def test_one_document_is_translated_at_a_time(toy, tmp_path, written, capsys):
+    files = [written(b"ein hund\n", "a.txt"), written(b"ein hund\n", "b.txt")]
+    for given in (files, []):
+        assert cli.run(["translate", str(toy), *given, "-o", str(tmp_path / "out.txt")]) == 2
+        assert "it takes one document" in capsys.readouterr().err

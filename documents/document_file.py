@@ -1,0 +1,33 @@
+"""A file with text to translate: documents, and how they make the file again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from documents.document import Document, Segment
+from documents.inline import AlignedText
+
+
+@dataclass(frozen=True)
+class DocumentFile:
+    """A parsed file.
+
+    parts: its texts: one document for a text file, one for each part of an archive or for each message of a catalogue.
+    assemble: the bytes of the file, from its parts as they are rendered, in their order.
+    """
+
+    parts: tuple[Document, ...]
+    assemble: Callable[[Sequence[str]], bytes]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The texts to translate, of all parts in order."""
+        return [segment for part in self.parts for segment in part.segments]
+
+    def render(self, translations: Sequence[AlignedText]) -> bytes:
+        """The file with the translations of `segments`, in their order."""
+        remaining = iter(translations)
+        rendered = [part.render(list(islice(remaining, len(part.segments)))) for part in self.parts]
+        if next(remaining, None) is not None:
+            raise ValueError("more translations than segments")
+        return self.assemble(rendered)

@@ -1,0 +1,1 @@
+"""Formats that are text: plain text, HTML, Markdown, subtitles, JSON, gettext."""

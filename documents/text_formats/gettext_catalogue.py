@@ -1,0 +1,60 @@
+"""gettext catalogues (.po), by polib: a small library without dependencies, which writes gettext's own layout."""
+
+import re
+from collections.abc import Sequence
+
+import polib
+
+from documents.document_file import DocumentFile
+from documents.reading.encoding import decode_text
+from documents.text_formats.messages import read_message
+from seq2seq.errors import DataError
+
+CHARSET = re.compile(rb"charset=([\w.:-]+)")
+
+
+def read_gettext(data: bytes, where: str) -> DocumentFile:
+    """A catalogue: messages without translation are translated, those that have one stay. Raises DataError.
+
+    Of a plural, the first form is the translation of the singular, and all others, or the only one, that of the plural.
+    """
+    charset = CHARSET.search(data[:4096])
+    declared = charset[1].decode("ascii") if charset and charset[1] != b"CHARSET" else None
+    decoded = decode_text(data, where, declared)
+    try:
+        # polib would take a text that is the path of a file as such: none begins with a line feed.
+        catalogue = polib.pofile(f"\n{decoded.text}", encoding="utf-8")
+    except (OSError, ValueError, UnicodeError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        place = f" at line {max(int(line[1]) - 1, 1)}" if line else ""
+        raise DataError(where, f"is not a gettext catalogue{place}", "check it with `msgfmt --check`") from None
+    entries = [entry for entry in catalogue if not entry.obsolete and not is_translated(entry) and entry.msgid]
+    texts = [text for entry in entries for text in source_texts(entry)]
+
+    def assemble(rendered: Sequence[str]) -> bytes:
+        remaining = iter(rendered)
+        for entry in entries:
+            fill_entry(entry, [next(remaining) for _ in source_texts(entry)])
+        return decoded.encode(f"{catalogue}".removesuffix("\n") + "\n")
+
+    return DocumentFile(tuple(read_message(text) for text in texts), assemble)
+
+
+def is_translated(entry: polib.POEntry) -> bool:
+    """Whether an entry has a translation, also one that is marked as fuzzy."""
+    return bool(entry.msgstr) or any(entry.msgstr_plural.values())
+
+
+def source_texts(entry: polib.POEntry) -> list[str]:
+    """The texts of an entry: its message, and its plural if it has one."""
+    return [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
+
+
+def fill_entry(entry: polib.POEntry, translations: Sequence[str]) -> None:
+    """Write the translations of an entry's texts."""
+    if not entry.msgid_plural:
+        entry.msgstr = translations[0]
+        return
+    singular, plural = translations
+    forms = sorted(entry.msgstr_plural) or [0, 1]
+    entry.msgstr_plural = {form: singular if form == 0 and len(forms) > 1 else plural for form in forms}

@@ -1,0 +1,45 @@
+"""Plain text, HTML and XHTML files."""
+
+import re
+
+from documents.builder import build_document
+from documents.document import Document
+from documents.document_file import DocumentFile
+from documents.events import End, Event, Role, Start
+from documents.html import parse_html
+from documents.reading.encoding import DecodedText, decode_text
+from documents.text_formats.messages import message_events
+
+# Line ends and what aligns columns: the texts between are translated by themselves.
+SEPARATOR = re.compile(r"[\r\n\v\f\t\x85\u2028\u2029]+|[ ]{3,}")
+CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"' ]*([\w.:-]+)", re.IGNORECASE)
+
+
+def read_text(data: bytes, where: str) -> DocumentFile:
+    """A text file: every line is translated by itself. Raises DataError."""
+    decoded = decode_text(data, where)
+    return file_of(decoded, parse_text(decoded.text))
+
+
+def read_html_file(data: bytes, where: str) -> DocumentFile:
+    """An HTML file, decoded as its `<meta charset>` says. Raises DataError."""
+    charset = CHARSET.search(data[:4096])
+    decoded = decode_text(data, where, charset[1].decode("ascii") if charset else None)
+    return file_of(decoded, parse_html(decoded.text))
+
+
+def file_of(decoded: DecodedText, document: Document) -> DocumentFile:
+    """The file of one document."""
+    return DocumentFile((document,), lambda rendered: decoded.encode(rendered[0]))
+
+
+def parse_text(text: str) -> Document:
+    """Lines, and columns that are separated by tabs or several spaces, as texts by themselves."""
+    events: list[Event] = []
+    done = 0
+    for match in SEPARATOR.finditer(text):
+        events += [Start("", "", Role.BLOCK), *message_events(text[done : match.start()]), End()]
+        events += [Start(match.group(), "", Role.VERBATIM_BLOCK), End()]
+        done = match.end()
+    events += [Start("", "", Role.BLOCK), *message_events(text[done:]), End()]
+    return build_document(events, str, str)

@@ -1,0 +1,1 @@
+"""Formats of XML, alone or in an archive: office documents, e-books, XLIFF, TMX."""

@@ -1,0 +1,91 @@
+"""E-books (.epub): the chapters, which are XHTML, and the table of contents."""
+
+import re
+from collections.abc import Iterator
+
+from documents.document_file import DocumentFile
+from documents.events import AttributeText, End, Event, Role, Start
+from documents.html import elements as html
+from documents.reading.archive import Archive
+from documents.reading.xml_tree import Element, markup, read_xml
+from documents.xml_formats.package import archive_file
+from documents.xml_formats.trees import MixedText, mark, structure, verbatim, xml_document
+from seq2seq.errors import DataError
+
+NAMESPACES = {
+    "http://www.w3.org/1999/xhtml": "",
+    "http://www.daisy.org/z3986/2005/ncx/": "ncx",
+    "urn:oasis:names:tc:opendocument:xmlns:container": "container",
+    "http://www.w3.org/2001/04/xmlenc#": "encryption",
+}
+MIMETYPE = "application/epub+zip"
+CHAPTERS = (".xhtml", ".html", ".htm", ".ncx")
+ENCRYPTION = "META-INF/encryption.xml"
+FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # fonts made unreadable; text is not
+ATTRIBUTE = re.compile(r"""\s([A-Za-z-]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+NCX_TEXT = "ncx:text"
+
+
+def read_epub(data: bytes, where: str) -> DocumentFile:
+    """An e-book. Raises DataError, also for one with copy protection."""
+    archive = Archive.open(data, where)
+    kind = archive.read("mimetype").decode("ascii", "replace").strip()
+    if kind != MIMETYPE:
+        raise DataError(where, f"is not an e-book, but {kind[:80]}", "check its suffix")
+    if ENCRYPTION in archive.entries:
+        check_encryption(archive)
+    names = [name for name in archive.entries if name.lower().endswith(CHAPTERS)]
+    files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES, doctype=True) for name in names]
+    return archive_file(archive, names, files, [xml_document(file, walk(file.root)) for file in files])
+
+
+def check_encryption(archive: Archive) -> None:
+    """Raises DataError if more than fonts is encrypted."""
+    file = read_xml(archive.read(ENCRYPTION), f"{archive.where}: {ENCRYPTION}", NAMESPACES)
+    methods = [element for element in file.root.walk() if element.name == "encryption:EncryptionMethod"]
+    if any(element.attributes.get("Algorithm") not in FONTS for element in methods):
+        raise DataError(archive.where, "is encrypted (copy protection)", "take one without")
+
+
+def walk(element: Element) -> Iterator[Event]:
+    """An element of a part: of XHTML, or of the older table of contents."""
+    if element.name == NCX_TEXT:
+        yield Start(element.tag, element.closing, Role.BLOCK, translate=True)
+        yield from element.children  # type: ignore[misc]
+        yield End()
+    elif element.name.startswith("ncx:") or element.name.startswith("?:"):
+        yield from structure(element, walk)
+    else:
+        yield from xhtml(element)
+
+
+def xhtml(element: Element) -> Iterator[Event]:
+    """A block of XHTML; any other element where a block is expected is a text by itself."""
+    role = html.role_of(element.name)
+    if role in (Role.VERBATIM, Role.VERBATIM_BLOCK):
+        yield from verbatim(markup(element))
+    elif role is Role.LINE_BREAK:
+        yield from mark(markup(element), role)
+    else:
+        translate = html.says_translate(element.attributes)
+        yield Start(element.tag, element.closing, role, translate, attributes=attributes_of(element))
+        yield from TEXT.content(element.children)
+        yield End()
+
+
+def role_of(element: Element) -> Role:
+    """The role of an element in XHTML; other vocabularies, such as SVG and MathML, stay as they are."""
+    return Role.VERBATIM if ":" in element.name else html.role_of(element.name)
+
+
+def attributes_of(element: Element) -> list[AttributeText]:
+    """The attributes with texts, as they stand in the tag."""
+    names = set(html.translated_attributes(element.name, dict(element.attributes)))
+    return [
+        AttributeText(found[1], found.start(1), found.end(), element.attributes[found[1]])
+        for found in ATTRIBUTE.finditer(element.tag)
+        if found[1] in names
+    ]
+
+
+TEXT = MixedText(role_of, xhtml, html.UNSEEN, attributes=attributes_of)

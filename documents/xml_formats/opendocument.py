@@ -1,0 +1,78 @@
+"""OpenDocument texts and presentations (.odt, .odp; ISO/IEC 26300): text, headers, footers, notes, frames. Comments and
+deleted text stay."""
+
+from collections.abc import Iterator
+
+from documents.document_file import DocumentFile
+from documents.events import End, Event, Role, Start
+from documents.reading.archive import Archive
+from documents.reading.xml_tree import Element, markup, read_xml
+from documents.xml_formats.package import archive_file
+from documents.xml_formats.trees import MixedText, structure, verbatim, xml_document
+from seq2seq.errors import DataError
+
+OASIS = "urn:oasis:names:tc:opendocument:xmlns:"
+NAMESPACES = {
+    f"{OASIS}text:1.0": "text",
+    f"{OASIS}office:1.0": "office",
+    f"{OASIS}drawing:1.0": "draw",
+    f"{OASIS}manifest:1.0": "manifest",
+}
+TEXTS = ("application/vnd.oasis.opendocument.text", "application/vnd.oasis.opendocument.presentation")
+PARTS = ("content.xml", "styles.xml")
+MANIFEST = "META-INF/manifest.xml"
+MACROS = ("Basic/", "Scripts/")
+
+PARAGRAPHS = frozenset(("text:p", "text:h"))
+INLINE = frozenset("text:span text:a text:meta text:ruby text:ruby-base".split())
+BREAKS = frozenset(("text:line-break", "text:tab"))
+UNTRANSLATED = frozenset("office:annotation text:tracked-changes".split())
+# Begins and ends of ranges, which move to those of the paragraph, so that none ends before it begins.
+FIRST = frozenset("text:bookmark-start text:reference-mark-start text:change-start".split())
+LAST = frozenset("text:bookmark-end text:reference-mark-end text:change-end office:annotation-end".split())
+UNSEEN = frozenset(
+    "text:bookmark text:reference-mark text:soft-page-break text:change office:annotation text:ruby-text "
+    "text:alphabetical-index-mark text:toc-mark text:user-index-mark".split()
+)
+
+
+def read_opendocument(data: bytes, where: str) -> DocumentFile:
+    """An OpenDocument text or presentation. Raises DataError."""
+    archive = Archive.open(data, where)
+    kind = archive.read("mimetype").decode("ascii", "replace").strip()
+    if kind not in TEXTS:
+        raise DataError(where, f"is not an OpenDocument text or presentation, but {kind[:80]}", "check its suffix")
+    if any(name.startswith(MACROS) for name in archive.entries):
+        raise DataError(where, "has macros, which are not taken", "save it without them")
+    if MANIFEST in archive.entries and read_xml(archive.read(MANIFEST), where, NAMESPACES, doctype=True).root.has(
+        "manifest:encryption-data"
+    ):
+        raise DataError(where, "is encrypted with a password", "save it without password")
+    names = [name for name in PARTS if name in archive.entries or name == "content.xml"]
+    files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES) for name in names]
+    return archive_file(archive, names, files, [xml_document(file, walk(file.root)) for file in files])
+
+
+def walk(element: Element) -> Iterator[Event]:
+    """An element of a part: a paragraph, or what is around paragraphs."""
+    if element.name in UNTRANSLATED:
+        yield from verbatim(markup(element))
+    elif element.name in PARAGRAPHS:
+        first, last = ("".join(markup(e) for e in element.walk() if e.name in names) for names in (FIRST, LAST))
+        yield Start(element.tag + first, last + element.closing, Role.BLOCK, translate=True)
+        yield from PARAGRAPH.content(element.children)
+        yield End()
+    else:
+        yield from structure(element, walk)
+
+
+def role_of(element: Element) -> Role:
+    """How an element takes part in a paragraph."""
+    if element.name in INLINE:
+        return Role.INLINE
+    if element.name in BREAKS:
+        return Role.LINE_BREAK
+    return Role.VERBATIM if element.name in UNTRANSLATED or not element.has(*PARAGRAPHS) else Role.SEPARATE
+
+
+PARAGRAPH = MixedText(role_of, walk, UNSEEN, frozenset(["text:s"]), FIRST | LAST)

@@ -1,0 +1,113 @@
+"""XLIFF 1.2 and 2 (.xlf, .xliff): sources without target get one."""
+
+import re
+from collections.abc import Iterator
+
+from documents.document_file import DocumentFile
+from documents.events import End, Event, Role, Start
+from documents.reading.xml_tree import Element, Node, markup, read_xml
+from documents.text_formats.plain_text import file_of
+from documents.xml_formats.trees import MixedText, structure, verbatim, xml_document
+from seq2seq.errors import DataError
+
+NAMESPACES = {
+    "urn:oasis:names:tc:xliff:document:1.1": "",
+    "urn:oasis:names:tc:xliff:document:1.2": "",
+    **{f"urn:oasis:names:tc:xliff:document:2.{minor}": "" for minor in range(3)},
+}
+UNITS = frozenset(("trans-unit", "segment"))  # of version 1 and 2: what has a source and a target
+INLINE = frozenset(("g", "mrk", "pc"))
+
+
+def read_xliff(data: bytes, where: str) -> DocumentFile:
+    """An XLIFF file: units without target, or with an empty one, get the translation of their source; others stay.
+    `translate="no"` is heeded. Raises DataError."""
+    file = read_xml(data, where, NAMESPACES, doctype=True)
+    if file.root.name != "xliff":
+        raise DataError(where, f"is not XLIFF: its root is <{file.root.name[:80]}>", "check its suffix")
+    return file_of(file.decoded, xml_document(file, walk(file.root)))
+
+
+def walk(element: Element) -> Iterator[Event]:
+    """An element of the file: a unit, or what is around units."""
+    source, target = element.find("source"), element.find("target")
+    if element.attributes.get("translate") == "no":
+        yield from verbatim(markup(element))
+    elif element.name not in UNITS or source is None:
+        yield from structure(element, walk)
+    elif target is not None and (target.text().strip() or target.elements):
+        yield from verbatim(markup(element))
+    else:
+        yield from unit(element, source, target)
+
+
+def unit(element: Element, source: Element, target: Element | None) -> Iterator[Event]:
+    """A unit with a new target: in place of its empty one, else after the source and its segmentation."""
+    segmented = element.find("seg-source")
+    before = target or segmented or source
+    at = element.children.index(before)
+    yield from verbatim(element.tag + "".join(map(markup, element.children[: at if target else at + 1])))
+    opening, closing = target_tags(source, target)
+    yield Start(opening, closing, Role.BLOCK, translate=True)
+    yield from TEXT.content(paired((segmented or source).children))
+    yield End()
+    yield from verbatim("".join(map(markup, element.children[at + 1 :])) + element.closing)
+
+
+def target_tags(source: Element, target: Element | None) -> tuple[str, str]:
+    """The tags of a new target. One that was empty keeps its attributes, but no state as new."""
+    name = f"{source.prefix}target"
+    if target is None:
+        return f"<{name}>", f"</{name}>"
+    attributes = target.tag[len(name) + 1 :].rstrip("/>").rstrip()
+    return f"<{name}{re.sub(NEW_STATE, '', attributes)}>", f"</{name}>"
+
+
+NEW_STATE = re.compile(r"""\sstate\s*=\s*["'](?:new|needs-translation|initial)["']""")
+
+
+def paired(children: list[Node]) -> list[Node]:
+    """The content of a source, whose codes that begin and end formatting (`bpt` and `ept`, `sc` and `ec`, `bx` and
+    `ex`) are elements around what is between, so that they stay around its translation in this order."""
+    content: list[Node] = []
+    open_codes: list[tuple[int, str]] = []
+    for child in children:
+        content.append(child)
+        if not isinstance(child, Element):
+            continue
+        key = code_key(child)
+        if child.name in OPENING:
+            open_codes.append((len(content) - 1, f"{OPENING[child.name]} {key}"))
+        elif open_codes and open_codes[-1][1] == f"{child.name} {key}":
+            begin, _ = open_codes.pop()
+            inner = content[begin + 1 : -1]
+            content[begin:] = [Element("g", {}, markup(content[begin]), markup(child), inner)]
+    return content
+
+
+OPENING = {"bpt": "ept", "bx": "ex", "sc": "ec"}
+
+
+def code_key(element: Element) -> str:
+    """What the begin and the end of a pair have in common."""
+    attributes = element.attributes
+    return attributes.get("startRef") or attributes.get("rid") or attributes.get("id") or ""
+
+
+def role_of(element: Element) -> Role:
+    """How an element takes part in the text of a source."""
+    if element.name == "mrk" and element.attributes.get("mtype") == "seg":
+        return Role.BLOCK
+    if element.attributes.get("mtype") == "protected" or element.attributes.get("translate") == "no":
+        return Role.PROTECTED
+    return Role.INLINE if element.name in INLINE else Role.VERBATIM
+
+
+def segment(element: Element) -> Iterator[Event]:
+    """One of the sentences into which a source is divided."""
+    yield Start(element.tag, element.closing, Role.BLOCK, translate=True)
+    yield from TEXT.content(element.children)
+    yield End()
+
+
+TEXT = MixedText(role_of, segment)

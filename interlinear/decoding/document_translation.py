@@ -1,0 +1,133 @@
+"""Translation of documents: their texts sentence by sentence, in batches over the whole file."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from documents import AlignedText, DocumentFile, Segment
+from documents.inline import join_aligned
+from seq2seq.errors import RequestError
+from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
+
+if TYPE_CHECKING:
+    from seq2seq.generate import GenerationResult, SequenceGenerator
+    from seq2seq.search import SearchOptions
+
+CLAUSE_END = re.compile(r"[,;:–—)»”、，；：]\s*")
+SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True)
+class SplitSegment:
+    """A segment, and the character spans of its sentences."""
+
+    segment: Segment
+    spans: Sequence[tuple[int, int]]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [self.segment.text[start:end] for start, end in self.spans]
+
+    def explained(self) -> Iterator[str]:
+        """The sentences whose words must be aligned, because a tag has an edge among them."""
+        for start, end in self.spans:
+            if self.segment.has_edge_inside(start, end):
+                yield self.segment.text[start:end]
+
+
+@dataclass(frozen=True)
+class TranslatedDocument:
+    """A document's file with its translation, and the sentences that the model could not read, which stay."""
+
+    content: bytes
+    problems: dict[str, str]
+
+
+def translate_document(
+    generation: "SequenceGenerator",
+    file: DocumentFile,
+    options: "SearchOptions",
+    progress: "Callable[[Iterable[GenerationResult | RequestError], int], Iterator[GenerationResult | RequestError]]",
+) -> TranslatedDocument:
+    """Translate a document. Equal sentences are searched once; those with tags among their words are explained.
+
+    `progress` passes the answers through, and gets their number.
+    """
+    from seq2seq.generate import Request
+
+    card = generation.bundle.card
+    name, source, target = card.model.first_text, card.languages.get("source"), card.languages.get("target")
+
+    @cache
+    def problem_of(sentence: str) -> str | None:
+        try:
+            generation.encode(Request({name: sentence}, options))
+        except RequestError as error:
+            return error.problem
+        return None
+
+    split = [split_segment(segment, source, lambda text: problem_of(text) is None) for segment in file.segments]
+    explained = {sentence for part in split for sentence in part.explained()}
+    sentences = list(dict.fromkeys(sentence for part in split for sentence in part.sentences))
+    requests = [Request({name: sentence}, options, explain=sentence in explained) for sentence in sentences]
+    answers = progress(generation.generate(requests), len(requests))
+    translated: dict[str, AlignedText] = {}
+    problems: dict[str, str] = {}
+    for sentence, answer in zip(sentences, answers, strict=True):
+        translated[sentence] = aligned(sentence, answer)
+        if isinstance(answer, RequestError):
+            problems[sentence] = answer.problem
+    translations = [
+        join_aligned(
+            [translated[sentence] for sentence in part.sentences],
+            sentence_separators(part.segment.text, part.spans, target),
+            [start for start, _ in part.spans],
+        )
+        for part in split
+    ]
+    return TranslatedDocument(file.render(translations), problems)
+
+
+def aligned(sentence: str, answer: "GenerationResult | RequestError") -> AlignedText:
+    """A sentence's translation with its links; without an explanation both are linked as a whole."""
+    if isinstance(answer, RequestError):
+        return AlignedText.of_parts(sentence, [(0, len(sentence))], [(0, len(sentence))])
+    text, explanation = answer.candidates[0].text, answer.explanation
+    if explanation is None or not explanation.source or not explanation.target:
+        return AlignedText.of_parts(text, [(0, len(sentence))], [(0, len(text))] if text else [])
+    source, target = ([(word.start, word.end) for word in words] for words in (explanation.source, explanation.target))
+    return AlignedText(text, source, target, explanation.alignment)
+
+
+def split_segment(segment: Segment, language: str | None, fits: Callable[[str], bool]) -> SplitSegment:
+    """A segment's sentences; one that is too long for the model is divided, at the end of a clause, else at a space."""
+    spans: list[tuple[int, int]] = []
+    for start, end in split_sentences_by_line(segment.text, language):
+        spans += divide(segment.text, start, end, fits)
+    return SplitSegment(segment, spans)
+
+
+def divide(text: str, start: int, end: int, fits: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
+    """The spans of parts of text[start:end] that fit, each about half of a longer one, without white space around."""
+    pending = [(start, end)]
+    while pending:
+        start, end = pending.pop()
+        part = text[start:end]
+        cut = None if fits(part) else place_to_divide(part)
+        if cut is None:
+            yield start, end
+            continue
+        after = cut + len(part[cut:]) - len(part[cut:].lstrip())
+        before = len(part[:cut].rstrip())
+        pending += [(start + after, end), (start, start + before)]
+
+
+def place_to_divide(text: str) -> int | None:
+    """The offset nearest to the middle after which a part may begin; None if there is none."""
+    for pattern, begin, end in ((CLAUSE_END, len(text) // 4, 3 * len(text) // 4), (SPACE, 0, len(text))):
+        places = [match.end() for match in pattern.finditer(text) if begin < match.end() < end and match.start() > 0]
+        if places:
+            return min(places, key=lambda place: abs(place - len(text) // 2))
+    return None

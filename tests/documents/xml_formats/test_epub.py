@@ -1,0 +1,44 @@
+"""E-books: chapters are XHTML with its roles and attributes; the table of contents; copy protection is refused."""
+
+import pytest
+
+from seq2seq.errors import DataError
+from tests.documents.packages import epub, parts_of
+from tests.documents.translations import backwards
+from tests.documents.translations_of_files import texts, translated
+
+CHAPTER = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "http://www.w3.org/TR/xhtml11/DTD/xhtml11.dtd">
+<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Ein Titel</title><style>p {{ a: b }}</style></head>
+<body>{}</body></html>
+"""
+NCX = '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navLabel><text>Kapitel eins</text></navLabel></ncx>'
+
+
+def test_chapters_and_contents():
+    data = epub(
+        CHAPTER.format('<p>Ein <b>Hund</b>&nbsp;da<br/>zwei <img src="x.png" alt="Ein Bild"/></p>'), **{"toc.ncx": NCX}
+    )
+    assert texts(data, "a.epub") == ["Ein Titel", "Ein Bild", "Ein Hund\xa0da\nzwei", "Kapitel eins"]
+    written = parts_of(translated(data, "a.epub", backwards))
+    assert '<img src="x.png" alt="Bild Ein"/>' in written["OEBPS/chapter.xhtml"]
+    assert (
+        "<b>Hund</b> Ein<br/>" in written["OEBPS/chapter.xhtml"] and "<text>eins Kapitel</text>" in written["toc.ncx"]
+    )
+
+
+def test_code_and_what_is_not_to_be_translated_stays():
+    data = epub(CHAPTER.format("<pre>nein da</pre><p translate='no'>nein da</p><p>ja <code>nein</code></p>"))
+    assert texts(data, "a.epub") == ["Ein Titel", "ja"]
+
+
+def test_copy_protection_is_refused_and_obfuscated_fonts_are_not():
+    encryption = (
+        '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><EncryptedData '
+        'xmlns="http://www.w3.org/2001/04/xmlenc#"><EncryptionMethod Algorithm="{}"/></EncryptedData></encryption>'
+    )
+    fonts = {"META-INF/encryption.xml": encryption.format("http://www.idpf.org/2008/embedding")}
+    assert texts(epub(CHAPTER.format("<p>da</p>"), **fonts), "a.epub") == ["Ein Titel", "da"]
+    protected = {"META-INF/encryption.xml": encryption.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc")}
+    with pytest.raises(DataError, match="copy protection"):
+        texts(epub(CHAPTER.format("<p>da</p>"), **protected), "a.epub")
