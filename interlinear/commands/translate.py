@@ -8,7 +8,7 @@ import typer
 
 from interlinear.console import FAILED, progress, say
 from interlinear.decoding.alignment import load_reverse
-from interlinear.decoding.glossary import DoNotTranslate, Glossary, Protect, terms_finder
+from interlinear.decoding.glossary import DoNotTranslate, FindTerms, Glossary, Protect, terms_finder
 from interlinear.decoding.input_lines import attach_inputs, read_groups
 from interlinear.decoding.search_options import (
     BeamSize,
@@ -118,7 +118,7 @@ def translate(
     backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
     generation = SequenceGenerator(bundle, width=options.beam, reverse=backward)
     if document and output:
-        return write_translation(generation, document, options, output)
+        return write_translation(generation, document, options, output, find_terms)
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
@@ -132,7 +132,11 @@ def translate(
 
 
 def write_translation(
-    generation: "SequenceGenerator", document: "DocumentFile", options: "SearchOptions", output: Path
+    generation: "SequenceGenerator",
+    document: "DocumentFile",
+    options: "SearchOptions",
+    output: Path,
+    find_terms: FindTerms | None,
 ) -> int:
     """Translate a document and write it; returns the exit code."""
     from interlinear.decoding.document_files import write_at_once
@@ -141,7 +145,7 @@ def write_translation(
     if (task := generation.bundle.card.task) != "translation":
         raise UsageError("--output", f"documents are translated, and this is a model for {task}", "name another model")
     translated = translate_document(
-        generation, document, options, lambda answers, total: progress(answers, "translating", total)
+        generation, document, options, lambda answers, total: progress(answers, "translating", total), find_terms
     )
     write_at_once(output, translated.content)
     for sentence, problem in translated.problems.items():

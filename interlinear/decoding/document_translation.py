@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from seq2seq.errors import RequestError
 from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
 
 if TYPE_CHECKING:
+    from interlinear.decoding.glossary import FindTerms
     from seq2seq.generate import GenerationResult, SequenceGenerator
     from seq2seq.search import SearchOptions
 
@@ -50,10 +51,11 @@ def translate_document(
     file: DocumentFile,
     options: "SearchOptions",
     progress: "Callable[[Iterable[GenerationResult | RequestError], int], Iterator[GenerationResult | RequestError]]",
+    find_terms: "FindTerms | None" = None,
 ) -> TranslatedDocument:
     """Translate a document. Equal sentences are searched once; those with tags among their words are explained.
 
-    `progress` passes the answers through, and gets their number.
+    `progress` passes the answers through, and gets their number. `find_terms`: the terms of a sentence.
     """
     from seq2seq.generate import Request
 
@@ -61,9 +63,13 @@ def translate_document(
     name, source, target = card.model.first_text, card.languages.get("source"), card.languages.get("target")
 
     @cache
+    def request_for(sentence: str) -> Request:
+        return Request({name: sentence}, options, terms=find_terms(sentence) if find_terms else ())
+
+    @cache
     def problem_of(sentence: str) -> str | None:
         try:
-            generation.encode(Request({name: sentence}, options))
+            generation.encode(request_for(sentence))
         except RequestError as error:
             return error.problem
         return None
@@ -71,7 +77,7 @@ def translate_document(
     split = [split_segment(segment, source, lambda text: problem_of(text) is None) for segment in file.segments]
     explained = {sentence for part in split for sentence in part.explained()}
     sentences = list(dict.fromkeys(sentence for part in split for sentence in part.sentences))
-    requests = [Request({name: sentence}, options, explain=sentence in explained) for sentence in sentences]
+    requests = [replace(request_for(sentence), explain=sentence in explained) for sentence in sentences]
     answers = progress(generation.generate(requests), len(requests))
     translated: dict[str, AlignedText] = {}
     problems: dict[str, str] = {}

@@ -72,3 +72,11 @@ def test_a_wrong_glossary_is_named_before_anything_is_translated(toy, write, cap
 def test_terms_are_for_raw_text(toy, write, capsys):
     assert cli.run(["translate", str(toy), write(TEXT, "in.de"), "--tokenised", "--do-not-translate", "hund"]) == 2
     assert "--do-not-translate: terms are found in raw text" in capsys.readouterr().err
+
+
+def test_terms_of_a_document(toy, write, tmp_path):
+    page, output = write("<p>ein <b>hund</b> läuft</p><p>5 km</p>", "in.html"), tmp_path / "out.html"
+    options = ["--glossary", write("Hund\tgreyhound", "terms.tsv"), "--do-not-translate", "läuft"]
+    assert cli.run(["translate", str(toy), page, "-o", str(output), *options]) == 0
+    assert "<b>greyhound</b>" in output.read_text() and output.read_text().count("läuft") == 1
+    assert output.read_text().endswith("<p>5 km</p>")
