@@ -6,8 +6,6 @@ from functools import cache, lru_cache
 from threading import Lock
 from typing import Generic, TypeVar
 
-import snowballstemmer
-
 Value = TypeVar("Value")
 
 SHORTEST_STEMMED = 4  # characters; shorter words are found as they are only
@@ -56,7 +54,11 @@ def stem_form(language: str | None) -> Callable[[str], str] | None:
     """The form of a word by which its inflections are found: the Snowball stem of the case-folded word; None for a
     language without a stemmer."""
     algorithm = ALGORITHMS.get((language or "").lower().split("-")[0])
-    if algorithm is None or algorithm not in snowballstemmer.algorithms():
+    if algorithm is None:
+        return None
+    import snowballstemmer  # not needed by a search without a glossary
+
+    if algorithm not in snowballstemmer.algorithms():
         return None
     stemmer, lock = snowballstemmer.stemmer(algorithm), Lock()  # a stemmer keeps the word that it is at
 

@@ -374,7 +374,8 @@ def test_a_client_that_closed_its_sending_side_gets_its_response(address):
 def test_a_disconnected_client_is_detected(address):
     """The same bytes, but the client is gone: its request is cancelled."""
     gone = rejected(address, "gone")
-    asked_ = json.dumps(GOOD | {"q": ["Ein Hund läuft im Park. " * 40] * 20, "beam_size": 5}).encode()
+    texts = ["".join(f"Ein Hund läuft {n} mal im Park {i}. " for i in range(40)) for n in range(20)]  # no two equal
+    asked_ = json.dumps(GOOD | {"q": texts, "beam_size": 5}).encode()
     with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connection:
         connection.sendall(post(asked_))
         time.sleep(0.05)
