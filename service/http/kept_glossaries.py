@@ -58,6 +58,8 @@ async def kept_entries(
     try:
         glossary, entries = await find_glossary(store, caller, glossary_id)
     except Problem as problem:
+        if problem.status != 404:  # the store cannot be read now
+            raise
         raise Problem.in_field("glossary_id", f"names no glossary of yours: {glossary_id!r:.50}") from problem
     for source, target in language_pairs:
         if tag_distance(source, glossary.source) is None or tag_distance(target, glossary.target) is None:

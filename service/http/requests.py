@@ -53,6 +53,15 @@ def _not_blank(text: str | list[str]) -> str | list[str]:
     return text
 
 
+def check_stored_text(text: str) -> str:
+    """Raises ValueError for a text that is blank, or that PostgreSQL cannot store."""
+    if not text.strip():
+        raise ValueError("must not be blank")
+    if "\0" in text:
+        raise ValueError("must not have the character U+0000")
+    return text
+
+
 class ApiRequest(BaseModel):
     """Fields that all requests have."""
 

@@ -14,7 +14,7 @@ from service.http.dependencies import Caller, CallerDep, ServiceDep
 from service.http.kept_glossaries import find_glossary, glossary_store, in_store, no_such_glossary, owner
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
-from service.http.requests import ApiRequest, LanguageCode
+from service.http.requests import ApiRequest, LanguageCode, check_stored_text
 from service.http.responses import ApiResponse
 from service.problems import Problem, problem_responses
 from service.settings import Settings
@@ -172,8 +172,8 @@ def read_entries(request: GlossaryRequest, settings: Settings) -> tuple[Glossary
 
 def glossary_request_with_limits(settings: Settings) -> type[GlossaryRequest]:
     """`GlossaryRequest` with the limits of the service's settings."""
-    name: Any = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_text)]
-    entries: Any = Annotated[str, Field(min_length=1), AfterValidator(check_text)]
+    name: Any = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_stored_text)]
+    entries: Any = Annotated[str, Field(min_length=1), AfterValidator(check_stored_text)]
     return create_model(
         "GlossaryRequest",
         __base__=GlossaryRequest,
@@ -184,12 +184,3 @@ def glossary_request_with_limits(settings: Settings) -> type[GlossaryRequest]:
             Field(description=f"a source and a target on each line, {settings.glossary_entries:,} lines at most"),
         ),
     )
-
-
-def check_text(text: str) -> str:
-    """Raises ValueError for a text that is blank, or that PostgreSQL cannot store."""
-    if not text.strip():
-        raise ValueError("must not be blank")
-    if "\0" in text:
-        raise ValueError("must not have the character U+0000")
-    return text

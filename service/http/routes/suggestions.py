@@ -11,7 +11,7 @@ from seq2seq.errors import StoreError
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
-from service.http.requests import ApiRequest, LanguageCode
+from service.http.requests import ApiRequest, LanguageCode, check_stored_text
 from service.http.responses import SuggestResponse
 from service.problems import Problem, problem_responses
 from service.settings import Settings
@@ -93,7 +93,7 @@ async def keep_suggestion(
 
 def suggest_request_with_limits(settings: Settings) -> type[SuggestRequest]:
     """`SuggestRequest` with the limits of the service's settings."""
-    text: Any = Annotated[str, Field(min_length=1, max_length=settings.characters), AfterValidator(check_text)]
+    text: Any = Annotated[str, Field(min_length=1, max_length=settings.characters), AfterValidator(check_stored_text)]
     return create_model(
         "SuggestRequest",
         __base__=SuggestRequest,
@@ -101,12 +101,3 @@ def suggest_request_with_limits(settings: Settings) -> type[SuggestRequest]:
         q=(text, Field(description="a text")),
         s=(text, Field(description="its suggested translation")),
     )
-
-
-def check_text(text: str) -> str:
-    """Raises ValueError for a text that is blank, or that PostgreSQL cannot store."""
-    if not text.strip():
-        raise ValueError("must not be blank")
-    if "\0" in text:
-        raise ValueError("must not have the character U+0000")
-    return text

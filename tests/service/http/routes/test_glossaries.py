@@ -1,5 +1,7 @@
 """Glossaries that callers keep in the service, with DeepL's fields, and translations that use them."""
 
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -95,3 +97,13 @@ def test_a_service_without_a_store_of_keys_keeps_none(client):
 def test_every_method_of_a_path_is_allowed(client):
     answer = client.request("PATCH", "/glossaries/x")
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")
+
+
+def test_a_store_that_cannot_be_read_is_not_a_missing_glossary(keeping, serving):
+    settings, app, _ = keeping
+    with serving(settings) as address, httpx.Client(base_url=address, headers=app) as client:
+        made = client.post("/glossaries", json=DOGS).json()
+        named = SENTENCE | {"glossary_id": made["glossary_id"]}
+        assert client.post("/translate", json=named).status_code == 200
+        Path(settings.keys).write_bytes(b"no database" * 1000)
+        assert client.post("/translate", json=named).status_code == 503
