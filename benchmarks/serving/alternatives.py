@@ -41,7 +41,7 @@ NOTES = (
     "serve --env-manager local` of the logged model; *a lock* a FastAPI handler that searches a text at a time; *Ray "
     "Serve* one replica with `@serve.batch` of as many texts as we have slots, 10 ms to collect them, searched "
     "together. *Auto, compiled* is `--precision auto --compile on`, and *two engines of it* that with `--device "
-    "cpu,cpu`: two threads search, one in each of the others. The same beam everywhere; where the answers differ it was "
+    "cpu,cpu`: two threads search, one in each of the others. The same beam everywhere; where answers differ it was "
     "said.",
     "Figures are medians over the rounds; *ours* and *auto, compiled* are how many times as many requests a second we "
     "answer, in fp32 and so. *Others*: the share of the processor that other programs used in the worst round.",
