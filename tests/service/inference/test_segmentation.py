@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from seq2seq.explain import Explanation
 from seq2seq.text.sentences import min_sentences, split_sentences_by_line
 from service.app import create_app
-from service.inference.segmentation import best_combinations
+from service.inference.merging import best_combinations
 from service.problems import Problem
 
 ASK = {"source": "de", "target": "en"}
