@@ -17,6 +17,7 @@ import torch.fx.experimental._config as symbolic_shapes
 
 from seq2seq.config import CompileChoice
 from seq2seq.errors import UsageError
+from seq2seq.layers.packed import make_products
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.state import SlotState
@@ -42,10 +43,14 @@ class CompiledStep:
         symbolic_shapes.use_duck_shape = False
         self._compiled = torch.compile(search_step, fullgraph=True, dynamic=True, backend=backend, **ISOLATED)
         self._failed = False
+        self._first = True
 
     def __call__(self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
         if with_coverage or self._failed:
             return search_step(model, memory, rows, with_coverage)
+        if self._first:
+            make_products(model)
+            self._first = False
         try:
             return self._compiled(model, memory, rows, with_coverage)
         except RuntimeError as error:
