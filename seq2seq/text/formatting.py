@@ -75,6 +75,12 @@ class Edges:
         return FormattedText(prefix + content + suffix, start, end, len(prefix))
 
 
+def edges_of_parts(count: int, ends_too: bool = False) -> list[Edges]:
+    """For each part of a divided sentence the edges that are inside the sentence; `ends_too`: and those of the sentence
+    itself."""
+    return [Edges(begin=i > 0 or ends_too, end=i + 1 < count or ends_too) for i in range(count)]
+
+
 def begin_of(source: str, output: str) -> tuple[int, str]:
     """How many characters of the output's begin are replaced, and by what: as the source begins with a dash, a bullet
     or dots, or without."""

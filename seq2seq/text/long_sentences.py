@@ -10,6 +10,7 @@ from seq2seq.text.segmentation import is_unspaced
 
 CLAUSE_END = re.compile(r"[,;:)»”](?=\s)\s*|[、，；：]\s*|\s[-–—]\s+|—\s*")
 SPACE = re.compile(r"\s+")
+WORD_END = re.compile(r"[^\w\s]+(?=\w)")
 JOINERS = "\u200c\u200d\ufe0f"  # belong to the character before them
 
 ASCII_TOKENS = 2  # most tokens of an ASCII character: one, and one for the begin of a word
@@ -45,7 +46,7 @@ def place_to_divide(text: str, span: Span, kept: Sequence[Span] = ()) -> int | N
     """The offset at which a part may begin that is nearest to the middle; None if there is none.
 
     The end of a clause in the middle half is preferred, then a space there, then a place between characters of a
-    script without spaces, then a space anywhere, then any character.
+    script without spaces, then a space anywhere, then the end of a mark inside a word, then any character.
     """
     start, end = span
     quarter = (end - start) // 4
@@ -56,6 +57,7 @@ def place_to_divide(text: str, span: Span, kept: Sequence[Span] = ()) -> int | N
         ends_of(SPACE, text, span, half),
         (i for i in range(half[0], half[1] + 1) if start < i < end and is_between_unspaced(text, i)),
         ends_of(SPACE, text, span, whole),
+        ends_of(WORD_END, text, span, whole),
         (i for i in range(whole[0], whole[1] + 1) if begins_character(text, i)),
     ):
         allowed = [i for i in places if not any(a < i < b for a, b in kept)]

@@ -11,6 +11,7 @@ from seq2seq.text.segmentation import continues_word, is_unspaced
 SplitMode = Literal["0", "1", "nonewlines"]  # DeepL's: no splitting, at line breaks too, at punctuation only
 
 ENGLISH = "en"
+SENTENCE_END = ".!?…。！？，、；："
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
@@ -51,8 +52,8 @@ def split_text(text: str, language: str | None, mode: SplitMode) -> list[tuple[i
 
 def sentence_separators(text: str, spans: Sequence[tuple[int, int]], target: str | None) -> list[str]:
     """What stands before the first sentence, between sentences, and after the last, in a translation into a language:
-    the white space of the text, but at least a space between sentences where the language has them, except inside a
-    word (`long_sentences.divide`)."""
+    the white space of the text, but at least a space between sentences where the language has them, and none where a
+    word was divided (`long_sentences.divide`)."""
     ends, starts = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
     separators = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     if target not in UNSPACED_LANGUAGES:
@@ -64,8 +65,10 @@ def sentence_separators(text: str, spans: Sequence[tuple[int, int]], target: str
 
 
 def is_inside_word(text: str, place: int) -> bool:
-    """Whether a place is between two letters or digits of a word, in a script with spaces."""
-    return text[place - 1].isalnum() and not is_unspaced(text[place - 1]) and continues_word(text[place])
+    """Whether a place is inside what spaces separate, in a script with spaces: before a letter or digit, and not behind
+    the end of a sentence or a character of a script without spaces."""
+    before = text[place - 1]
+    return continues_word(text[place]) and not (before in SENTENCE_END or is_unspaced(before))
 
 
 def min_sentences(text: str, most: int) -> int:

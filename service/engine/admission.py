@@ -1,6 +1,7 @@
 """Admission control: how much may wait in the queue, in total and for one caller."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +43,15 @@ class Admission:
             amount.tokens += tokens
         if caller_load == QueueLoad():
             del self.by_caller[caller]
+
+    @contextmanager
+    def without(self, caller: str, load: QueueLoad) -> Iterator[None]:
+        """Meanwhile, do not count a part of what waits for a caller."""
+        self.add(caller, -load.texts, -load.tokens)
+        try:
+            yield
+        finally:
+            self.add(caller, load.texts, load.tokens)
 
     def exceeded_limit(self, caller: str, texts: int, tokens: int) -> Literal["queue_texts", "queue_tokens"] | None:
         """The limit that this additional load would exceed; None if it may wait."""

@@ -174,9 +174,11 @@ class Engine:
     def reserve_later(self, reservation: Reservation, texts: int, tokens: int) -> None:
         """Reserve queue load for searches that follow the first ones of an admitted request, in addition to what it has
         reserved. Raises Problem 429 if too much waits."""
+        caller, own = reservation.caller, reservation.waiting_load
         with self._lock:
-            self._dispatcher.check_queue(reservation.caller, QueueLoad(texts, tokens))
-            self.admission.add(reservation.caller, texts, tokens)
+            with self.admission.without(caller, own):  # all of the request counts as one
+                self._dispatcher.check_queue(caller, QueueLoad(own.texts + texts, own.tokens + tokens))
+            self.admission.add(caller, texts, tokens)
             later = reservation.later_load
             reservation.later_load = QueueLoad(later.texts + texts, later.tokens + tokens)
 
@@ -275,9 +277,9 @@ class Engine:
                 if sequence is None:
                     sequence = new[model, key] = QueuedSequence(next(self._numbers), model, row, key, now, streamed)
                 subscribed.append(sequence)
-            self._dispatcher.check_queue(
-                pending.caller, QueueLoad(len(new), sum(sequence.cost for sequence in new.values()))
-            )
+            load = QueueLoad(len(new), sum(sequence.cost for sequence in new.values()))
+            with self.admission.without(pending.caller, reservation.later_load):
+                self._dispatcher.check_queue(pending.caller, load)
             handles = {
                 model: self._dispatcher.handles_with(model) for model in {sequence.model for sequence in new.values()}
             }

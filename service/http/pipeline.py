@@ -30,7 +30,7 @@ from service.http.responses import ResponseWarning
 from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
 from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
-from service.inference.pivoting import PIVOT_OUTPUTS
+from service.inference.pivoting import PIVOT_OUTPUTS, outputs_translated
 from service.inference.segmented_document import SegmentedDocument
 from service.inference.segmented_text import CONTEXT, PivotStep, SegmentationOptions, SegmentedText
 from service.inference.terms import RequestTerms
@@ -260,7 +260,6 @@ async def search_and_respond(
     outputs meanwhile. Raises Problem."""
     inputs = generation.inputs
     searched = [item for item in inputs if not item.blank]
-    reserve_second_searches(service, reservation, request, searched)
     texts = await segmentation.segment(
         service.engine,
         reservation,
@@ -268,6 +267,7 @@ async def search_and_respond(
         partial(split, terms),
         lambda item: item.characters + terms.characters,
     )
+    reserve_second_searches(service, reservation, request, texts)
     warnings = [
         ResponseWarning.long_sentences(next(iter(item.fields.values())), text.divided)
         for item, text in zip(searched, texts, strict=True)
@@ -340,15 +340,16 @@ def split(terms: RequestTerms, searched: SearchInput) -> segmentation.Segmented:
 
 
 def reserve_second_searches(
-    service: Service, reservation: Reservation, request: GenerateRequest, inputs: Sequence[ModelInput]
+    service: Service, reservation: Reservation, request: GenerateRequest, texts: Sequence[segmentation.Segmented]
 ) -> None:
     """Reserve queue load for the second searches of texts that are translated through a pivot language. Raises Problem
     429."""
-    texts = [text for item in inputs if item.second for text in item.texts.values()]
-    if texts:
-        sentences = request.min_sentences(texts, service.settings.sentences)
-        tokens = sum(map(len, texts)) // CHARACTERS_PER_TOKEN * (request.beam_size or 1)
-        service.engine.reserve_later(reservation, PIVOT_OUTPUTS * sentences, PIVOT_OUTPUTS * tokens)
+    sentences = [sentence for text in texts if text.pivot for sentence in text.sentences]
+    if sentences:
+        outputs = outputs_translated(len(sentences))
+        characters = sum(len(text) for sentence in sentences for text in sentence.texts.values())
+        tokens = characters // CHARACTERS_PER_TOKEN * (request.beam_size or 1)
+        service.engine.reserve_later(reservation, outputs * len(sentences), outputs * tokens)
 
 
 def search_options(request: GenerateRequest, model: ServedModel, outputs: int, of_pivot: bool = False) -> SearchOptions:

@@ -102,8 +102,8 @@ class ResponseWarning(ApiResponse):
     @classmethod
     def long_sentences(cls, field: str, count: int) -> "ResponseWarning":
         """Sentences of a text were translated in parts."""
-        sentences = "a sentence is" if count == 1 else f"{count} sentences are"
-        message = f"{sentences} longer than the model reads, and translated in parts"
+        sentences, were = ("a sentence is", "was") if count == 1 else (f"{count} sentences are", "were")
+        message = f"{sentences} longer than the model reads, and {were} translated in parts"
         return cls(code="long_sentence", field=field, message=message)
 
 

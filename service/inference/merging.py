@@ -54,7 +54,8 @@ def merge_explanations(
 ) -> Explanation:
     """One explanation from those of sentences, which start at these offsets; attention across sentences is 0.
 
-    `symmetrized` only if all of them are: otherwise without `links`.
+    `symmetrized` only if all of them are: otherwise without `links`. `sources`, whose words are of one sentence, are
+    left out.
     """
     symmetrized = None if parts[0].symmetrized is None else all(part.symmetrized for part in parts)
     if len(parts) == 1 and source_offsets[0] == target_offsets[0] == 0:
@@ -96,8 +97,7 @@ def merge_explanations(
         symmetrized=symmetrized,
         links=links if symmetrized else None,
         sentences=[(len(part.source), len(part.target)) for part in parts],
-        sources=parts[0].sources,
-        between=parts[0].between,
+        between=concatenate_by_name([part.between for part in parts], [len(part.target) for part in parts]),
         terms=terms or None,
     )
 
@@ -118,6 +118,14 @@ def shift_term(term: TermLocation, source: int, target: int) -> TermLocation:
     """The term in a text whose sentence starts at these offsets."""
     (a, b), (c, d) = term.source, term.target
     return TermLocation(source=(a + source, b + source), target=(c + target, d + target))
+
+
+def concatenate_by_name(
+    parts: Sequence[dict[str, list[float]] | None], words: Sequence[int]
+) -> dict[str, list[float]] | None:
+    """The numbers of each name for the words of all sentences."""
+    names = {name for part in parts for name in part or {}}
+    return {name: concatenate([(part or {}).get(name) for part in parts], words) or [] for name in names} or None
 
 
 def concatenate(parts: Sequence[Sequence[float | None] | None], words: Sequence[int]) -> list[Any] | None:

@@ -17,6 +17,7 @@ from service.inference.segmented_text import PivotStep, SegmentationOptions, Seg
 from service.models import ServedModel
 
 PIVOT_OUTPUTS = 3  # outputs of the first model that the second one translates
+MOST_SENTENCES = 100  # of a request; of more, it translates the best output only
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,23 @@ async def search(
     first = DirectListener(listener, set(direct)) if listener and len(direct) < len(sentences) else listener
     requests = [(sentence.model, first_request(sentence)) for sentence in sentences]
     answers = await engine.search(requests, first, reservation)
+    outputs = outputs_translated(len(sentences) - len(direct))
     pivot_texts = [
         pivot_text(engine, sentence, i, candidate)
         for i, sentence in enumerate(sentences)
         if sentence.pivot
-        for candidate in answers[i].candidates[:PIVOT_OUTPUTS]
+        for candidate in answers[i].candidates[: outputs if sentence.request.target_prefix is None else 1]
     ]
     if not pivot_texts:
         return answers
     reservation.next_stage()
     through_pivot = await search_pivot_texts(engine, reservation, sentences, pivot_texts, listener)
     return [through_pivot.get(i, answer) for i, answer in enumerate(answers)]
+
+
+def outputs_translated(sentences: int) -> int:
+    """How many outputs of each sentence are translated further, for so many sentences of a request."""
+    return PIVOT_OUTPUTS if sentences <= MOST_SENTENCES else 1
 
 
 def first_request(sentence: Sentence) -> Request:

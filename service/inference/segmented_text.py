@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from seq2seq.alignment.edited_output import explain_formatted
+from seq2seq.formatted_output import format_result
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from seq2seq.target_prefix import TARGET_PREFIX
-from seq2seq.text.formatting import Edges, FormattedText
+from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide, grouped
 from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
 from service.inference.merging import combined_candidates, joined_candidate, merge_explanations
@@ -94,11 +94,7 @@ class SegmentedText:
             )
         divided = [divide(text, span, fits, kept) for span in whole]
         spans = [span for parts in divided for span in parts]
-        edges = [
-            Edges(begin=i > 0 or how.preserve_formatting, end=i + 1 < len(parts) or how.preserve_formatting)
-            for parts in divided
-            for i in range(len(parts))
-        ]
+        edges = [edges for parts in divided for edges in edges_of_parts(len(parts), how.preserve_formatting)]
         separators = sentence_separators(text, spans, target)
         if request.target_prefix is not None:  # it says how the output begins
             separators = ["", *separators[1:]]
@@ -130,28 +126,17 @@ class SegmentedText:
         """The begin of a sentence's output as it will be in the result."""
         if not self.edges or not text:
             return text
-        return self._format(replace(self.edges[index], end=False), index, text).text
+        model, edges = self.last.model, replace(self.edges[index], end=False)
+        source = self.sentences[index].texts[self.model.source]
+        return edges.apply(source, text, model.bundle.tokenizers["target"], model.language_pair[1]).text
 
     def format_answer(self, index: int, answer: GenerationResult) -> GenerationResult:
         """A sentence's result, with the edges of its outputs as they are to be."""
         if not self.edges:
             return answer
-        edges = self.edges[index]
-        formatted = [
-            self._format(edges, index, candidate.text, [span for _, span in candidate.terms])
-            for candidate in answer.candidates
-        ]
-        candidates = [
-            replace(candidate, text=one.text) for candidate, one in zip(answer.candidates, formatted, strict=True)
-        ]
-        explanation = answer.explanation and explain_formatted(answer.explanation, formatted[0])
-        return GenerationResult(candidates, explanation)
-
-    def _format(self, edges: Edges, index: int, text: str, kept: Sequence[tuple[int, int]] = ()) -> FormattedText:
-        model = self.last.model
+        model, source = self.last.model, self.sentences[index].texts[self.model.source]
         tokenizer = model.bundle.tokenizers["target"]
-        source = self.sentences[index].texts[self.model.source]
-        return edges.apply(source, text, tokenizer, model.language_pair[1], kept)
+        return format_result(answer, source, self.edges[index], tokenizer, model.language_pair[1])
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
         """The result of the whole text from those of its sentences, formatted.

@@ -1,5 +1,7 @@
 """Division of long sentences: whole clauses, whole words, whole characters, and terms that stay whole."""
 
+import itertools
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def test_no_character_is_lost_and_all_parts_are_in_order(text, longest):
     spans = divide(text, (0, len(text)), lambda span: span[1] - span[0] <= longest)
     assert all(start < end for start, end in spans)
     assert all(text[start:end] == text[start:end].strip() for start, end in spans)
-    assert all(before <= after for (_, before), (after, _) in zip(spans, spans[1:], strict=False))
+    assert all(before <= after for (_, before), (after, _) in itertools.pairwise(spans))
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
 
 
@@ -44,6 +46,7 @@ def test_terms_stay_whole(text, longest, data):
         ("ein Hund läuft sehr schnell", 16, ["ein Hund läuft", "sehr schnell"]),
         ("狗在公园里跑，猫在河边睡觉", 8, ["狗在公园里跑，", "猫在河边睡觉"]),
         ("狗在公园里跑步", 4, ["狗在公", "园里跑步"]),
+        ("hund/katze/maus", 12, ["hund/", "katze/maus"]),
         ("Donaudampfschiff", 8, ["Donaudam", "pfschiff"]),
         ("ee\u0301", 2, ["e", "e\u0301"]),
     ],
@@ -59,6 +62,7 @@ def test_what_cannot_be_divided_stays_whole():
 
 def test_parts_of_a_word_are_joined_without_a_space():
     assert sentence_separators("Donaudampfschiff", [(0, 8), (8, 16)], "en") == ["", "", ""]
+    assert sentence_separators("hund/katze", [(0, 5), (5, 10)], "en") == ["", "", ""]
     assert sentence_separators("狗在公园里", [(0, 2), (2, 5)], "en") == ["", " ", ""]
     assert sentence_separators("Gut.Gut", [(0, 4), (4, 7)], "en") == ["", " ", ""]
 

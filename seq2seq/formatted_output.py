@@ -1,13 +1,29 @@
-"""The explanation of an output whose edges have changed: words that are kept, moved, replaced and added."""
+"""Outputs whose edges have changed, and their explanations: words that are kept, moved, replaced and added."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from seq2seq.explain import Doubt, Explanation, SourceExplanation, Span, TermLocation
-from seq2seq.text.formatting import FormattedText
+from seq2seq.generate import GenerationResult
+from seq2seq.text import Tokenizer
+from seq2seq.text.formatting import Edges, FormattedText
 
 T = TypeVar("T")
 Rows = list[list[float]]
+
+
+def format_result(
+    result: GenerationResult, source: str, edges: Edges, tokenizer: Tokenizer, language: str | None
+) -> GenerationResult:
+    """A sentence's result with these edges of its outputs as in its source; terms stay as they are. `tokenizer`,
+    `language`: of the outputs."""
+    formatted = [
+        edges.apply(source, candidate.text, tokenizer, language, [span for _, span in candidate.terms])
+        for candidate in result.candidates
+    ]
+    candidates = [replace(each, text=one.text) for each, one in zip(result.candidates, formatted, strict=True)]
+    return GenerationResult(candidates, result.explanation and explain_formatted(result.explanation, formatted[0]))
 
 
 def explain_formatted(explanation: Explanation, formatted: FormattedText) -> Explanation:

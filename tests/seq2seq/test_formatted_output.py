@@ -1,7 +1,7 @@
 """The explanation of an output with other marks at its edges."""
 
-from seq2seq.alignment.edited_output import explain_formatted
 from seq2seq.explain import Doubt, Explanation, Span, TermLocation
+from seq2seq.formatted_output import explain_formatted
 from seq2seq.text.formatting import FormattedText
 
 
