@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     file_seconds: float = Field(3600, gt=0, description="time after which a translated document is deleted")
     file_work_seconds: float = Field(1800, gt=0, description="time limit of the translation of a document")
     file_parse_seconds: float = Field(60, gt=0, description="time limit of reading a document, and of writing it")
-    file_megabytes: int = Field(1000, ge=300, description="memory limit of reading a document, and of writing it")
+    file_megabytes: int = Field(1000, ge=100, description="memory limit of reading a document, and of writing it")
     files_kept: int = Field(100, ge=1, description="most documents kept, those that wait included")
     files_per_caller: int = Field(10, ge=1, description="most documents kept of one key, or of an address without one")
     files_total_bytes: int = Field(2**30, ge=1, description="bytes of documents kept on disk; beyond it 429")
