@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 CLAUSE_END = re.compile(r"[,;:–—)»”、，；：]\s*")
 SPACE = re.compile(r"\s+")
+REACH = 200  # characters on both sides of the middle where a place is sought first
 
 
 def divide(text: str, start: int, end: int, fits: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
@@ -24,8 +25,15 @@ def divide(text: str, start: int, end: int, fits: Callable[[str], bool]) -> Iter
 
 def place_to_divide(text: str) -> int | None:
     """The offset nearest to the middle after which a part may begin; None if there is none."""
+    middle = len(text) // 2
     for pattern, begin, end in ((CLAUSE_END, len(text) // 4, 3 * len(text) // 4), (SPACE, 0, len(text))):
-        places = [match.end() for match in pattern.finditer(text) if begin < match.end() < end and match.start() > 0]
-        if places:
-            return min(places, key=lambda place: abs(place - len(text) // 2))
+        reach = REACH
+        while True:  # wider and wider around the middle, because a text may be of any length
+            first, last = max(begin, middle - reach), min(end, middle + reach)
+            places = [match.end() for match in pattern.finditer(text, first, last) if match.start() > 0]
+            if places := [place for place in places if begin < place < end]:
+                return min(places, key=lambda place: abs(place - middle))
+            if (first, last) == (begin, end):
+                break
+            reach *= 4
     return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from documents import AlignedText
@@ -16,19 +16,22 @@ from service.inference.segmentation import SegmentedText
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
 
+LONGEST_TOKEN = 20  # characters; a text of more for each token that a model reads is divided without encoding it
+
 
 @dataclass(frozen=True)
 class SplitSegment:
     """A segment and its sentences. One that is longer than the model reads is divided.
 
-    keys: of each sentence what an equal one has too. characters: the length of its text.
+    keys: of each sentence what an equal one has too. tokens: of each sentence, with the symbol at its end.
+    characters: the length of its text.
     """
 
     text: SegmentedText
     requests: Sequence[Request]
     keys: Sequence[Hashable]
+    tokens: Sequence[int]
     characters: int
-    tokens: int  # of all sentences, with the symbols at their ends
 
 
 def split_segment(
@@ -36,11 +39,21 @@ def split_segment(
 ) -> SplitSegment:
     """Split a segment into sentences, with their terms. Those are explained among whose words a tag has an edge.
     Raises Problem for contradictory terms."""
+    tokenizer = model.bundle.tokenizers[model.source]
+    most = model.bundle.card.limits.source_length
+
+    @cache
+    def tokens_of(sentence: str) -> int:
+        return len(tokenizer.encode(sentence).ids)
+
+    def fits(sentence: str) -> bool:
+        return len(sentence) <= LONGEST_TOKEN * most and tokens_of(sentence) <= most
+
     request = terms.add_to(model, Request({model.source: segment.text}, options))
     spans = [
         part
         for start, end in split_sentences_by_line(segment.text, model.language_pair[0])
-        for part in divide(segment.text, start, end, model.fits)
+        for part in divide(segment.text, start, end, fits)
     ]
     text = SegmentedText.at(model, request, spans)
     sentences = [sentence.texts[model.source] for sentence in text.sentences]
@@ -48,10 +61,9 @@ def split_segment(
         replace(request, explain=segment.has_edge_inside(offset, offset + len(sentence)))
         for request, sentence, offset in zip(text.sentences, sentences, text.offsets, strict=True)
     ]
-    encode = model.bundle.tokenizers[model.source].encode
-    tokens = sum(len(encode(sentence).ids) + 1 for sentence in sentences)
+    tokens = [tokens_of(sentence) + 1 for sentence in sentences]
     keys = [(sentence, request.terms) for sentence, request in zip(sentences, requests, strict=True)]
-    return SplitSegment(text, requests, keys, len(segment.text), tokens)
+    return SplitSegment(text, requests, keys, tokens, len(segment.text))
 
 
 class DocumentSentences:
@@ -70,6 +82,11 @@ class DocumentSentences:
                     self.requests[key] = request
             for key in dict.fromkeys(segment.keys):
                 self._segments_of.setdefault(key, []).append(i)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all different sentences."""
+        return sum({k: n for part in self.segments for k, n in zip(part.keys, part.tokens, strict=True)}.values())
 
     @property
     def without_sentences(self) -> int:
