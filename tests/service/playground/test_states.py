@@ -181,7 +181,7 @@ def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address
     expect(page.locator("#start")).to_be_hidden()
     page.locator("#clear").click()
     expect(page.locator("#examples button")).to_have_count(3)
-    page.locator("#tasks button", has_text="Post-edit").click()
+    page.locator("#tasks button", has_text="Edit").click()
     page.locator("#examples button").first.click()
     expect(page.locator("#mt")).not_to_be_empty()
     expect(page.locator("#edited")).to_be_visible()

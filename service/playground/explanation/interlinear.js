@@ -3,7 +3,7 @@
 // Long text wraps into systems (pairs of rows) such that the lines cut at the breaks have the least total weight.
 
 import { doubtfulWords, markDoubtful } from "./doubtful-words.js";
-import { element, hovers, percent, setWord, shorten } from "./elements.js";
+import { element, hovers, percent, setWord, shorten } from "../common/elements.js";
 
 const MIN_WEIGHT = 0.08; // smaller weights are not drawn
 const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);

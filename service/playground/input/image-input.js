@@ -1,6 +1,6 @@
 // Input of the image that belongs to a text: by file dialog, drop or paste, with a preview.
 
-import { byId } from "./elements.js";
+import { byId } from "../common/elements.js";
 
 export class ImageInput {
   // `onChange` is called when an image is added or removed; `accepts()` returns whether the task accepts images.

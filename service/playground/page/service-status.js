@@ -1,6 +1,6 @@
 // Status of the service in the footer, polled while the page is visible.
 
-import * as api from "./api.js";
+import * as api from "../common/api.js";
 
 const POLL_INTERVAL = 5000; // milliseconds
 

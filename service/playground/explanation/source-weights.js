@@ -1,6 +1,6 @@
 // Attention of a model with several sources: the share of each source for every output word, and the weights over the image.
 
-import { byId, element, hovers } from "./elements.js";
+import { byId, element, hovers } from "../common/elements.js";
 
 export const SOURCES = { source: "Source text", mt: "Machine translation", image: "Image", sentinel: "Sentinel" };
 const title = (name) => SOURCES[name] ?? name;

@@ -1,7 +1,7 @@
 // List of the model's alternative outputs, best first, with differences and probabilities; a click selects one.
 
-import { compare } from "./differences.js";
-import { byId, element } from "./elements.js";
+import { compare } from "../common/differences.js";
+import { byId, element } from "../common/elements.js";
 
 const CONTEXT = 3; // words shown before and after a difference
 

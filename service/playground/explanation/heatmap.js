@@ -1,7 +1,7 @@
 // Matrix of attention weights: a row for each target word, a column for each source word, darker for larger weights.
 // Beside a target word stands its probability. With contextual gates a strip beside it shows, for each target word, the gate's share of word attention.
 
-import { element, hovers, percent, setWord } from "./elements.js";
+import { element, hovers, percent, setWord } from "../common/elements.js";
 
 export function drawHeatmap(table, { source, target, gate, confidence, weights }, readout) {
   const heads = source.map(({ text }) => element("th", { scope: "col" }, setWord(element("div"), text)));

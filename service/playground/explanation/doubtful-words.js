@@ -1,6 +1,6 @@
 // Doubtful words of an explanation, and the reasons in words.
 
-import { shorten } from "./elements.js";
+import { shorten } from "../common/elements.js";
 
 const REASONS = {
   low_probability: () => "perhaps wrong: the model found it improbable",

@@ -1,7 +1,7 @@
 // The sentences of an answer. One is open, with its interlinear view and matrix of weights.
 
 import { doubtsWithin } from "./doubtful-words.js";
-import { byId, element } from "./elements.js";
+import { byId, element } from "../common/elements.js";
 
 // Split an explanation into sentences; `from`: the number of source and target words before the sentence.
 export function sentencesOf({ source, target, gate, confidence, doubts, weights, sentences }) {

@@ -22,6 +22,10 @@ const FIELD_NAMES = {
   model: "the model",
   explain: "an explanation",
   alternatives: "the number of alternatives",
+  glossary: "the glossary",
+  glossary_id: "the service's glossary",
+  do_not_translate: "the list of what is not translated",
+  file: "the file",
 };
 
 // The API key, kept in the tab's session storage until the tab is closed.
@@ -47,6 +51,9 @@ async function fetchOrFail(path, options) {
 // Converts an error of fetch to a Failure. An abort by the page itself is passed on.
 const connectionError = (error) => (error.name === "AbortError" ? error : new Failure("The service cannot be reached.", { retryAfter: 5, unavailable: true }));
 
+// A detail of a problem as a sentence.
+export const sentence = (detail) => `${detail[0].toUpperCase()}${detail.slice(1)}.`;
+
 // Converts an error response to a Failure.
 function failure(answer, { status, headers }) {
   const fields = answer?.errors ?? [];
@@ -54,7 +61,7 @@ function failure(answer, { status, headers }) {
     ? fields.map(({ field, problem }) => `${FIELD_NAMES[field.replace(/[[.].*/, "")] ?? field} ${problem}`).join("; ")
     : (answer?.detail ?? `the service answered with status ${status}`);
   const retryable = status === 429 || status === 503;
-  return new Failure(`${detail[0].toUpperCase()}${detail.slice(1)}.`, {
+  return new Failure(sentence(detail), {
     retryAfter: retryable ? Number(headers.get("Retry-After")) || 5 : 0,
     unauthorized: status === 401 || status === 403,
     unavailable: status === 503,
@@ -78,6 +85,8 @@ async function* events(response) {
   }
 }
 
+const authorization = () => (key() ? { Authorization: `Bearer ${key()}` } : {});
+
 export const models = () => requestJson("/models");
 export const languages = () => requestJson("/languages");
 export const settings = () => requestJson("/frontend/settings");
@@ -85,7 +94,7 @@ export const ready = () => requestJson("/health/ready");
 
 const postOptions = (body, headers, signal) => ({
   method: "POST",
-  headers: { ...headers, ...(key() && { Authorization: `Bearer ${key()}` }) },
+  headers: { ...headers, ...authorization() },
   body,
   signal,
 });
@@ -94,6 +103,7 @@ const post = (path, request, signal) => send(path, JSON.stringify(request), { "C
 
 export const detect = (q, signal) => post("/detect", { q }, signal);
 export const translate = (request, signal, onPrefix) => stream("/translate", request, signal, onPrefix);
+export const translateOnce = (request, signal) => post("/translate", request, signal);
 export const summarize = (request, signal, onPrefix) => stream("/summarize", request, signal, onPrefix);
 export const postEdit = (request, signal) => post("/post-edit", request, signal);
 
@@ -115,4 +125,28 @@ export function multimodal(request, signal) {
   const body = new FormData();
   for (const [name, value] of Object.entries(request)) body.append(name, value);
   return send("/translate/multimodal", body, {}, signal);
+}
+
+// The glossaries that the service keeps for this key.
+export const glossaries = async () => (await requestJson("/glossaries", { headers: authorization() })).glossaries;
+
+// Start the translation of a file; the answer is a job, as those of `fileJob` and `cancelFileJob`.
+export function translateFile({ file, source, target }) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries({ source, target, file })) body.append(name, value);
+  return send("/translate_file", body, { Prefer: "respond-async" });
+}
+const filePath = (id) => `/files/${encodeURIComponent(id)}`;
+export const fileJob = (id) => requestJson(filePath(id), { headers: authorization() });
+export async function cancelFileJob(id) {
+  const response = await fetchOrFail(filePath(id), { method: "DELETE", headers: authorization() });
+  if (!response.ok) throw failure(await response.json().catch(() => null), response);
+}
+
+// The content of a translated file; fetched, because a link could not send the key.
+export async function download(url) {
+  const { pathname, search } = new URL(url, location.href);
+  const response = await fetchOrFail(pathname + search, { headers: authorization() });
+  if (!response.ok) throw failure(await response.json().catch(() => null), response);
+  return response.blob();
 }

@@ -1,6 +1,6 @@
 // Start page: the size of the model's vocabulary and example texts from its data.
 
-import { byId, element } from "./elements.js";
+import { byId, element } from "../common/elements.js";
 
 const SMALL_VOCABULARY = 10_000; // words
 

@@ -1,6 +1,6 @@
 // Edits of a machine translation: deletions struck through, insertions underlined.
 
-import { byId, element } from "./elements.js";
+import { byId, element } from "../common/elements.js";
 
 export function drawEdits(operations, language) {
   const section = byId("edited");

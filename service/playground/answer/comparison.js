@@ -1,12 +1,13 @@
 // Shows the answer of a second model below that of the first and marks the words in which they differ.
 
-import { compare, splitPieces } from "./differences.js";
-import { byId } from "./elements.js";
+import { compare, splitPieces } from "../common/differences.js";
+import { byId } from "../common/elements.js";
 
 export class Comparison {
   // `onSelect` is called when another model, or none, is selected; `onExplain` when the explained answer changes.
   constructor(onSelect, onExplain) {
     this.select = byId("compare");
+    this.offered = false;
     this.button = byId("explain-second");
     this.select.addEventListener("change", onSelect);
     this.button.onclick = () => {
@@ -30,7 +31,13 @@ export class Comparison {
     const before = this.select.value;
     this.select.replaceChildren(new Option("Compare with …", ""), ...models.map(([identity, label]) => new Option(label, identity)));
     this.select.value = models.some(([identity]) => identity === before) ? before : "";
-    this.select.hidden = !models.length;
+    this.offered = models.length > 0;
+    this.select.hidden = !this.offered;
+  }
+
+  // Compare with a model, by its identity, if it is offered.
+  choose(identity) {
+    if ([...this.select.options].some(({ value }) => value === identity)) this.select.value = identity;
   }
 
   // Show or hide the second answer; returns both answers as pieces of text, marked where they differ.
