@@ -1,6 +1,5 @@
 """Translation of documents: their texts sentence by sentence, in batches over the whole file."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -9,15 +8,13 @@ from typing import TYPE_CHECKING
 from documents import AlignedText, DocumentFile, Segment
 from documents.inline import join_aligned
 from seq2seq.errors import RequestError
+from seq2seq.text.clauses import divide
 from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
 
 if TYPE_CHECKING:
     from interlinear.decoding.glossary import FindTerms
     from seq2seq.generate import GenerationResult, SequenceGenerator
     from seq2seq.search import SearchOptions
-
-CLAUSE_END = re.compile(r"[,;:–—)»”、，；：]\s*")
-SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True)
@@ -113,27 +110,3 @@ def split_segment(segment: Segment, language: str | None, fits: Callable[[str], 
     for start, end in split_sentences_by_line(segment.text, language):
         spans += divide(segment.text, start, end, fits)
     return SplitSegment(segment, spans)
-
-
-def divide(text: str, start: int, end: int, fits: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
-    """The spans of parts of text[start:end] that fit, each about half of a longer one, without white space around."""
-    pending = [(start, end)]
-    while pending:
-        start, end = pending.pop()
-        part = text[start:end]
-        cut = None if fits(part) else place_to_divide(part)
-        if cut is None:
-            yield start, end
-            continue
-        after = cut + len(part[cut:]) - len(part[cut:].lstrip())
-        before = len(part[:cut].rstrip())
-        pending += [(start + after, end), (start, start + before)]
-
-
-def place_to_divide(text: str) -> int | None:
-    """The offset nearest to the middle after which a part may begin; None if there is none."""
-    for pattern, begin, end in ((CLAUSE_END, len(text) // 4, 3 * len(text) // 4), (SPACE, 0, len(text))):
-        places = [match.end() for match in pattern.finditer(text) if begin < match.end() < end and match.start() > 0]
-        if places:
-            return min(places, key=lambda place: abs(place - len(text) // 2))
-    return None

@@ -60,8 +60,13 @@ class SegmentedText:
         text = request.texts.get(model.source)
         if model.task != "translation" or len(request.texts) > 1 or request.images or text is None:
             return SegmentedText(model, request, (request,), ("", ""), (0,))
-        source, target = model.language_pair
-        spans = join_divided(split_sentences_by_line(text, source), request.terms)
+        return SegmentedText.at(model, request, split_sentences_by_line(text, model.language_pair[0]))
+
+    @staticmethod
+    def at(model: ServedModel, request: Request, spans: Sequence[tuple[int, int]]) -> "SegmentedText":
+        """Split a text at these spans, of which those that a term reaches over become one."""
+        text, (_, target) = request.texts[model.source], model.language_pair
+        spans = join_divided(spans, request.terms)
         separators = tuple(sentence_separators(text, spans, target))
         sentences = tuple(
             replace(request, texts={model.source: text[start:end]}, terms=terms_within(request.terms, start, end))
