@@ -11,6 +11,7 @@ export class WordMenu {
     this.pane = pane;
     [this.menu, this.list, this.status] = ["word-menu", "offered-words", "word-menu-status"].map(byId);
     this.list.addEventListener("keydown", (event) => this.onKey(event));
+    this.list.addEventListener("focusout", () => this.close());
     addEventListener("pointerdown", (event) => !this.menu.contains(event.target) && !this.node?.contains(event.target) && this.close());
     addEventListener("keydown", (event) => event.key === "Escape" && this.close());
     addEventListener("resize", () => this.close());
@@ -93,8 +94,8 @@ export class WordMenu {
     const hadFocus = this.menu.contains(document.activeElement);
     this.node = null;
     controller.abort();
+    if (hadFocus && node.isConnected) node.focus({ preventScroll: true });
     this.menu.hidden = true;
     onClose();
-    if (hadFocus && node.isConnected) node.focus({ preventScroll: true });
   }
 }

@@ -131,9 +131,12 @@ export function multimodal(request, signal) {
 export const glossaries = async () => (await requestJson("/glossaries", { headers: authorization() })).glossaries;
 
 // Start the translation of a file; the answer is a job, as those of `fileJob` and `cancelFileJob`.
-export function translateFile({ file, source, target }) {
+export function translateFile({ file, glossary, do_not_translate: kept = [], ...settings }) {
   const body = new FormData();
-  for (const [name, value] of Object.entries({ source, target, file })) body.append(name, value);
+  for (const [name, value] of Object.entries(settings)) body.append(name, value);
+  for (const text of kept) body.append("do_not_translate", text);
+  if (glossary) body.append("glossary", glossary.map(({ source, target }) => `${source}\t${target}`).join("\n"));
+  body.append("file", file);
   return send("/translate_file", body, { Prefer: "respond-async" });
 }
 const filePath = (id) => `/files/${encodeURIComponent(id)}`;

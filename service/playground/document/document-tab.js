@@ -14,12 +14,12 @@ function sizeOf(bytes) {
 const suffixOf = (name) => name.match(/\.[^.]+$/u)?.[0].toLowerCase() ?? "";
 
 export class DocumentTab {
-  // `shown()` returns whether the tab is open, `languages()` the selected ones; `announce` is called with news in words,
-  // `onProblem` with a message, or with "" once it no longer holds, and with the failure if there is one.
-  constructor({ shown, languages, announce, onProblem }) {
-    Object.assign(this, { shown, languages, announce, onProblem, file: null, job: null, formats: [] });
+  // `shown()` returns whether the tab is open, `settings()` the fields of a request; `announce` is called with news in
+  // words, `onRefused` with a message if the API key is refused.
+  constructor({ shown, settings, announce, onRefused }) {
+    Object.assign(this, { shown, settings, announce, onRefused, file: null, job: null, formats: [] });
     [this.input, this.drop, this.translate, this.cancel, this.save] = ["document", "drop", "translate-file", "cancel-file", "download"].map(byId);
-    [this.bar, this.state, this.result] = ["file-progress", "file-state", "file-result"].map(byId);
+    [this.bar, this.state, this.result, this.problem] = ["file-progress", "file-state", "file-result", "file-problem"].map(byId);
     byId("choose-file").onclick = () => this.input.click();
     this.input.onchange = () => {
       if (this.input.files[0]) this.choose(this.input.files[0]);
@@ -56,10 +56,10 @@ export class DocumentTab {
     this.stop();
     const suffix = suffixOf(file.name);
     if (!this.formats.includes(suffix)) {
-      return this.onProblem(`${suffix ? `Files with the suffix ${suffix}` : "Files without a suffix"} are not translated here, but ${this.formats.join(", ")} are.`);
+      return this.showProblem(`${suffix ? `A file with the suffix ${suffix}` : "A file without a suffix"} cannot be translated here. Choose one of: ${this.formats.join(", ")}.`);
     }
     this.file = file;
-    this.onProblem("");
+    this.showProblem("");
     byId("file-name").replaceChildren(element("b", { textContent: file.name, dir: "auto" }), ` ${sizeOf(file.size)}`);
     this.drop.classList.add("full");
     byId("choose-file").textContent = "Choose another file";
@@ -67,18 +67,36 @@ export class DocumentTab {
     this.translate.focus();
   }
 
+  showProblem(message) {
+    this.problem.textContent = message;
+    this.problem.hidden = !message;
+    if (message) byId("no-file").hidden = true;
+  }
+
+  showFailure(error) {
+    if (!(error instanceof api.Failure)) throw error;
+    if (error.unauthorized) this.onRefused(error.message);
+    else this.showProblem(error.message);
+  }
+
+  // The document can be translated again once languages, model or glossary have changed.
+  settingsChanged() {
+    if (!this.job?.ended) return;
+    this.job = null;
+    this.show({ status: "chosen" });
+  }
+
   async start() {
-    this.onProblem("");
+    this.showProblem("");
     this.show({ status: "sending" });
     this.announce(`Translating ${this.file.name}`);
     this.job = new FileJob((job) => this.show(job));
     try {
-      await this.job.run({ file: this.file, ...this.languages() });
-      if (this.job.status === "done") this.save.focus();
+      await this.job.run({ file: this.file, ...this.settings() });
+      if (this.job?.status === "done" && this.shown()) this.save.focus();
     } catch (error) {
-      if (!(error instanceof api.Failure)) throw error;
       this.show({ status: "chosen" });
-      this.onProblem(error.message, error);
+      this.showFailure(error);
     }
   }
 
@@ -89,40 +107,39 @@ export class DocumentTab {
     if (this.file) this.show({ status: "chosen" });
   }
 
-  show({ status, segments, error, name }) {
+  show({ status, segments, error, untranslated }) {
     const running = ["sending", "queued", "running"].includes(status);
     byId("no-file").hidden = true;
     this.result.hidden = false;
     this.translate.hidden = running || status === "done";
     this.cancel.hidden = this.bar.hidden = !running;
     this.save.hidden = status !== "done";
-    byId("file-name-answer").textContent = name ?? this.file.name;
+    byId("file-name-answer").textContent = status === "done" ? this.job.fileName : this.file.name;
     const known = segments?.total > 0;
     if (known) [this.bar.max, this.bar.value] = [segments.total, segments.done];
     else this.bar.removeAttribute("value");
-    const counted = () => `${segments.done.toLocaleString("en")} of ${segments.total.toLocaleString("en")} segments`;
+    const counted = () => `${segments.done.toLocaleString("en")} of ${segments.total.toLocaleString("en")} texts`;
     this.state.textContent = {
       chosen: "",
       sending: "Sending the file …",
       queued: "Waiting for its turn …",
       running: known ? `Translated ${counted()}` : "Reading the file …",
-      done: known ? `Translated ${segments.total.toLocaleString("en")} ${segments.total === 1 ? "segment" : "segments"}.` : "Translated.",
+      done: ["Translated.", ...(untranslated ? [`${untranslated} ${untranslated === 1 ? "sentence stays as it is" : "sentences stay as they are"}, because the model cannot read them.`] : [])].join(" "),
       cancelled: "Cancelled.",
       failed: "",
     }[status];
-    if (status === "failed") this.onProblem(api.sentence(error?.detail ?? "the file could not be translated"));
+    if (status === "failed") this.showProblem(api.sentence(error?.detail ?? "the file could not be translated"));
     if (status === "done") this.announce(`${this.file.name} is translated.`);
   }
 
   async download() {
     try {
       const content = await api.download(this.job.url);
-      const link = element("a", { href: URL.createObjectURL(content), download: this.job.fileName(this.file.name, this.languages().target) });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+      const href = URL.createObjectURL(content);
+      element("a", { href, download: this.job.fileName }).click();
+      setTimeout(() => URL.revokeObjectURL(href), 60_000);
     } catch (error) {
-      if (!(error instanceof api.Failure)) throw error;
-      this.onProblem(error.message, error);
+      this.showFailure(error);
     }
   }
 }

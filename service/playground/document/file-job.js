@@ -8,20 +8,25 @@ const ENDED = ["done", "failed", "cancelled"];
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 export class FileJob {
-  // `onState` is called with each state of the job: { status, segments: { done, total }, error }.
+  // `onState` is called with each state of the job: { status, segments: { done, total }, untranslated, error }.
   constructor(onState) {
     Object.assign(this, { onState, id: null, status: "sending", url: "", cancelled: false });
   }
 
-  // Send a file, { file, source, target }, and follow the job until it ends. Throws a Failure.
+  get ended() {
+    return ENDED.includes(this.status);
+  }
+
+  // Send a file, { file, source, target, ... }, and follow the job until it ends. Throws a Failure.
   async run(request) {
+    this.fileName = translatedName(request.file.name, request.target);
     let state = await api.translateFile(request);
     this.id = state.id;
     if (this.cancelled) return void this.remove();
     while (!this.cancelled) {
       [this.status, this.url] = [state.status, state.translatedFileUrl ?? ""];
       this.onState(state);
-      if (ENDED.includes(state.status)) return;
+      if (this.ended) return;
       await pause(POLL_INTERVAL);
       if (!this.cancelled) state = await this.next();
     }
@@ -41,17 +46,17 @@ export class FileJob {
 
   cancel() {
     this.cancelled = true;
-    if (this.id && !ENDED.includes(this.status)) this.remove();
+    if (this.id && !this.ended) this.remove();
   }
 
   // A job that cannot be cancelled ends by itself, and the service forgets it.
   remove() {
     api.cancelFileJob(this.id).catch(() => {});
   }
+}
 
-  // The name under which the translation of a file is saved: report.docx becomes report.en.docx.
-  fileName(name, target) {
-    const dot = name.lastIndexOf(".");
-    return `${name.slice(0, dot)}.${target}${name.slice(dot)}`;
-  }
+// The name under which the translation of a file is saved: report.docx becomes report.en.docx.
+function translatedName(name, target) {
+  const dot = name.lastIndexOf(".");
+  return `${name.slice(0, dot)}.${target}${name.slice(dot)}`;
 }

@@ -55,7 +55,7 @@ export class HistoryPanel {
     const [from, into] = entry.languages ?? [];
     const line = (textContent, lang, className) => element("span", { textContent, lang: lang ?? "", dir: "auto", className });
     const when = new Date(entry.time).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
-    const button = element("button", { type: "button" }, line(entry.q || entry.mt, from, "from"), line(entry.text, into, "into"), element("small", { textContent: [entry.names, when].filter(Boolean).join(" · ") }));
+    const button = element("button", { type: "button" }, line(entry.mt || entry.q, entry.mt ? into : from, "from"), line(entry.text, into, "into"), element("small", { textContent: [entry.names, when].filter(Boolean).join(" · ") }));
     button.onclick = () => this.onSelect(entry);
     return button;
   }

@@ -53,9 +53,9 @@ const access = new Access((message) => output.showProblem(message), again);
 const service = new ServiceStatus(byId("status"), () => load());
 const documents = new DocumentTab({
   shown: () => name === DOCUMENT,
-  languages: () => choices.languages,
+  settings: () => ({ ...choices.languages, ...(choices.model.value && { model: choices.model.value }), ...glossary.fields }),
   announce: (news) => (output.announcement.textContent = news),
-  onProblem: (message, failure) => (failure?.unauthorized ? access.require(message) : output.showProblem(message)),
+  onRefused: (message) => access.require(message),
 });
 const answering = new Answering({ output, choices, comparison, glossary, image, service, text, access }, { tab, clear, show });
 
@@ -74,12 +74,12 @@ const detected = () => output.shown?.detectedLanguage?.language;
 // Open a tab: show the tabs of what is served, and the parts of the page that this one has.
 function openTab(chosen) {
   name = chosen;
-  const { models, terms = false } = tab();
+  const { models, terms = false, rewrites = false } = tab();
   tabs.show(Object.keys(TABS).filter(serves).map((other) => [other, TABS[other].title]), name);
   choices.offer(models);
   showParts(name, tab(), { hasLanguages: choices.hasLanguages, compares: comparison.offered });
   if (!terms) disclosures.close("glossary");
-  output.opens = marked.enabled = terms;
+  output.opens = marked.enabled = rewrites;
   markText();
   inputs.resize();
   drawScores(null, choices);
@@ -121,6 +121,7 @@ function clear() {
   answering.showDoubt("");
   output.clear();
   explanation.clear();
+  documents.settingsChanged();
   byId("start").hidden = name === DOCUMENT;
 }
 

@@ -14,7 +14,6 @@ export function showParts(name, { terms = false }, { hasLanguages, compares }) {
     draft: name === "post-edit",
     given: !hasLanguages,
     written: !hasLanguages,
-    model: !file,
     compare: !file && compares,
     start: !file,
     "glossary-button": terms,

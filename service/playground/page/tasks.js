@@ -11,12 +11,13 @@ export function tasks({ text, mt, image }, selectedLanguages) {
     translation: {
       title: "Text",
       models: "translation",
-      terms: true, // the request may have a glossary
+      terms: true, // requests may have a glossary
+      rewrites: true, // another word of the answer can be chosen
       send: api.translate,
       text: (answer) => answer.translatedText,
       request: () => given() && { q: text.value, ...selectedLanguages() },
     },
-    [DOCUMENT]: { title: "Document", models: "translation", request: () => null },
+    [DOCUMENT]: { title: "Document", models: "translation", terms: true, request: () => null },
     multimodal: {
       title: "Image",
       models: "multimodal",

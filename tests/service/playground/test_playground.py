@@ -14,12 +14,9 @@ from seq2seq.search import SearchOptions
 from service.auth.key_store import KeyStore
 from service.settings import ServedModelConfig
 from tests.service.balls import picture
-from tests.service.conftest import CHROMIUM
+from tests.service.playground.pages import NEEDS_CHROMIUM
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture
@@ -123,7 +120,7 @@ def test_swap_and_link_and_theme(page, address, browser):
 
 
 def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page, address):
-    expect(page.locator("#tasks button")).to_have_text(["Text", "Image", "Edit", "Summary"])
+    expect(page.locator("#tasks button")).to_have_text(["Text", "Document", "Image", "Edit", "Summary"])
     page.locator("#tasks button", has_text="Summary").click()
     expect(page.locator("#source, #target, #swap").filter(visible=True)).to_have_count(0)
     expect(page.locator("#model option")).to_have_text([re.compile("^headlines")])
