@@ -285,4 +285,5 @@ def deduplication_key(request: Request) -> Hashable:
     """Equal for requests with the same search and result; a request with images equals no other."""
     if request.images:
         return object()
-    return tuple(request.texts.items()), request.options, request.explain, request.tokenised, request.terms
+    texts = tuple(request.texts.items())
+    return texts, request.options, request.explain, request.tokenised, request.terms, request.target_prefix

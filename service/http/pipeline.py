@@ -238,7 +238,13 @@ async def search_and_respond(
     options = {model: search_options(request, model) for model in {item.model for item in inputs}}
     searched = [item for item in inputs if not item.blank]
     searches = [
-        Request(dict(item.texts), options[item.model], explain=bool(request.explain), images=dict(item.images))
+        Request(
+            dict(item.texts),
+            options[item.model],
+            explain=bool(request.explain),
+            images=dict(item.images),
+            target_prefix=request.output_prefix,
+        )
         for item in searched
     ]
     requests = list(zip(searched, searches, strict=True))
@@ -292,6 +298,8 @@ def search_options(request: GenerateRequest, model: ServedModel) -> SearchOption
     defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
     n_best = min((request.alternatives or 0) + 1, model.width)
     beam = max(request.beam_size or defaults.beam, n_best)
+    if request.output_prefix is not None and n_best > 1:
+        beam = model.width  # which the first words after the prefix share
     if beam > model.width:
         raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
     if request.max_length and request.max_length > longest:

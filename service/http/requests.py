@@ -140,6 +140,11 @@ class GenerateRequest(ApiRequest):
         return None
 
     @property
+    def output_prefix(self) -> str | None:
+        """The text with which the output begins."""
+        return None
+
+    @property
     def units(self) -> int:
         """Number of texts that quotas and rate limits count."""
         return 1
@@ -223,10 +228,15 @@ class TranslateRequest(TextsRequest):
         description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they "
         "are; default: true",
     )
+    target_prefix: str | None = None
 
     @classmethod
     def limited_fields(cls, settings: Settings) -> dict[str, Any]:
-        return super().limited_fields(settings) | term_fields(settings)
+        description = "the text with which the translation of one sentence begins; the rest is translated anew. The "
+        description += "`alternatives` then differ in the first word after it, also after an empty one"
+        prefix = Annotated[str, Field(max_length=settings.characters)] | None
+        fields = {"target_prefix": (prefix, Field(None, description=description))}
+        return super().limited_fields(settings) | term_fields(settings) | fields
 
     @property
     def markup(self) -> MarkupFormat | None:
@@ -235,6 +245,10 @@ class TranslateRequest(TextsRequest):
     @property
     def kept_glossary(self) -> str | None:
         return self.glossary_id
+
+    @property
+    def output_prefix(self) -> str | None:
+        return self.target_prefix
 
     @property
     def term_options(self) -> TermOptions:

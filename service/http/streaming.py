@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from seq2seq.generate import GenerationResult
+from seq2seq.target_prefix import decode_beginning
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
 from service.http.middleware import RETRYABLE_STATUSES, internal_error
@@ -70,8 +71,9 @@ class OutputStream:
         segmented = self._segmented_texts[i]
         if segmented.request.options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
-        text = segmented.model.bundle.tokenizers["target"].decode(ids, raw="target" not in segmented.request.tokenised)
-        self._parts[i][j] = text.rstrip("\ufffd")  # a character whose bytes are incomplete
+        request, tokenizer = segmented.request, segmented.model.bundle.tokenizers["target"]
+        raw = "target" not in request.tokenised
+        self._parts[i][j] = decode_beginning(tokenizer, ids, request.target_prefix, raw)
         self.changed.set()
 
     def on_answer(self, index: int, answer: GenerationResult) -> None:

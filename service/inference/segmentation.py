@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from seq2seq.explain import Doubt, Explanation, Span, TermLocation, WeightedLink
 from seq2seq.generate import Candidate, GenerationResult, Request
+from seq2seq.target_prefix import TARGET_PREFIX
 from seq2seq.text.sentences import fewest_of, sentence_separators, split_sentences_by_line
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
@@ -55,7 +56,7 @@ class SegmentedText:
         """Split a text to translate into sentences.
 
         Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
-        text.
+        text. Raises Problem for a target prefix with several sentences: it does not say which of them it has.
         """
         text = request.texts.get(model.source)
         if model.task != "translation" or len(request.texts) > 1 or request.images or text is None:
@@ -72,6 +73,14 @@ class SegmentedText:
             replace(request, texts={model.source: text[start:end]}, terms=terms_within(request.terms, start, end))
             for start, end in spans
         )
+        if request.target_prefix is not None:
+            if len(sentences) > 1:
+                raise Problem.in_field(
+                    TARGET_PREFIX,
+                    f"is for one sentence, and this text has {len(sentences)}: send the one that is to be changed "
+                    "alone (`explanations` with `explain` say where the sentences of a translation are)",
+                )
+            separators = ("", *separators[1:])  # the prefix says how the output begins
         return SegmentedText(model, request, sentences, separators, tuple(start for start, _ in spans))
 
     def join(self, parts: Sequence[str]) -> str:
@@ -87,7 +96,7 @@ class SegmentedText:
         Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
         scores.
         """
-        if self.separators == ("", ""):
+        if self.separators == ("", "") and self.offsets == (0,):
             return answers[0]
         candidates = [
             joined_candidate(self.join([part.text for part in parts]), parts)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=[1280, 390])
 def opened(browser: "Browser", request: pytest.FixtureRequest) -> Iterator["Open"]:
-    """Opens a service's page at one of the two widths. At the end of a test nothing may overflow the page, and no script may
-    have failed."""
+    """Opens a service's page at one of the two widths. At the end of a test nothing may overflow the page, and no
+    script may have failed."""
     from playwright.sync_api import expect
 
     phone = request.param == 390
