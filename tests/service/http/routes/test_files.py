@@ -68,7 +68,6 @@ def limited(one_model, serving) -> Iterator[httpx.Client]:
         "file_characters": 20_000,
         "file_jobs": 1,
         "files_per_caller": 2,
-        "file_seconds": 1,
     }
     with serving(one_model.model_copy(update=limits)) as address, httpx.Client(base_url=address, timeout=60) as client:
         yield client
