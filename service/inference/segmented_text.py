@@ -112,10 +112,11 @@ class SegmentedText:
         return text + self.separators[-1] if len(parts) == len(self.sentences) else text
 
     def format_prefix(self, index: int, text: str) -> str:
-        """The begin of a sentence's output as it will be in the result."""
-        if not self.edges or not text:
+        """The begin of a sentence's output as it will be in the result; empty while that is not certain."""
+        if not self.edges:
             return text
         model, edges = self.last.model, replace(self.edges[index], end=False)
+        text = self.edges[index].certain(text)
         source = self.sentences[index].texts[self.model.source]
         return edges.apply(source, text, model.bundle.tokenizers["target"], model.language_pair[1]).text
 

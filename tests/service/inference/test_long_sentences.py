@@ -77,9 +77,10 @@ def test_an_explanation_covers_all_parts(brief):
     assert {len(row) for row in one.matrices["attention"]} == {len(one.source)}
 
 
-def test_a_stream_leads_to_the_same_answer(brief):
-    plain = translate(brief, LONG)
-    *prefixes, (last, data) = read(brief.post("/translate", json=ASK | {"q": LONG}, headers=EVENTS).text)
+@pytest.mark.parametrize("more", [{}, {"preserve_formatting": True}, {"beam_size": 1}])
+def test_a_stream_leads_to_the_same_answer(brief, more):
+    plain = translate(brief, LONG, **more)
+    *prefixes, (last, data) = read(brief.post("/translate", json=ASK | {"q": LONG} | more, headers=EVENTS).text)
     assert (last, data) == ("answer", plain)
     assert prefixes and all(plain["translatedText"].startswith(prefix["text"]) for _, prefix in prefixes)
 
