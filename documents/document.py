@@ -55,7 +55,7 @@ class Document:
         """The document with the translations of `segments`, in their order.
 
         Every tag is written once, in balance, its attributes as they were. An inline tag stands around the words that
-        are linked to those it enclosed (`seq2seq.alignment.project`), a tag without words beside the word that it
+        are linked to those it enclosed (`seq2seq.projection.project`), a tag without words beside the word that it
         stood beside.
         """
         written: list[str] = []

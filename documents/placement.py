@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from documents.inline import AlignedText, CharacterSpan, InlineTag
 
 if TYPE_CHECKING:
-    from seq2seq.alignment import TagEdge, TagSpan
+    from seq2seq.projection import TagEdge, TagSpan
 
 Edge = tuple[InlineTag, bool]  # a tag, and whether it opens here
 Piece = str | Edge
@@ -27,7 +27,7 @@ def place_tags(text: str, tags: Sequence[InlineTag], translation: AlignedText) -
     """
     if not tags:
         return [translation.text]
-    from seq2seq.alignment import project, tag_edges  # imports torch
+    from seq2seq.projection import project, tag_edges  # imports numpy
 
     source, source_index = with_line_breaks(text, translation.source_words)
     target, target_index = with_line_breaks(translation.text, translation.target_words)
@@ -106,7 +106,7 @@ def cut_words(
 
 def word_spans(tags: Sequence[InlineTag], words: Sequence[CharacterSpan]) -> "list[TagSpan]":
     """The tags over words instead of characters: of all words of which they enclose a character."""
-    from seq2seq.alignment import TagSpan
+    from seq2seq.projection import TagSpan
 
     starts, ends = [start for start, _ in words], [end for _, end in words]
     spans: list[TagSpan] = []

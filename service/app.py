@@ -13,10 +13,13 @@ from seq2seq.text.sentences import split_sentences
 from service import problems
 from service.auth.auth import Auth
 from service.engine.engine import Engine
+from service.files.job_queue import FileJobs
+from service.files.translation import FileTranslator
 from service.http.dependencies import TIMEOUT_HEADER, Service
 from service.http.middleware import BodyLimitMiddleware, RequestMiddleware
 from service.http.openapi import install_openapi, operation_id
 from service.http.routes import (
+    files,
     glossaries,
     languages,
     multimodal,
@@ -39,9 +42,10 @@ PARSE_THREADS = 2  # long bodies parsed at the same time
 
 API_DESCRIPTION = """Translations, with or without a picture, edited translations and headlines, with attention weights.
 
-`/translate`, `/detect`, `/languages`, `/suggest` and `/frontend/settings` are those of LibreTranslate, whose clients
-work unchanged.
-POST routes take JSON, URL-encoded and multipart forms; a picture is a file in a form, or base64.
+`/translate`, `/translate_file`, `/detect`, `/languages`, `/suggest` and `/frontend/settings` are those of
+LibreTranslate, whose clients work unchanged.
+POST routes take JSON, URL-encoded and multipart forms; a picture is a file in a form, or base64. A document is a file
+in a multipart form.
 Errors are problem details (RFC 9457).
 If the service requires a key, send it in `api_key` or `Authorization: Bearer`.
 Invalid HTTP is answered before routing: 400, 408, 431, and 503 for too many connections.
@@ -62,34 +66,43 @@ def create_app(settings: Settings) -> FastAPI:
         split_sentences("One. Two.", model_slot.served.bundle.card.languages.get(model_slot.served.source))
     model_manager = ModelManager(model_slots, engine, settings, metrics, cache)
     metrics.ready.set_function(lambda: engine.ready)
+    detector = LanguageDetector(model_manager.models.all_languages())
     image_decoder, auth = ImageDecoder(settings, metrics), Auth(settings, metrics)
     suggestion_store = SuggestionStore(settings.suggestion_store) if settings.suggestion_store else None
     if suggestion_store:
         suggestion_store.create()
     glossary_store = GlossaryStore(settings.key_store) if settings.key_store else None
+    translator = FileTranslator(engine, lambda: model_manager.models, detector, settings) if settings.files else None
+    file_jobs = FileJobs(settings, metrics, translator.translate) if translator else None
     parse_executor = ThreadPoolExecutor(PARSE_THREADS, "parsing")
     service = Service(
         settings,
         model_manager,
         engine,
-        LanguageDetector(model_manager.models.all_languages()),
+        detector,
         image_decoder,
         parse_executor,
         metrics,
         auth,
         suggestion_store,
         glossary_store,
+        file_jobs,
     )
     body_bytes_with_image = settings.body_bytes + int(BASE64_OVERHEAD * settings.image_bytes)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        if file_jobs:
+            await asyncio.to_thread(file_jobs.start)
         auth.start()
         engine.start()
         model_manager.start()
         try:
             yield
         finally:
+            if file_jobs and translator:
+                await file_jobs.stop()
+                translator.close()
             await asyncio.to_thread(model_manager.stop)
             await asyncio.to_thread(engine.stop, settings.grace_seconds)
             image_decoder.close()
@@ -114,7 +127,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(
         BodyLimitMiddleware,
         limit=settings.body_bytes,
-        larger_limits={multimodal.MULTIMODAL_PATH: body_bytes_with_image},
+        larger_limits={
+            multimodal.MULTIMODAL_PATH: body_bytes_with_image,
+            files.TRANSLATE_FILE_PATH: settings.body_bytes + settings.file_bytes,
+        },
         budget_bytes=settings.image_room or settings.body_room,
         seconds=settings.body_seconds,
         key_required=settings.require_key,
@@ -125,8 +141,15 @@ def create_app(settings: Settings) -> FastAPI:
             CORSMiddleware,
             allow_origins=settings.origins,
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID"],
-            expose_headers=["X-Request-ID", "Retry-After", "RateLimit", "RateLimit-Policy"],
+            allow_headers=["Authorization", TIMEOUT_HEADER, "X-Request-ID", "Prefer"],
+            expose_headers=[
+                "X-Request-ID",
+                "Retry-After",
+                "RateLimit",
+                "RateLimit-Policy",
+                "Location",
+                "Content-Disposition",
+            ],
         )
     # The middleware added last is the outermost.
     app.add_middleware(RequestMiddleware, settings=settings, metrics=metrics, auth=auth)
@@ -138,6 +161,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(languages.router(settings))
     app.include_router(suggestions.router(settings))
     app.include_router(glossaries.router(settings))
+    app.include_router(files.router(settings))
     app.include_router(operations.routes)
     app.include_router(pages.routes)
 

@@ -14,6 +14,7 @@ REASONS = (  # why a request was rejected or ended without a result
     *(f"image_{kind}" for kind in get_args(ImageProblem)),  # invalid images
     "stopping", "deadline", "gone",  # the service stops, a timeout, the caller disconnected
     "engine",  # a worker was lost, or none is up
+    "files",  # no room for a document
 )  # fmt: skip
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -83,6 +84,13 @@ class Metrics:
             "interlinear_cache_bytes", "Bytes of fetched bundles, without links into a store on this machine"
         )
         self.evicted = counter("interlinear_cache_evicted", "Fetched bundles removed from the cache to free space")
+        self.file_jobs = gauge("interlinear_file_jobs", "Documents that wait, or are translated", ["status"])
+        self.ended_file_jobs = counter(
+            "interlinear_ended_file_jobs", "Documents by outcome: `done`, `failed`, `cancelled`", ["status"]
+        )
+        for outcome in ("done", "failed", "cancelled"):
+            self.ended_file_jobs.labels(outcome)
+        self.file_bytes = gauge("interlinear_file_bytes", "Bytes of the documents kept on disk")
         self.ready = gauge("interlinear_ready", "1 while requests are searched")
 
     def render(self) -> bytes:

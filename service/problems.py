@@ -64,9 +64,9 @@ class Problem(Exception):  # noqa: N818 - what it is called in RFC 9457
         self.headers = dict(headers or {})
 
     @classmethod
-    def in_field(cls, field: str, problem: str, error: str | None = None) -> "Problem":
-        """A 400 that names one field."""
-        return cls(400, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)], error=error)
+    def in_field(cls, field: str, problem: str, error: str | None = None, status: int = 400) -> "Problem":
+        """A problem, by default a 400, that names one field."""
+        return cls(status, f"{field} {problem}", fields=[FieldProblem(field=field, problem=problem)], error=error)
 
     @classmethod
     def too_many_requests(cls, detail: str, seconds: int) -> "Problem":
@@ -87,8 +87,13 @@ def excerpt(text: object) -> str:
 
 def problem_json(problem: Problem, request_id: str) -> str:
     """The problem as JSON on one line."""
+    return json.dumps(problem_details(problem, request_id).model_dump(), ensure_ascii=False)
+
+
+def problem_details(problem: Problem, request_id: str) -> ProblemDetails:
+    """The problem as a member of a response."""
     detail = mask_credentials(problem.detail)
-    body = ProblemDetails(
+    return ProblemDetails(
         title=HTTPStatus(problem.status).phrase if problem.status != CLIENT_CLOSED_REQUEST else "Client Closed Request",
         status=problem.status,
         detail=detail,
@@ -99,7 +104,6 @@ def problem_json(problem: Problem, request_id: str) -> str:
         ],
         request_id=request_id,
     )
-    return json.dumps(body.model_dump(), ensure_ascii=False)
 
 
 def problem_response(problem: Problem, request_id: str) -> Response:

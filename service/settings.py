@@ -115,6 +115,20 @@ class Settings(BaseSettings):
         1000, ge=1, description="most suggestions kept of one key, or of all callers without one"
     )
     suggestions_kept: int = Field(10_000, ge=1, description="most suggestions kept altogether")
+    files: bool = Field(True, description="whether documents are translated: `/translate_file`")
+    files_folder: Path | None = Field(
+        None, description="where the folder of documents is made; default: the system's temporary folder"
+    )
+    file_bytes: int = Field(10 * MIB, ge=1, description="largest document")
+    file_characters: int = Field(500_000, ge=1, description="most characters of a document's texts")
+    file_jobs: int = Field(2, ge=1, le=64, description="documents translated at the same time")
+    file_seconds: float = Field(3600, gt=0, description="time after which a translated document is deleted")
+    file_work_seconds: float = Field(1800, gt=0, description="time limit of the translation of a document")
+    file_parse_seconds: float = Field(60, gt=0, description="time limit of reading a document, and of writing it")
+    file_megabytes: int = Field(1000, ge=100, description="memory limit of reading a document, and of writing it")
+    files_kept: int = Field(100, ge=1, description="most documents kept, those that wait included")
+    files_per_caller: int = Field(10, ge=1, description="most documents kept of one key, or of an address without one")
+    files_total_bytes: int = Field(2**30, ge=1, description="bytes of documents kept on disk; beyond it 429")
     rate: float | None = Field(
         None, gt=0, le=1e6, description="texts a second for each key, or for each address without one"
     )

@@ -13,8 +13,8 @@ from seq2seq.alignment.links import (
     symmetrize,
     symmetrized_explanation,
 )
-from seq2seq.alignment.projection import TagEdge, TagSpan, project, tag_edges
 from seq2seq.explain import WeightedLink
+from seq2seq.projection import TagEdge, TagSpan, project, tag_edges
 
 __all__ = [
     "THRESHOLDS",

@@ -116,6 +116,16 @@ class Auth:
             request.state.key_name = key.name
             self._check_scope(key, scope)
 
+    def identify(self, request: Request) -> ApiKey | None:
+        """The key of a request that asks for earlier work, by its headers; None without one. Nothing is charged. Raises
+        Problem."""
+        request.state.limits = {}
+        key = self._authenticated_key(request, bearer_token(request.headers), self.settings.require_key)
+        if key:
+            request.state.key_name = key.name
+            self._check_scope(key, Scope.TRANSLATE)
+        return key
+
     def has_scope(self, request: Request, scope: Scope) -> bool:
         """Whether a request that needs no key came with one that has this scope. An invalid key is rejected."""
         request.state.limits = {}

@@ -132,6 +132,11 @@ class Engine:
         return self._started and not self._stopping.is_set() and any(handle.available for handle in self.pool)
 
     @property
+    def stopping(self) -> bool:
+        """Whether no more requests are accepted."""
+        return self._stopping.is_set()
+
+    @property
     def unrecoverable(self) -> str | None:
         """Why the service has to be restarted, if nothing else helps."""
         return self.pool.unrecoverable
@@ -312,4 +317,5 @@ def deduplication_key(request: Request) -> Hashable:
         (request.explain, request.explain_all),
         request.tokenised,
         request.terms,
+        request.target_prefix,
     )

@@ -20,6 +20,7 @@ class BodyReservation:
         self.min_rate = min_rate
         self.held = 0
         self.evicted = False
+        self.refused = False  # the request is answered before its body is complete
         self.timeout: Timeout | None = None  # set while the next bytes are awaited
         self._budget = budget
         self._began = self._last = now
@@ -43,6 +44,10 @@ class BodyReservation:
         self.shared_budget.add(self, held)
         if not arriving:
             self.complete()
+
+    def release(self, length: int) -> None:
+        """Release bytes that are no longer in memory; more of the body may arrive."""
+        self._budget.release(self, min(length, self.held))
 
     def shrink_to(self, length: int) -> None:
         """Mark the body as complete and release all but `length` of its bytes."""
@@ -85,6 +90,11 @@ class BodyBudget:
             min(slow, key=lambda other: other.rate(now)).evict(now)
         self.add(body, length)
         return True
+
+    def release(self, body: BodyReservation, length: int) -> None:
+        body.held -= length
+        self.held -= length
+        self._gauge.dec(length)
 
     def add(self, body: BodyReservation, length: int) -> None:
         body.held += length

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from service.auth.auth import Auth
 from service.engine.engine import Engine
+from service.files.job_queue import FileJobs
 from service.inference.detection import LanguageDetector
 from service.inference.images import ImageDecoder
 from service.metrics import Metrics
@@ -40,6 +41,7 @@ class Service:
     auth: Auth
     suggestions: SuggestionStore | None = None  # None: not accepted
     glossaries: GlossaryStore | None = None  # None: not kept
+    files: FileJobs | None = None  # None: documents are not translated
 
     @property
     def models(self) -> ServedModels:
@@ -93,7 +95,11 @@ class Caller:
 
 
 async def _get_caller(request: Request, service: ServiceDep) -> Caller:
-    seconds = service.settings.seconds
+    return caller_within(request, service, service.settings.seconds)
+
+
+def caller_within(request: Request, service: Service, seconds: float) -> Caller:
+    """The caller of a request that may take these seconds, or fewer if its header says so. Raises Problem."""
     if (header := request.headers.get(TIMEOUT_HEADER)) is not None:
         try:
             requested = float(header)

@@ -214,8 +214,8 @@ class BodyLimitMiddleware:
 
         async def answer(message: Message) -> None:
             nonlocal draining
-            if draining:
-                draining = False
+            if draining or (body.refused and not complete):
+                draining = body.refused = False
                 await self.drain(receive)
             await send(message)
 

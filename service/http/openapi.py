@@ -1,5 +1,6 @@
 """The OpenAPI document: operation ids, request bodies, problem details, keys, and links between routes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -80,9 +81,22 @@ def body_documentation(kind: type[ApiRequest]) -> dict[str, Any]:
             "encoding": {name: {"contentType": ", ".join(MEDIA_TYPES)}},
             "example": example,
         }
+    return documentation_of(content)
+
+
+def upload_documentation(kind: type[ApiRequest], parameters: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The `openapi_extra` of a route whose body is a multipart form with a file, and which takes these parameters."""
+    schema = kind.model_json_schema(ref_template=SCHEMA_REFERENCE)
+    properties = {name: schema["properties"][name] for name in kind.names()}
+    schema["properties"] = {name: form_schema(f, name in kind.repeatable_fields) for name, f in properties.items()}
+    return documentation_of({MULTIPART: {"schema": schema, "example": kind.example}}, parameters)
+
+
+def documentation_of(content: dict[str, Any], parameters: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The `openapi_extra` for the content of a body, by media type."""
     errors = problem_responses(400, 401, 403, 408, 413, 415, 429)
     return {
-        "parameters": [TIMEOUT_PARAMETER],
+        "parameters": [TIMEOUT_PARAMETER, *parameters],
         "requestBody": {"required": True, "content": content},
         "responses": {str(status): response for status, response in errors.items()},
     }
@@ -106,7 +120,7 @@ def add_security_schemes(description: dict[str, Any], settings: Settings) -> Non
     for path, methods in description["paths"].items():
         for operation in methods.values():
             required = settings.metrics_key if path == "/metrics" else settings.require_key
-            works = "requestBody" in operation or path.startswith("/glossaries")
+            works = "requestBody" in operation or path.startswith(("/glossaries", "/files/"))
             if works or (path == "/metrics" and required):
                 operation["security"] = [{"key": []}] if required else [{}, {"key": []}]
             elif path == "/models":

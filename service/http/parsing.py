@@ -8,12 +8,12 @@ from typing import Any, NoReturn, TypeVar
 
 from fastapi import Request
 from pydantic import ValidationError
-from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
 
 from service.engine.preparation import run_inline_or_in_thread
 from service.http.body_budget import BodyReservation
 from service.http.dependencies import ServiceDep
+from service.http.multipart import MAX_FIELDS, decode_utf8, parse_multipart
 from service.http.requests import ApiRequest
 from service.problems import Problem, excerpt, validation_problem
 
@@ -21,10 +21,7 @@ T = TypeVar("T", bound=ApiRequest)
 
 JSON, URLENCODED, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 CHUNKED = "transfer-encoding"  # a header of bodies without a length
-MAX_FIELDS = 1000
 MAX_VALUES = 20_000  # JSON values in a body, in addition to a list of as many texts as a request may have
-MAX_PART_HEADERS = 4  # headers of one part of a multipart form
-MAX_PART_HEADER_BYTES = 1024  # bytes of one such header
 INLINE_BYTES = 2**14  # bytes that are parsed, whatever they contain, about as fast as a thread wakes up
 CHUNK_BYTES = 2**16  # bytes processed at a time
 ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
@@ -171,7 +168,7 @@ def parse_json(content: bytes) -> dict[str, Any]:
         raise Problem(400, f"the body is not JSON: {constant} is no JSON number")
 
     try:
-        parsed = json.loads(_decode_utf8(content), object_pairs_hook=members, parse_constant=not_json)
+        parsed = json.loads(decode_utf8(content), object_pairs_hook=members, parse_constant=not_json)
     except json.JSONDecodeError as error:
         raise Problem(400, f"the body is not JSON: {error.msg}, line {error.lineno} column {error.colno}") from None
     except RecursionError:
@@ -188,7 +185,7 @@ def parse_urlencoded(content: bytes) -> list[tuple[str, str]]:
     Problem."""
     if not content:
         return []
-    _decode_utf8(content)
+    decode_utf8(content)
     fields = [field.partition(b"=") for field in content.split(b"&", MAX_FIELDS)]
     if len(fields) > MAX_FIELDS or not all(equals for _, equals, _ in fields):
         raise Problem(400, f"the form is malformed: it must be name=value, joined by &, {MAX_FIELDS} at most")
@@ -218,71 +215,10 @@ def _decode_escapes(escapes: "re.Match[bytes]") -> bytes:
     return ESCAPED.get(escapes[0]) or bytes.fromhex(escapes[0].decode().replace("%", ""))
 
 
-def parse_multipart(
-    content: bytes, options: dict[bytes, bytes], file: str | None = None
-) -> list[tuple[str, str | bytes]]:
-    """The fields of a multipart form; the field `file` may be a file. Raises Problem."""
-    fields: list[tuple[str, str | bytes]] = []
-    disposition, header, value, data = bytearray(), bytearray(), bytearray(), bytearray()
-    ended = False
-
-    def begin() -> None:
-        for buffer in (disposition, header, value, data):
-            buffer.clear()
-        if len(fields) == MAX_FIELDS:
-            raise Problem(400, f"the form has more than {MAX_FIELDS} fields")
-
-    def header_end() -> None:
-        if bytes(header).lower() == b"content-disposition":
-            disposition[:] = value
-        header.clear()
-        value.clear()
-
-    def part_end() -> None:
-        _, parameters = parse_options_header(bytes(disposition))
-        name = _decode_utf8(parameters.get(b"name", b""))
-        if not name:
-            raise Problem(400, "the form is malformed: a part has no name")
-        is_file = b"filename" in parameters
-        if is_file and name != file:
-            raise Problem.in_field(excerpt(name), "must be a field, not a file")
-        chosen = is_file and (data or parameters[b"filename"])  # browsers send an empty file name if no file was chosen
-        fields.append((name, bytes(data) if chosen else _decode_utf8(bytes(data))))
-
-    def end() -> None:
-        nonlocal ended
-        ended = True
-
-    try:
-        parser = MultipartParser(
-            options.get(b"boundary", b""),
-            {
-                "on_part_begin": begin,
-                "on_header_field": lambda chunk, first, last: header.extend(chunk[first:last]),
-                "on_header_value": lambda chunk, first, last: value.extend(chunk[first:last]),
-                "on_header_end": header_end,
-                "on_part_data": lambda chunk, first, last: data.extend(chunk[first:last]),
-                "on_part_end": part_end,
-                "on_end": end,
-            },
-            max_header_count=MAX_PART_HEADERS,
-            max_header_size=MAX_PART_HEADER_BYTES,
-        )
-        parser.write(content)
-        parser.finalize()
-    except (FormParserError, ValueError):
-        ended = False
-    if not ended:
-        raise Problem(400, "the form is malformed: its parts do not end where its boundary says")
-    return fields
-
-
-def collect_fields(
-    pairs: Sequence[tuple[str, str | bytes]], repeatable: Collection[str]
-) -> dict[str, str | bytes | list[str | bytes]]:
+def collect_fields(pairs: Sequence[tuple[str, Any]], repeatable: Collection[str]) -> dict[str, Any]:
     """A form's fields by name. The fields `repeatable` may occur several times and are then lists. An empty field
     counts as absent, an empty file does not."""
-    fields: dict[str, str | bytes | list[str | bytes]] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
         if name in repeatable:
             previous = fields.get(name)
@@ -294,10 +230,3 @@ def collect_fields(
         elif value or isinstance(value, bytes):
             fields[name] = value
     return fields
-
-
-def _decode_utf8(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise Problem(400, f"the body is not UTF-8: byte {error.start} begins no character") from None

@@ -316,7 +316,13 @@ class SearchInput:
             options = search_options(request, item.model, PIVOT_OUTPUTS, of_pivot=True)
             pivot = PivotStep(item.second, search_options(request, item.second, n_best))
         how = SegmentationOptions(request.split_mode, request.keeps_formatting, service.engine.fits, pivot)
-        search = Request(dict(item.texts), options, explain=bool(request.explain), images=dict(item.images))
+        search = Request(
+            dict(item.texts),
+            options,
+            explain=bool(request.explain),
+            images=dict(item.images),
+            target_prefix=request.output_prefix,
+        )
         return SearchInput(item, search, how)
 
     @property
@@ -353,6 +359,8 @@ def search_options(request: GenerateRequest, model: ServedModel, outputs: int, o
     max_length = None if of_pivot else request.max_length
     n_best = min(outputs, model.width)
     beam = max(request.beam_size or defaults.beam, n_best)
+    if request.output_prefix is not None and n_best > 1 and not of_pivot:
+        beam = model.width  # which the first words after the prefix share
     if beam > model.width:
         raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
     if max_length and max_length > longest:

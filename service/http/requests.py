@@ -140,6 +140,11 @@ class GenerateRequest(ApiRequest):
         return None
 
     @property
+    def output_prefix(self) -> str | None:
+        """The text with which the output begins."""
+        return None
+
+    @property
     def split_mode(self) -> SplitMode:
         """How texts are split into sentences."""
         return "1"
@@ -247,12 +252,20 @@ class TranslateRequest(TextsRequest):
         description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they "
         "are; default: true",
     )
+    target_prefix: str | None = None
 
     @classmethod
     def limited_fields(cls, settings: Settings) -> dict[str, Any]:
-        description = "a text that helps to translate `q`, and is not translated; for models that were trained with one"
-        context = Annotated[str, Field(max_length=settings.characters)]
-        fields = {"context": (context | None, Field(None, description=description))}
+        about_prefix = "the text with which the translation of one sentence begins; the rest is translated anew. The "
+        about_prefix += "`alternatives` then differ in the first word after it, also after an empty one"
+        about_context = (
+            "a text that helps to translate `q`, and is not translated; for models that were trained with one"
+        )
+        text = Annotated[str, Field(max_length=settings.characters)] | None
+        fields = {
+            "target_prefix": (text, Field(None, description=about_prefix)),
+            "context": (text, Field(None, description=about_context)),
+        }
         return super().limited_fields(settings) | fields | term_fields(settings)
 
     @property
@@ -262,6 +275,10 @@ class TranslateRequest(TextsRequest):
     @property
     def kept_glossary(self) -> str | None:
         return self.glossary_id
+
+    @property
+    def output_prefix(self) -> str | None:
+        return self.target_prefix
 
     @property
     def term_options(self) -> TermOptions:

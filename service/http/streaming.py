@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from seq2seq.generate import GenerationResult
+from seq2seq.target_prefix import decode_beginning
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
 from service.http.middleware import RETRYABLE_STATUSES, internal_error
@@ -72,8 +73,9 @@ class OutputStream:
         model, options = segmented.last.model, segmented.last.options
         if options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
-        text = model.bundle.tokenizers["target"].decode(ids, raw="target" not in segmented.request.tokenised)
-        text = text.rstrip("\ufffd")  # a character whose bytes are incomplete
+        raw = "target" not in segmented.request.tokenised
+        prefix = segmented.request.target_prefix
+        text = decode_beginning(model.bundle.tokenizers["target"], ids, prefix, raw)
         self._parts[i][j] = segmented.format_prefix(j, text)
         self.changed.set()
 

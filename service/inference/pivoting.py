@@ -55,7 +55,7 @@ async def search(
         pivot_text(engine, sentence, i, candidate)
         for i, sentence in enumerate(sentences)
         if sentence.pivot
-        for candidate in answers[i].candidates[:outputs]
+        for candidate in answers[i].candidates[: outputs if sentence.request.target_prefix is None else 1]
     ]
     if not pivot_texts:
         return answers
@@ -70,10 +70,11 @@ def outputs_translated(sentences: int) -> int:
 
 
 def first_request(sentence: Sentence) -> Request:
-    """The request for the first search; every output that is translated further is explained if the best is."""
+    """The request for the first search; every output that is translated further is explained if the best is. A target
+    prefix is for the second."""
     if sentence.pivot is None:
         return sentence.request
-    return replace(sentence.request, explain_all=sentence.request.explain)
+    return replace(sentence.request, explain_all=sentence.request.explain, target_prefix=None)
 
 
 def pivot_text(engine: Engine, sentence: Sentence, index: int, candidate: Candidate) -> PivotText:
@@ -81,7 +82,13 @@ def pivot_text(engine: Engine, sentence: Sentence, index: int, candidate: Candid
     assert sentence.pivot
     model, options = sentence.pivot.model, sentence.pivot.options
     terms = tuple(Term(start, end, term.target) for term, (start, end) in candidate.terms)
-    request = Request({model.source: candidate.text}, options, sentence.request.explain, terms=terms)
+    request = Request(
+        {model.source: candidate.text},
+        options,
+        sentence.request.explain,
+        terms=terms,
+        target_prefix=sentence.request.target_prefix,
+    )
     return PivotText(index, candidate, SegmentedText.of(model, request, SegmentationOptions("0", fits=engine.fits)))
 
 

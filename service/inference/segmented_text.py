@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from seq2seq.formatted_output import format_result
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
+from seq2seq.target_prefix import TARGET_PREFIX
 from seq2seq.text.formatting import Edges, edges_of_parts
 from seq2seq.text.long_sentences import divide, grouped
 from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
 from service.inference.merging import combined_candidates, joined_candidate, merge_explanations
 from service.inference.terms import join_divided, terms_within
 from service.models import ServedModel
+from service.problems import Problem
 
 CONTEXT = "context"  # name of a source that every sentence of a text is read with
 
@@ -63,7 +65,7 @@ class SegmentedText:
         """Split a text to translate into sentences, and sentences that are too long into parts.
 
         Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
-        text.
+        text. Raises Problem for a target prefix with several sentences: it does not say which of them it has.
         """
         text = request.texts.get(model.source)
         others = {name for name in request.texts if name not in (model.source, CONTEXT)}
@@ -84,10 +86,23 @@ class SegmentedText:
         whole = join_divided(split_text(text, source, how.split_sentences), request.terms)
         if how.split_sentences == "0" and not all(map(fits, whole)):
             whole = grouped(join_divided(split_text(text, source, "1"), request.terms), fits)
+        if request.target_prefix is not None and len(whole) > 1:
+            raise Problem.in_field(
+                TARGET_PREFIX,
+                f"is for one sentence, and this text has {len(whole)}: send the one that is to be changed alone "
+                "(`explanations` with `explain` say where the sentences of a translation are)",
+            )
         divided = [divide(text, span, fits, kept) for span in whole]
+        if request.target_prefix is not None and any(len(parts) > 1 for parts in divided):
+            raise Problem.in_field(
+                TARGET_PREFIX, f"is for a sentence that {model} reads whole, and this one is longer: send a part of it"
+            )
         spans = [span for parts in divided for span in parts]
         edges = [edges for parts in divided for edges in edges_of_parts(len(parts), how.preserve_formatting)]
         separators = sentence_separators(text, spans, target)
+        if request.target_prefix is not None:  # it says how the output begins
+            separators = ["", *separators[1:]]
+            edges = [replace(each, begin=False) for each in edges]
         return SegmentedText(
             model,
             request,
@@ -134,7 +149,7 @@ class SegmentedText:
         Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
         scores.
         """
-        if self.separators == ("", ""):
+        if self.separators == ("", "") and self.offsets == (0,):
             return answers[0]
         candidates = [
             joined_candidate(self.join([part.text for part in parts]), parts)

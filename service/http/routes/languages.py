@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
+from documents.files import SUFFIXES
 from service import language_tags as languages
 from service.http.dependencies import CallerDep, ServiceDep
 from service.http.openapi import body_documentation
@@ -58,6 +59,8 @@ def router(settings: Settings) -> APIRouter:
             charLimit=service.settings.characters,
             frontendTimeout=TYPING_MILLISECONDS,
             language=language,
+            filesTranslation=service.files is not None,
+            supportedFilesFormat=list(SUFFIXES) if service.files else [],
         )
 
     return routes

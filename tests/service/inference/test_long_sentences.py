@@ -94,6 +94,11 @@ def test_tags_and_terms_stand_in_their_parts(brief):
     assert answer["translatedText"].count("wood, Mrs") == 1
 
 
+def test_a_prefix_is_for_a_sentence_that_is_read_whole(brief):
+    refused = brief.post("/translate", json=ASK | {"q": LONG, "target_prefix": "A"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "target_prefix")
+
+
 def test_the_modes_of_splitting(client):
     one, two = "Ein Hund läuft.", "Eine Katze schläft."
     lines = f"{one[:-1]}\n{two}"  # a line end without a mark

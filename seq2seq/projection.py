@@ -1,4 +1,4 @@
-"""Projection of inline tags from a source sentence onto its translation, by word alignment."""
+"""Projection of inline tags from a source sentence onto its translation, by word alignment. It needs no torch."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.alignment.links import Link
 from seq2seq.errors import UsageError
+
+Link = tuple[int, int]  # a source word and a target word
 
 # Gains are integers, so that their sums do not depend on the order of addition and ties are exact.
 UNIT = 2**20  # the gain of a link with the largest weight

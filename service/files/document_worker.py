@@ -1,0 +1,91 @@
+"""The program of a process that parses one document, or renders its translation, with limits on memory and time.
+
+    python -m service.files.document_worker MEGABYTES SECONDS PATH < request.json
+
+The request has the document's name. Without translations the answer is the segments of the document as JSON, with them
+the bytes of the translated document. Exit code 1: stderr has the problem as JSON.
+"""
+
+import errno
+import json
+import os
+import resource
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from documents.document import Segment
+from documents.document_file import DocumentFile
+from documents.files import parse_file
+from documents.inline import AlignedText
+from seq2seq.errors import DataError
+
+MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte
+MEGABYTE = 1_000_000
+NICENESS = 10  # answers to other requests come first
+
+
+def main() -> int:
+    """Answer the request on stdin. Returns the exit code."""
+    megabytes, seconds, path = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    set_limits(megabytes, seconds, path.stat().st_size)
+    request = json.load(sys.stdin)
+    try:
+        file = parse_file(path.read_bytes(), request["name"])
+        if (translations := request.get("translations")) is None:
+            answer = json.dumps(segments_as_json(file, request["characters"])).encode()
+        else:
+            answer = file.render([AlignedText(*translation) for translation in translations])
+        sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.flush()
+    except DataError as error:
+        part = error.where.removeprefix(request["name"]).lstrip(": ")
+        return refuse(f"in {part} {error.problem}" if part else error.problem, error.remedy)
+    except MemoryError:
+        return refuse("takes too much memory", "divide it")
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        return refuse("has a translation that is far larger", "divide it")
+    return 0
+
+
+def refuse(problem: str, remedy: str) -> int:
+    """Write why the document cannot be translated. Returns the exit code."""
+    json.dump({"problem": problem, "remedy": remedy}, sys.stderr)
+    return 1
+
+
+def set_limits(megabytes: int, seconds: int, size: int) -> None:
+    """Limit this process: memory, processor time, and bytes of the output. It gives way to other processes."""
+    os.nice(NICENESS)
+    limits = {
+        resource.RLIMIT_DATA: megabytes * MEGABYTE,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_FSIZE: MAX_GROWTH * size + MEGABYTE,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, limit in limits.items():
+        _, hard = resource.getrlimit(kind)
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
+
+
+def segments_as_json(file: DocumentFile, most_characters: int) -> list[Any]:
+    """The text of each segment, and the edges of its tags. Raises DataError for a document that has too much text."""
+    segments = file.segments
+    characters = sum(len(segment.text) for segment in segments)
+    if characters > most_characters:
+        problem = f"has {characters:,} characters of text, and at most {most_characters:,} are translated"
+        raise DataError("", problem, "divide it")
+    return [[segment.text, edges(segment)] for segment in segments]
+
+
+def edges(segment: Segment) -> Iterable[int]:
+    """The offsets in a segment's text at which tags open, close or stand."""
+    return sorted({edge for tag in segment.tags for edge in (tag.start, tag.end)})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

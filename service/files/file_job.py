@@ -1,0 +1,82 @@
+"""A document to translate as a job: what it is of, how far it is, and what became of it."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePath
+from typing import Literal
+
+from seq2seq.terms import TermOptions
+from service.files.file_store import StoredFile
+from service.problems import Problem
+
+FileStatus = Literal["queued", "running", "done", "failed", "cancelled"]
+ENDED: tuple[FileStatus, ...] = ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class FileRequest:
+    """What a caller asked for.
+
+    name: the document's name, of which the suffix says the format.
+    source, target: language tags, `auto` for a source that is to be detected. model: the reference of a model.
+    find_terms: what to find in the texts, for a pair of languages; raises Problem.
+    request_id: of the request that the job is of, for messages.
+    charge: charges the caller for a number of texts; raises Problem.
+    refund: takes the charge back.
+    """
+
+    name: str
+    source: str
+    target: str
+    model: str | None
+    request_id: str
+    find_terms: Callable[[tuple[str, str]], Awaitable[TermOptions]]
+    charge: Callable[[int], Awaitable[None]]
+    refund: Callable[[], None]
+
+
+@dataclass(eq=False)
+class FileJob:
+    """A document that is translated, or was.
+
+    id: unguessable; it is all that a download needs.
+    owner: the name of the caller's key, empty without one: only they see the job.
+    caller: whose share of the running jobs it takes.
+    done, total: segments of the document, once it is parsed. untranslated: sentences that no model could read.
+    expires: when the service forgets it, once it has ended.
+    """
+
+    owner: str
+    caller: str
+    request: FileRequest
+    upload: StoredFile
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    status: FileStatus = "queued"
+    done: int = 0
+    total: int = 0
+    untranslated: int = 0
+    target: str = ""  # language code of the model
+    result: StoredFile | None = None
+    problem: Problem | None = None
+    expires: datetime | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def download(self) -> str:
+        """The last part of the URL of the translated document."""
+        return f"{self.id}.{self.target}{PurePath(self.request.name).suffix.lower()}"
+
+    @property
+    def translated_name(self) -> str:
+        """The name of the translated document: `report.docx` becomes `report.en.docx`."""
+        name = PurePath(self.request.name)
+        return f"{name.stem}.{self.target}{name.suffix}"
+
+    def delete_files(self) -> None:
+        """Delete the uploaded and the translated document."""
+        self.upload.delete()
+        if self.result:
+            self.result.delete()

@@ -1,0 +1,187 @@
+"""The jobs of a service: a queue that callers share fairly, jobs that run, and ended ones until they expire."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from service.engine.fair_queue import FairQueue
+from service.files.file_job import ENDED, FileJob, FileStatus
+from service.files.file_store import FileStore, StoredFile, StoreFullError
+from service.logging import exception_location
+from service.metrics import Metrics
+from service.problems import Problem
+from service.settings import Settings
+
+log = logging.getLogger("interlinear.service")
+
+RETRYABLE = (429, 503)  # statuses of problems for which no quota is charged
+MAX_RETRY_AFTER = 60  # upper bound of Retry-After, in seconds
+
+
+class FileJobs:
+    """Accepts jobs, runs some at a time, and forgets them. Methods are for the event loop."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, translate: Callable[[FileJob], Awaitable[None]]) -> None:
+        """`translate`: writes the translation of a job's upload to its `result`; raises Problem."""
+        self.settings = settings
+        self.metrics = metrics
+        self.store = FileStore(settings.files_folder, settings.files_total_bytes)
+        self._translate = translate
+        self._jobs: dict[str, FileJob] = {}  # in the order of their arrival
+        self._numbers: dict[int, FileJob] = {}  # of those that wait
+        self._waiting: FairQueue[int] = FairQueue()
+        self._tasks: dict[FileJob, asyncio.Task[None]] = {}
+        self._timers: dict[FileJob, asyncio.TimerHandle] = {}  # at which ended jobs are forgotten
+        self._number = 0
+        metrics.file_bytes.set_function(lambda: self.store.used)
+        for status in ("queued", "running"):
+            metrics.file_jobs.labels(status).set_function(partial(self._count, status))
+
+    def start(self) -> None:
+        """Make the folder of the files. Raises ServiceError."""
+        self.store.open()
+
+    async def stop(self) -> None:
+        """Cancel all jobs, and delete all files."""
+        tasks = list(self._tasks.values())
+        for job in list(self._jobs.values()):
+            self.forget(job)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.store.close()
+
+    def create_file(self) -> StoredFile:
+        """A file for an upload. Raises Problem if there is no room for it."""
+        if len(self._jobs) >= self.settings.files_kept:
+            raise self._no_room(f"{len(self._jobs)} documents are kept already")
+        try:
+            return self.store.create()
+        except OSError as error:
+            raise cannot_keep(error) from None
+
+    def write(self, file: StoredFile, data: bytes) -> None:
+        """Append data to a file, in any thread. Raises Problem if there is no room for it."""
+        try:
+            file.write(data)
+        except StoreFullError:
+            raise self._no_room("the documents kept take all the room") from None
+        except OSError as error:
+            raise cannot_keep(error) from None
+
+    def close(self, file: StoredFile) -> None:
+        """Close a file, in any thread. Raises Problem."""
+        try:
+            file.close()
+        except OSError as error:
+            raise cannot_keep(error) from None
+
+    def submit(self, job: FileJob) -> None:
+        """Queue a job. Its caller's oldest one that has ended makes room for it. Raises Problem."""
+        own = [other for other in self._jobs.values() if other.caller == job.caller]
+        if len(own) >= self.settings.files_per_caller:
+            ended = next((other for other in own if other.status in ENDED), None)
+            if ended is None:
+                raise self._no_room(f"{len(own)} documents of yours wait or are translated already")
+            self.forget(ended)
+        if len(self._jobs) >= self.settings.files_kept:
+            raise self._no_room(f"{len(self._jobs)} documents are kept already")
+        self._jobs[job.id] = job
+        self._number += 1
+        self._numbers[self._number] = job
+        self._waiting.put(job.caller if self.settings.fair else "", self._number, max(1, job.upload.size))
+        self._start_next()
+
+    def find(self, job_id: str, owner: str) -> FileJob | None:
+        """A job of this owner."""
+        job = self._jobs.get(job_id)
+        return job if job and job.owner == owner else None
+
+    def find_download(self, name: str) -> FileJob | None:
+        """The job whose translated document has this name in its URL."""
+        job = self._jobs.get(name.partition(".")[0])
+        return job if job and job.status == "done" and job.download == name else None
+
+    def forget(self, job: FileJob) -> None:
+        """Cancel a job, and delete its files; again has no effect."""
+        if self._jobs.pop(job.id, None) is None:
+            return
+        if waiting := [number for number, other in self._numbers.items() if other is job]:
+            self._waiting.remove(waiting)
+            del self._numbers[waiting[0]]
+        if job.status not in ENDED:
+            self._end(job, "cancelled")
+        if timer := self._timers.pop(job, None):
+            timer.cancel()
+        if task := self._tasks.get(job):
+            task.cancel()  # it deletes the files once nothing uses them
+        else:
+            job.delete_files()
+
+    def _start_next(self) -> None:
+        while self._waiting and len(self._tasks) < self.settings.file_jobs:
+            _, number = self._waiting.take()
+            job = self._numbers.pop(number)
+            job.status = "running"
+            self._tasks[job] = asyncio.create_task(self._run(job))
+
+    async def _run(self, job: FileJob) -> None:
+        seconds = self.settings.file_work_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._translate(job)
+            self._end(job, "done")
+        except asyncio.CancelledError:
+            pass
+        except TimeoutError:
+            self._fail(job, Problem(504, f"the document was not translated within {seconds:g} s"))
+        except Problem as problem:
+            self._fail(job, problem)
+        except OSError as error:
+            self._fail(job, cannot_keep(error))
+        except Exception as error:
+            request_id = job.request.request_id
+            log.error(
+                "the translation of a document failed: %s",
+                exception_location(error),
+                extra={"request_id": request_id},
+            )
+            self._fail(job, Problem(500, "the service made a mistake with this document; its log has the place"))
+        finally:
+            del self._tasks[job]
+            job.upload.delete()
+            if job.id not in self._jobs or job.status != "done":
+                job.delete_files()
+            self._start_next()
+
+    def _fail(self, job: FileJob, problem: Problem) -> None:
+        job.problem = problem
+        if problem.status in RETRYABLE:
+            job.request.refund()
+        if job.status not in ENDED:
+            self._end(job, "failed")
+
+    def _end(self, job: FileJob, status: FileStatus) -> None:
+        """A job has ended: it is forgotten after a time."""
+        job.status = status
+        self.metrics.ended_file_jobs.labels(status).inc()
+        seconds = self.settings.file_seconds
+        job.expires = datetime.now(UTC) + timedelta(seconds=seconds)
+        job.ended.set()
+        self._timers[job] = asyncio.get_running_loop().call_later(seconds, self.forget, job)
+
+    def _count(self, status: str) -> int:
+        return sum(job.status == status for job in list(self._jobs.values()))
+
+    def _no_room(self, reason: str) -> Problem:
+        self.metrics.rejected.labels("files").inc()
+        ends = [job.expires for job in self._jobs.values() if job.expires]
+        seconds = (min(ends) - datetime.now(UTC)).total_seconds() if ends else MAX_RETRY_AFTER
+        wait = min(max(int(seconds) + 1, 1), MAX_RETRY_AFTER)
+        return Problem.too_many_requests(f"{reason}; come again in {wait} s", wait)
+
+
+def cannot_keep(error: OSError) -> Problem:
+    """The error for a file that cannot be written now."""
+    log.error("a document cannot be kept: %s", error.strerror)
+    return Problem.unavailable("the document cannot be kept now; the service's log says why", MAX_RETRY_AFTER)

@@ -1,0 +1,85 @@
+"""Jobs of requests with a document: how they are made, found and waited for."""
+
+from fastapi import Request
+
+from seq2seq.terms import TermOptions
+from service.files.file_job import FileJob, FileRequest
+from service.files.job_queue import FileJobs
+from service.http.dependencies import Caller, Service, ServiceDep, caller_within
+from service.http.documents.messages import TranslateFileRequest
+from service.http.kept_glossaries import kept_entries, owner
+from service.http.terms import term_options
+from service.problems import Problem
+
+
+async def file_jobs(service: ServiceDep) -> FileJobs:
+    """The jobs of a service that translates documents. Raises Problem 403."""
+    if service.files is None:
+        raise Problem(403, "Files translation are disabled on this server.")
+    return service.files
+
+
+def accept_job(service: Service, jobs: FileJobs, http_request: Request, request: TranslateFileRequest) -> FileJob:
+    """Queue a document. Raises Problem for languages that are not translated, and if there is no room."""
+    caller = caller_within(http_request, service, service.settings.file_work_seconds)
+    options = term_options(request.glossary, request.do_not_translate, request.protect)
+
+    async def find_terms(language_pair: tuple[str, str]) -> TermOptions:
+        if request.glossary_id is None:
+            return options
+        return options.with_fallback(await kept_entries(service, caller, request.glossary_id, {language_pair}))
+
+    try:
+        models = service.models
+        if request.source == "auto":
+            models.source_languages("translation", request.target, request.model)
+        else:
+            models.for_languages("translation", request.source, request.target, request.model)
+        job = FileJob(
+            owner(caller),
+            caller.name,
+            FileRequest(
+                request.file.name,
+                request.source,
+                request.target,
+                request.model,
+                http_request.state.request_id,
+                find_terms,
+                lambda texts: service.auth.charge(http_request, texts),
+                lambda: service.auth.refund(http_request.scope["state"]),
+            ),
+            request.file.file,
+        )
+        jobs.submit(job)
+    except BaseException:
+        request.file.file.delete()
+        raise
+    return job
+
+
+async def finish(service: Service, jobs: FileJobs, job: FileJob, request: Request) -> None:
+    """Wait until a document is translated. Raises Problem if it cannot be, and forgets the job then; so it does if the
+    client has gone, or its time is over."""
+    caller: Caller = caller_within(request, service, service.settings.file_work_seconds)
+    try:
+        await caller.wait_for(job.ended.wait())
+        if job.problem:
+            raise job.problem
+        if job.status == "cancelled":
+            raise Problem.unavailable("the translation was cancelled")
+    except BaseException:
+        jobs.forget(job)
+        raise
+
+
+def find_job(service: Service, jobs: FileJobs, request: Request, file_id: str) -> FileJob:
+    """A job of the caller. Raises Problem."""
+    key = service.auth.identify(request)
+    job = jobs.find(file_id, key.name if key else "")
+    if job is None:
+        raise no_such_file()
+    return job
+
+
+def no_such_file() -> Problem:
+    return Problem(404, "you have no such document here, or it has been deleted after its time")
