@@ -36,6 +36,7 @@ from seq2seq.terms.explained import explain_copy, explain_terms
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from seq2seq.terms.term import TERMS
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
+from seq2seq.text.config import Span
 from seq2seq.text.edits import decode_script
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
@@ -51,6 +52,7 @@ class Request:
     `terms`: spans of the first text, in its order, with the exact text that stands for each in the output.
     `target_prefix`: the text with which outputs begin; what follows begins a new word. Several outputs (`n_best`) then
     differ in the first word after it, also after an empty one.
+    `explain`: explain the best output; `explain_all`: with it, every output.
     """
 
     texts: dict[str, str]
@@ -60,6 +62,7 @@ class Request:
     images: dict[str, np.ndarray] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()
     target_prefix: str | None = None
+    explain_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,12 +94,18 @@ class EncodedRequest:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol."""
+    """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol.
+
+    `terms`: the request's terms in the order of the output, with their spans in it; `explanation`: where every output
+    is explained.
+    """
 
     text: str
     score: float
     log_probability: float
     ids: list[int]
+    terms: tuple[tuple[Term, Span], ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True)
@@ -268,14 +277,14 @@ class SequenceGenerator(ForcedDecoder):
     def _copy(self, row: EncodedRequest) -> GenerationResult:
         """The result of a request whose text is its own translation."""
         ((name, text),) = row.request.texts.items()
-        candidate = Candidate(text, 0.0, 0.0, [])
+        candidate = Candidate(text, 0.0, 0.0, [], tuple((term, (term.start, term.end)) for term in row.request.terms))
         if not row.request.explain:
             return GenerationResult([candidate])
         words = self.bundle.tokenizers[name].word_spans(text, raw=True)
         reading = self.best_reading.matrix
         kinds, symmetrized = {*self.attention_kinds, reading}, True if self.reverse else None
         explanation = explain_copy(text, words, row.request.terms, sorted(kinds), reading, symmetrized)
-        return GenerationResult([candidate], explanation)
+        return GenerationResult([replace(candidate, explanation=explanation)], explanation)
 
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
@@ -333,40 +342,44 @@ class SequenceGenerator(ForcedDecoder):
         one if requested."""
         replaces = row.request.options.replace_unknown
         sources = self._source_texts(row) if replaces or row.request.explain else {}
-        candidates, explanation = [], None
+        candidates: list[Candidate] = []
         for k, hypothesis in enumerate(result.hypotheses):
             replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
             decoded, terms = self._decode_with_terms(row, hypothesis, replaced)
-            candidates.append(Candidate(decoded.text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
-            if k == 0 and row.request.explain and result.attention_weights is not None:
-                explanation = self._explain_result(row, sources, result, decoded)
+            explained = row.request.explain and (k == 0 or row.request.explain_all)
+            explanation = None
+            if explained and result.attention_weights is not None:
+                explanation = self._explain_result(row, sources, result, decoded, k)
                 if terms:
                     explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])
-        return GenerationResult(different_words(candidates, row.prefix), explanation)
+            score, log_probability = hypothesis.score, hypothesis.log_probability
+            candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
+        candidates = different_words(candidates, row.prefix)
+        return GenerationResult(candidates, candidates[0].explanation if candidates else None)
 
     def _decode_with_terms(
         self, row: EncodedRequest, hypothesis: Hypothesis, replaced: dict[int, str]
-    ) -> tuple[Decoded, list[tuple[Term, tuple[int, int]]]]:
+    ) -> tuple[Decoded, tuple[tuple[Term, Span], ...]]:
         """The text of a hypothesis with the span of each token, and its terms with theirs."""
         placed = placed_terms(hypothesis.constraints, row.terms)
         decoded, spans = self._decode(row, hypothesis.ids, replaced, placed)
         terms = [(each.term, span) for each, span in zip(placed, spans, strict=True)]
         if row.prefix is None:
-            return decoded, terms
+            return decoded, tuple(terms)
         decoded, moved = row.prefix.begin(decoded)
-        return decoded, [*row.prefix.placed, *((term, (a + moved, b + moved)) for term, (a, b) in terms)]
+        return decoded, (*row.prefix.placed, *((term, (a + moved, b + moved)) for term, (a, b) in terms))
 
     def _explain_result(
-        self, row: EncodedRequest, sources: dict[str, TextWithWords], result: SearchResult, decoded: Decoded
+        self, row: EncodedRequest, sources: dict[str, TextWithWords], result: SearchResult, decoded: Decoded, k: int
     ) -> Explanation:
-        """Explain the best output of a search, with the links of both directions if there is a reverse model."""
+        """Explain the k-th output of a search, with the links of both directions if there is a reverse model."""
         assert result.attention_weights is not None
-        ids = result.hypotheses[0].ids
+        ids = result.hypotheses[k].ids
         words = find_words(self.bundle.tokenizers["target"], decoded.text, "target" not in row.request.tokenised)
         output = TextWithWords(to_spans(decoded.text, words), words, Encoded(ids, decoded.offsets))
-        logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
-        best_weights = self._with_posterior(row, ids, result.attention_weights.of_sentence(0, 1))
-        explanation = self.explain_output(sources, output, best_weights, self.best_reading, logs)
+        logs = result.token_log_probabilities[k] if result.token_log_probabilities else None
+        weights = self._with_posterior(row, ids, result.attention_weights.of_output(k))
+        explanation = self.explain_output(sources, output, weights, self.best_reading, logs)
         explanation = self.with_doubts(explanation)  # before a reverse model changes the links
         if self.reverse:
             explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))

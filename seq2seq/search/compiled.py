@@ -18,6 +18,7 @@ from torch import Tensor
 
 from seq2seq.config import CompileChoice
 from seq2seq.errors import UsageError
+from seq2seq.layers.packed import make_products
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.state import SlotState
@@ -43,6 +44,7 @@ class CompiledStep:
         symbolic_shapes.use_duck_shape = False
         self._compiled = torch.compile(search_step, fullgraph=True, dynamic=True, backend=backend, **ISOLATED)
         self._failed = False
+        self._first = True
 
     def __call__(
         self,
@@ -55,6 +57,9 @@ class CompiledStep:
         given = (model, memory, rows, with_coverage, constrained_R)
         if with_coverage or self._failed:
             return search_step(*given)
+        if self._first:
+            make_products(model)
+            self._first = False
         try:
             return self._compiled(*given)
         except RuntimeError as error:

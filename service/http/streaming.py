@@ -5,6 +5,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -69,16 +70,19 @@ class OutputStream:
     def on_prefix(self, index: int, ids: list[int]) -> None:
         i, j = self._segment_of_sentence[index]
         segmented = self._segmented_texts[i]
-        if segmented.request.options.replace_unknown and UNKNOWN in ids:
+        model, options = segmented.last.model, segmented.last.options
+        if options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
-        request, tokenizer = segmented.request, segmented.model.bundle.tokenizers["target"]
-        raw = "target" not in request.tokenised
-        self._parts[i][j] = decode_beginning(tokenizer, ids, request.target_prefix, raw)
+        raw = "target" not in segmented.request.tokenised
+        prefix = segmented.request.target_prefix
+        text = decode_beginning(model.bundle.tokenizers["target"], ids, prefix, raw)
+        self._parts[i][j] = segmented.format_prefix(j, text)
         self.changed.set()
 
     def on_answer(self, index: int, answer: GenerationResult) -> None:
         i, j = self._segment_of_sentence[index]
-        self._parts[i][j], self._done[i][j] = answer.candidates[0].text, True
+        formatted = self._segmented_texts[i].format_answer(j, replace(answer, explanation=None))
+        self._parts[i][j], self._done[i][j] = formatted.candidates[0].text, True
         self.changed.set()
 
     def prefixes(self) -> list[tuple[int, str]]:
