@@ -95,9 +95,11 @@ export class AnswerWords {
     this.pinned = index;
   }
 
+  // Release it: the word that has the focus is pointed at, or none.
   unpin() {
     this.pinned = undefined;
-    this.point();
+    const focused = this.nodes.indexOf(document.activeElement);
+    this.point(focused < 0 ? undefined : focused);
   }
 
   // Highlight exactly these words, by index.

@@ -26,6 +26,19 @@ def test_arrow_keys_go_from_tab_to_tab_and_only_the_selected_one_is_a_tab_stop(p
         assert overflow(page) <= 0
 
 
+def test_no_answer_is_wider_than_the_page(page):
+    for name, field, text in (
+        ("Text", "#text", "Im Garten schläft eine Katze."),
+        ("Image", "#text", "The chair."),
+        ("Edit", "#mt", "Ein Hund laufen im Park."),
+        ("Summary", "#text", "A dog is running in the park."),
+    ):
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.locator(field).fill(text)
+        expect(page.locator("#explanation")).to_be_visible()
+        assert overflow(page) <= 0, name
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_serious_problem_with_the_panels_open(page, theme):
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
