@@ -218,8 +218,9 @@ byId("anyway").onclick = () => {
 byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, answerText(output.shown));
 byId("link").onclick = ({ currentTarget }) => copy(currentTarget, linkOf(state()));
 byId("swap").onclick = () => {
+  const [from] = choices.likelyPair(detected());
   if (output.shown) inputs.set({ text: answerText(output.shown) });
-  choices.swap(detected());
+  choices.swap(from);
   again();
 };
 byId("theme").onclick = () => {
