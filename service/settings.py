@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     files_folder: Path | None = Field(
         None, description="where the folder of documents is made; default: the system's temporary folder"
     )
-    file_bytes: int = Field(10 * MIB, ge=1, description="largest document")
+    file_bytes: int = Field(10_000_000, ge=1, description="largest document")
     file_characters: int = Field(500_000, ge=1, description="most characters of a document's texts")
     file_jobs: int = Field(2, ge=1, le=64, description="documents translated at the same time")
     file_seconds: float = Field(3600, gt=0, description="time after which a translated document is deleted")

@@ -10,7 +10,7 @@ from seq2seq.text.segmentation import is_unspaced
 
 CLAUSE_END = re.compile(r"[,;:)»”](?=\s)\s*|[、，；：]\s*|\s[-–—]\s+|—\s*")
 SPACE = re.compile(r"\s+")
-WORD_END = re.compile(r"[^\w\s]+(?=\w)")
+WORD_END = re.compile(r"[^\w\s](?=\w)")
 JOINERS = "\u200c\u200d\ufe0f"  # belong to the character before them
 
 BYTE_TOKENS = 2  # most tokens of a byte: one, and one for the begin of a word

@@ -61,7 +61,11 @@ class FileStore:
         """`parent`: where the folder is made; None for the system's temporary folder. `total_bytes`: limit of all files
         together. Raises ServiceError."""
         self.parent = parent or Path(tempfile.gettempdir())
-        if self.parent.exists() and not os.access(self.parent, os.W_OK | os.X_OK):
+        try:
+            self.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._not_kept(str(error.strerror)) from None
+        if not os.access(self.parent, os.W_OK | os.X_OK):
             raise self._not_kept("it is not writable")
         self.total_bytes = total_bytes
         self.used = 0
@@ -72,7 +76,6 @@ class FileStore:
     def open(self) -> None:
         """Make the folder. Raises ServiceError."""
         try:
-            self.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(self.parent)
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.parent))  # with mode 0700
             self._lock_file = (self._folder / LOCK).open("wb")

@@ -177,7 +177,7 @@ class FileJobs:
 
     def _no_room(self, reason: str) -> Problem:
         self.metrics.rejected.labels("files").inc()
-        ends = [job.expires for job in self._jobs.values() if job.expires]
+        ends = [job.expires for job in list(self._jobs.values()) if job.expires]
         seconds = (min(ends) - datetime.now(UTC)).total_seconds() if ends else MAX_RETRY_AFTER
         wait = min(max(int(seconds) + 1, 1), MAX_RETRY_AFTER)
         return Problem.too_many_requests(f"{reason}; come again in {wait} s", wait)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from seq2seq.generate import GenerationResult
 from seq2seq.search import SearchOptions
@@ -40,7 +41,7 @@ class FileTranslator:
     ) -> None:
         """`models`: gives the models served at the time."""
         self._engine, self._models, self._detector = engine, models, detector
-        self._jobs = settings.file_jobs
+        self._slots: WeakKeyDictionary[ServedModel, asyncio.Semaphore] = WeakKeyDictionary()  # those of documents
         self._processes = DocumentProcesses(
             settings.file_jobs, settings.file_parse_seconds, settings.file_megabytes, settings.file_characters
         )
@@ -91,13 +92,14 @@ class FileTranslator:
         )
 
     async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: DocumentSentences) -> None:
-        """Search all sentences, a few at a time. Raises Problem."""
+        """Search all sentences, a few at a time. Documents that are translated together take turns. Raises Problem."""
         remaining = iter(list(sentences.sentences.items()))
-        searches = max(1, path.first.slots // 2 // self._jobs)
+        most = max(1, path.first.slots // 2)
+        slots = self._slots.setdefault(path.first, asyncio.Semaphore(most))
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(searches, len(sentences.sentences))):
-                    group.create_task(self._search_next(job, sentences, remaining))
+                for _ in range(min(most, len(sentences.sentences))):
+                    group.create_task(self._search_next(job, sentences, remaining, slots))
         except* Problem as problems:
             raise first(problems) from None
 
@@ -106,10 +108,12 @@ class FileTranslator:
         job: FileJob,
         sentences: DocumentSentences,
         remaining: Iterator[tuple[Hashable, Sentence]],
+        slots: asyncio.Semaphore,
     ) -> None:
         """Search one sentence after the other until none remain."""
         for key, sentence in remaining:
-            answer = await self._search_one(sentence)
+            async with slots:
+                answer = await self._search_one(sentence)
             job.untranslated += answer is None
             job.done += sentences.add(key, answer)
 

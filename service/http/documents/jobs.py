@@ -20,8 +20,25 @@ async def file_jobs(service: ServiceDep) -> FileJobs:
 
 
 def accept_job(service: Service, jobs: FileJobs, http_request: Request, request: TranslateFileRequest) -> FileJob:
-    """Queue a document. Raises Problem for languages that are not translated, and if there is no room."""
-    caller = caller_within(http_request, service, service.settings.file_work_seconds)
+    """Queue a document, or delete it: raises Problem for languages that are not translated, and if there is no room."""
+    try:
+        models = service.models
+        if request.source == "auto":
+            models.source_languages("translation", request.target, request.model)
+        else:
+            models.for_languages("translation", request.source, request.target, request.model)
+        caller = caller_within(http_request, service, service.settings.file_work_seconds)
+        job = FileJob(owner(caller), caller.name, file_request(service, caller, request), request.file.file)
+        jobs.submit(job)
+    except BaseException:
+        request.file.file.delete()
+        raise
+    return job
+
+
+def file_request(service: Service, caller: Caller, request: TranslateFileRequest) -> FileRequest:
+    """What a job needs to know of its request."""
+    http_request = caller.request
     options = term_options(request.glossary, request.do_not_translate, request.protect)
 
     async def find_terms(language_pair: tuple[str, str]) -> TermOptions:
@@ -29,32 +46,16 @@ def accept_job(service: Service, jobs: FileJobs, http_request: Request, request:
             return options
         return options.with_fallback(await kept_entries(service, caller, request.glossary_id, {language_pair}))
 
-    try:
-        models = service.models
-        if request.source == "auto":
-            models.source_languages("translation", request.target, request.model)
-        else:
-            models.for_languages("translation", request.source, request.target, request.model)
-        job = FileJob(
-            owner(caller),
-            caller.name,
-            FileRequest(
-                request.file.name,
-                request.source,
-                request.target,
-                request.model,
-                http_request.state.request_id,
-                find_terms,
-                lambda texts: service.auth.charge(http_request, texts),
-                lambda: service.auth.refund(http_request.scope["state"]),
-            ),
-            request.file.file,
-        )
-        jobs.submit(job)
-    except BaseException:
-        request.file.file.delete()
-        raise
-    return job
+    return FileRequest(
+        request.file.name,
+        request.source,
+        request.target,
+        request.model,
+        http_request.state.request_id,
+        find_terms,
+        charge=lambda texts: service.auth.charge(http_request, texts),
+        refund=lambda: service.auth.refund(http_request.scope["state"]),
+    )
 
 
 async def finish(service: Service, jobs: FileJobs, job: FileJob, request: Request) -> None:

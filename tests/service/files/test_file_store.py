@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,4 +68,6 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path):
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(ServiceError, match="INTERLINEAR_SERVE_FILES_FOLDER"):
-        FileStore(file / "documents", 100).open()
+        FileStore(file / "documents", 100)
+    with pytest.raises(ServiceError, match="not writable"):
+        FileStore(Path("/proc/self"), 100)

@@ -282,6 +282,14 @@ def test_wrong_fields_are_named(limited, fields, field, error):
     assert error is None or problem["error"] == error
 
 
+def test_nothing_is_kept_of_a_request_that_is_refused(limited, one_model):
+    assert send(limited, "a.txt", DOG.encode(), {"X-Request-Timeout": "soon"}).status_code == 400
+    assert send(limited, "a.txt", DOG.encode(), target="zz").status_code == 400
+    assert send(limited, "a.txt", DOG.encode(), glossary="Hund").status_code == 400
+    (folder,) = one_model.files_folder.glob("interlinear-files-*")
+    assert [path.name for path in folder.iterdir()] == ["lock"]
+
+
 def test_a_form_without_document(limited):
     assert limited.post("/translate_file", files={"source": (None, "de")}).json()["error"] == (
         "Invalid request: missing file parameter"
