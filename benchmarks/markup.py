@@ -181,7 +181,7 @@ class Counts:
         self.tags += expected.total()
         self.balanced += read.balanced
         self.same += read.tags == expected
-        self.whole += texts_of(written, is_xml) == [squeezed(text) for text in translations if text.strip()]
+        self.whole += texts_of(written, is_xml) == Counter(squeezed(text) for text in translations if text.strip())
         self.bytes += len(source.encode())
 
 
@@ -194,10 +194,10 @@ def squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def texts_of(written: str, is_xml: bool) -> list[str] | None:
-    """The texts of a written document; None if it cannot be read."""
+def texts_of(written: str, is_xml: bool) -> Counter[str] | None:
+    """The texts of a written document, attributes' too, which move with their tags; None if it cannot be read."""
     try:
-        return [squeezed(segment.text) for segment in parse(written, is_xml).segments if segment.text.strip()]
+        return Counter(squeezed(segment.text) for segment in parse(written, is_xml).segments if segment.text.strip())
     except InterlinearError:
         return None
 

@@ -14,20 +14,24 @@ class DocumentFile:
 
     parts: its texts: one document for a text file, one for each part of an archive or for each message of a catalogue.
     assemble: the bytes of the file, from its parts as they are rendered, in their order.
+    target_mark: what stands in them where the file declares the language of the translation.
     """
 
     parts: tuple[Document, ...]
     assemble: Callable[[Sequence[str]], bytes]
+    target_mark: str = ""
 
     @property
     def segments(self) -> list[Segment]:
         """The texts to translate, of all parts in order."""
         return [segment for part in self.parts for segment in part.segments]
 
-    def render(self, translations: Sequence[AlignedText]) -> bytes:
-        """The file with the translations of `segments`, in their order."""
+    def render(self, translations: Sequence[AlignedText], target: str = "und") -> bytes:
+        """The file with the translations of `segments`, in their order. `target` is their language, a BCP 47 tag."""
         remaining = iter(translations)
         rendered = [part.render(list(islice(remaining, len(part.segments)))) for part in self.parts]
         if next(remaining, None) is not None:
             raise ValueError("more translations than segments")
+        if self.target_mark:
+            rendered = [part.replace(self.target_mark, target) for part in rendered]
         return self.assemble(rendered)

@@ -13,6 +13,7 @@ from documents.xml_formats.epub import read_epub
 from documents.xml_formats.excel import read_xlsx
 from documents.xml_formats.opendocument import read_opendocument
 from documents.xml_formats.powerpoint import read_pptx
+from documents.xml_formats.tmx import read_tmx
 from documents.xml_formats.word import read_docx
 from documents.xml_formats.xliff import read_xliff
 from seq2seq.errors import DataError
@@ -35,6 +36,7 @@ TEXT_READERS: dict[str, Reader] = {
     ".pot": read_gettext,
     ".xlf": read_xliff,
     ".xliff": read_xliff,
+    ".tmx": read_tmx,
 }
 ARCHIVE_READERS: dict[str, Reader] = {
     ".docx": read_docx,
@@ -42,12 +44,13 @@ ARCHIVE_READERS: dict[str, Reader] = {
     ".xlsx": read_xlsx,
     ".odt": read_opendocument,
     ".odp": read_opendocument,
+    ".ods": read_opendocument,
     ".epub": read_epub,
 }
 READERS = TEXT_READERS | ARCHIVE_READERS
 SUFFIXES = tuple(READERS)
 WITH_MACROS = (".docm", ".dotm", ".pptm", ".ppsm", ".xlsm", ".xltm", ".xlsb")
-FORMER = {".doc": ".docx", ".rtf": ".docx", ".ppt": ".pptx", ".xls": ".xlsx", ".ods": ".xlsx"}
+FORMER = {".doc": ".docx", ".rtf": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 
 
 def read_file(path: Path) -> DocumentFile:

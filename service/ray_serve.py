@@ -52,6 +52,12 @@ class ServeDeployment(BaseModel):
             raise ValueError(f"at least {self.fewest} replicas and at most {self.most} is none")
         return self
 
+    @property
+    def replica_settings(self) -> Settings:
+        """The settings of each replica. Documents are on the disk of one replica, which clients cannot choose: with
+        several they are off."""
+        return self.settings.model_copy(update={"files": False}) if self.most > 1 else self.settings
+
 
 @serve.ingress()
 class Replica:
@@ -93,7 +99,7 @@ def create_app_with_retries(settings: Settings, seconds: float) -> FastAPI:
 
 def build(config: ServeDeployment) -> serve.Application:
     """The application that `serve.run`, `serve deploy` and KubeRay start."""
-    settings = config.settings
+    settings = config.replica_settings
     gpus = len({device for device in settings.devices if device.startswith("cuda")})
     options: dict[str, Any] = {
         "name": "service",

@@ -1,7 +1,9 @@
-"""OpenDocument texts and presentations (.odt, .odp; ISO/IEC 26300): text, headers, footers, notes, frames. Comments and
-deleted text stay."""
+"""OpenDocument texts, presentations and spreadsheets (.odt, .odp, .ods; ISO/IEC 26300): text, headers, footers, notes,
+frames, cells. Comments and deleted text stay, and in spreadsheets numbers, dates and formulas."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from documents.document_file import DocumentFile
 from documents.events import End, Event, Role, Start
@@ -16,13 +18,18 @@ NAMESPACES = {
     f"{OASIS}text:1.0": "text",
     f"{OASIS}office:1.0": "office",
     f"{OASIS}drawing:1.0": "draw",
+    f"{OASIS}table:1.0": "table",
     f"{OASIS}manifest:1.0": "manifest",
 }
-TEXTS = ("application/vnd.oasis.opendocument.text", "application/vnd.oasis.opendocument.presentation")
+KIND = "application/vnd.oasis.opendocument."
+SPREADSHEET = f"{KIND}spreadsheet"
+KINDS = (f"{KIND}text", f"{KIND}presentation", SPREADSHEET)
 PARTS = ("content.xml", "styles.xml")
 MANIFEST = "META-INF/manifest.xml"
 MACROS = ("Basic/", "Scripts/")
 
+CELLS = frozenset(("table:table-cell", "table:covered-table-cell"))
+STRING_VALUE = re.compile(r"""\s[\w.-]+:string-value\s*=\s*("[^"]*"|'[^']*')""")
 PARAGRAPHS = frozenset(("text:p", "text:h"))
 INLINE = frozenset("text:span text:a text:meta text:ruby text:ruby-base".split())
 BREAKS = frozenset(("text:line-break", "text:tab"))
@@ -37,11 +44,12 @@ UNSEEN = frozenset(
 
 
 def read_opendocument(data: bytes, where: str) -> DocumentFile:
-    """An OpenDocument text or presentation. Raises DataError."""
+    """An OpenDocument text, presentation or spreadsheet. Raises DataError."""
     archive = Archive.open(data, where)
     kind = archive.read("mimetype").decode("ascii", "replace").strip()
-    if kind not in TEXTS:
-        raise DataError(where, f"is not an OpenDocument text or presentation, but {kind[:80]}", "check its suffix")
+    if kind not in KINDS:
+        problem = f"is not an OpenDocument text, presentation or spreadsheet, but {kind[:80]}"
+        raise DataError(where, problem, "check its suffix")
     if any(name.startswith(MACROS) for name in archive.entries):
         raise DataError(where, "has macros, which are not taken", "save it without them")
     if MANIFEST in archive.entries and read_xml(archive.read(MANIFEST), where, NAMESPACES, doctype=True).root.has(
@@ -50,7 +58,8 @@ def read_opendocument(data: bytes, where: str) -> DocumentFile:
         raise DataError(where, "is encrypted with a password", "save it without password")
     names = [name for name in PARTS if name in archive.entries or name == "content.xml"]
     files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES) for name in names]
-    return archive_file(archive, names, files, [xml_document(file, walk(file.root)) for file in files])
+    read = walk_cells if kind == SPREADSHEET else walk
+    return archive_file(archive, names, files, [xml_document(file, read(file.root)) for file in files])
 
 
 def walk(element: Element) -> Iterator[Event]:
@@ -64,6 +73,20 @@ def walk(element: Element) -> Iterator[Event]:
         yield End()
     else:
         yield from structure(element, walk)
+
+
+def walk_cells(element: Element) -> Iterator[Event]:
+    """An element of a spreadsheet: a cell, or what is around cells. A cell stays if it is no text, or computed."""
+    if element.name in CELLS:
+        attributes = element.attributes
+        if attributes.get("office:value-type", "string") != "string" or "table:formula" in attributes:
+            yield from verbatim(markup(element))
+            return
+        element = replace(element, tag=STRING_VALUE.sub("", element.tag))  # its text again, which comes before the text
+    elif element.name in PARAGRAPHS or element.name in UNTRANSLATED:
+        yield from walk(element)
+        return
+    yield from structure(element, walk_cells)
 
 
 def role_of(element: Element) -> Role:

@@ -91,7 +91,8 @@ OPENING = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 def code_key(element: Element) -> str:
     """What the begin and the end of a pair have in common."""
     attributes = element.attributes
-    return attributes.get("startRef") or attributes.get("rid") or attributes.get("id") or ""
+    names = ("startRef", "rid", "id", "i")  # the last is TMX's
+    return next((attributes[name] for name in names if attributes.get(name)), "")
 
 
 def role_of(element: Element) -> Role:

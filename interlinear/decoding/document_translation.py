@@ -122,7 +122,7 @@ def translate_document(
         )
         for part in split
     ]
-    return TranslatedDocument(file.render(translations), problems)
+    return TranslatedDocument(file.render(translations, target or "und"), problems)
 
 
 def aligned(sentence: str, answer: "GenerationResult | RequestError") -> AlignedText:

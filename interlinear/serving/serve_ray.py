@@ -110,6 +110,7 @@ def absolute_paths(settings: Settings) -> Settings:
         "models": tuple(map(resolved, settings.models)),
         "tracking": tracking_uri(settings.tracking),
         "cache": settings.cache and settings.cache.resolve(),
+        "files_folder": settings.files_folder and settings.files_folder.resolve(),
         "keys": str(Path(keys).resolve()) if keys and "://" not in keys else keys,
     }
     changes = {name: value for name, value in changes.items() if value is not None}

@@ -43,6 +43,18 @@ class Edges:
     begin: bool = True
     end: bool = True
 
+    def certain(self, output: str) -> str:
+        """The beginning of an output that will not change with more text: without marks at its end, and nothing until
+        its first word is complete."""
+        if self.end:
+            output = output[: END_MARKS.search(output).start()]  # type: ignore[union-attr]
+        if not self.begin:
+            return output
+        content = output[BEGIN_MARKS.match(output).end() :]  # type: ignore[union-attr]
+        content = content[OPENING.match(content).end() :]  # type: ignore[union-attr]
+        word = WORD.match(content)
+        return output if word is not None and word.end() < len(content) else ""
+
     def apply(
         self,
         source: str,

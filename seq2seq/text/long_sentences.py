@@ -13,14 +13,16 @@ SPACE = re.compile(r"\s+")
 WORD_END = re.compile(r"[^\w\s]+(?=\w)")
 JOINERS = "\u200c\u200d\ufe0f"  # belong to the character before them
 
-ASCII_TOKENS = 2  # most tokens of an ASCII character: one, and one for the begin of a word
-CHARACTER_TOKENS = 13  # of any other: NFC writes up to 12 bytes for one, each of which may be a token
+BYTE_TOKENS = 2  # most tokens of a byte: one, and one for the begin of a word
 
 
 def is_surely_within(text: str, limit: int) -> bool:
     """Whether a text has at most `limit` tokens whatever the vocabulary, as most sentences have: it need not be encoded
     to know."""
-    return len(text) * (ASCII_TOKENS if text.isascii() else CHARACTER_TOKENS) <= limit
+    if len(text) * BYTE_TOKENS > limit:
+        return False
+    written = unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass")
+    return len(written) * BYTE_TOKENS <= limit
 
 
 def divide(text: str, span: Span, fits: Callable[[Span], bool], kept: Sequence[Span] = ()) -> list[Span]:

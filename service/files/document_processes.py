@@ -54,10 +54,12 @@ class DocumentProcesses:
         answer = await self._run(path, {"name": name, "characters": self.characters}, subprocess.PIPE)
         return [FileSegment(text, edges) for text, edges in json.loads(answer)]
 
-    async def render(self, path: Path, name: str, translations: Sequence[AlignedText], output: BinaryIO) -> None:
-        """Write the document with the translations of its segments, in their order. Raises Problem."""
+    async def render(
+        self, path: Path, name: str, target: str, translations: Sequence[AlignedText], output: BinaryIO
+    ) -> None:
+        """Write the document with the translations of its segments into a language, in their order. Raises Problem."""
         written = [[text.text, text.source_words, text.target_words, text.links] for text in translations]
-        await self._run(path, {"name": name, "translations": written}, output)
+        await self._run(path, {"name": name, "target": target, "translations": written}, output)
 
     async def _run(self, path: Path, request: dict[str, Any], output: int | BinaryIO) -> bytes:
         loop = asyncio.get_running_loop()

@@ -20,14 +20,15 @@ from service.models import ServedModel
 class SplitSegment:
     """A segment and its sentences. One that is longer than the model reads is divided.
 
-    keys: of each sentence what an equal one has too. characters: the length of its text.
+    keys: of each sentence what an equal one has too. tokens: of each sentence, with the symbol at its end.
+    characters: the length of its text.
     """
 
     text: SegmentedText
     requests: Sequence[Request]
     keys: Sequence[Hashable]
+    tokens: Sequence[int]
     characters: int
-    tokens: int  # of all sentences, with the symbols at their ends
 
 
 def split_segment(
@@ -42,9 +43,9 @@ def split_segment(
         for request, sentence, offset in zip(text.sentences, sentences, text.offsets, strict=True)
     ]
     encode = model.bundle.tokenizers[model.source].encode
-    tokens = sum(len(encode(sentence).ids) + 1 for sentence in sentences)
+    tokens = [len(encode(sentence).ids) + 1 for sentence in sentences]
     keys = [(sentence, request.terms) for sentence, request in zip(sentences, requests, strict=True)]
-    return SplitSegment(text, requests, keys, len(segment.text), tokens)
+    return SplitSegment(text, requests, keys, tokens, len(segment.text))
 
 
 class DocumentSentences:
@@ -63,6 +64,11 @@ class DocumentSentences:
                     self.sentences[key] = Sentence(segment.text.model, request, segment.text.pivot)
             for key in dict.fromkeys(segment.keys):
                 self._segments_of.setdefault(key, []).append(i)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all different sentences."""
+        return sum({k: n for part in self.segments for k, n in zip(part.keys, part.tokens, strict=True)}.values())
 
     @property
     def without_sentences(self) -> int:

@@ -7,6 +7,7 @@ the bytes of the translated document. Exit code 1: stderr has the problem as JSO
 """
 
 import errno
+import gc
 import json
 import os
 import resource
@@ -28,6 +29,7 @@ NICENESS = 10  # answers to other requests come first
 
 def main() -> int:
     """Answer the request on stdin. Returns the exit code."""
+    gc.disable()  # the process ends before garbage matters, and a document is millions of objects that stay
     megabytes, seconds, path = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     set_limits(megabytes, seconds, path.stat().st_size)
     request = json.load(sys.stdin)
@@ -36,7 +38,7 @@ def main() -> int:
         if (translations := request.get("translations")) is None:
             answer = json.dumps(segments_as_json(file, request["characters"])).encode()
         else:
-            answer = file.render([AlignedText(*translation) for translation in translations])
+            answer = file.render([AlignedText(*translation) for translation in translations], request["target"])
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
     except DataError as error:

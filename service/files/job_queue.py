@@ -52,9 +52,7 @@ class FileJobs:
         self.store.close()
 
     def create_file(self) -> StoredFile:
-        """A file for an upload. Raises Problem if there is no room for it."""
-        if len(self._jobs) >= self.settings.files_kept:
-            raise self._no_room(f"{len(self._jobs)} documents are kept already")
+        """A file for an upload. Raises Problem."""
         try:
             return self.store.create()
         except OSError as error:
@@ -79,13 +77,14 @@ class FileJobs:
     def submit(self, job: FileJob) -> None:
         """Queue a job. Its caller's oldest one that has ended makes room for it. Raises Problem."""
         own = [other for other in self._jobs.values() if other.caller == job.caller]
-        if len(own) >= self.settings.files_per_caller:
+        if len(own) >= self.settings.files_per_caller or len(self._jobs) >= self.settings.files_kept:
             ended = next((other for other in own if other.status in ENDED), None)
             if ended is None:
-                raise self._no_room(f"{len(own)} documents of yours wait or are translated already")
+                reason = f"{len(self._jobs)} documents are kept already"
+                if len(own) >= self.settings.files_per_caller:
+                    reason = f"{len(own)} documents of yours wait or are translated already"
+                raise self._no_room(reason)
             self.forget(ended)
-        if len(self._jobs) >= self.settings.files_kept:
-            raise self._no_room(f"{len(self._jobs)} documents are kept already")
         self._jobs[job.id] = job
         self._number += 1
         self._numbers[self._number] = job
@@ -123,7 +122,8 @@ class FileJobs:
             _, number = self._waiting.take()
             job = self._numbers.pop(number)
             job.status = "running"
-            self._tasks[job] = asyncio.create_task(self._run(job))
+            task = self._tasks[job] = asyncio.create_task(self._run(job))
+            task.add_done_callback(partial(self._clean_up, job))  # also if it is cancelled before it starts
 
     async def _run(self, job: FileJob) -> None:
         seconds = self.settings.file_work_seconds
@@ -147,12 +147,14 @@ class FileJobs:
                 extra={"request_id": request_id},
             )
             self._fail(job, Problem(500, "the service made a mistake with this document; its log has the place"))
-        finally:
-            del self._tasks[job]
-            job.upload.delete()
-            if job.id not in self._jobs or job.status != "done":
-                job.delete_files()
-            self._start_next()
+
+    def _clean_up(self, job: FileJob, _task: asyncio.Task[None]) -> None:
+        """Delete what a job that no longer runs does not need, and start the next one."""
+        del self._tasks[job]
+        job.upload.delete()
+        if job.id not in self._jobs or job.status != "done":
+            job.delete_files()
+        self._start_next()
 
     def _fail(self, job: FileJob, problem: Problem) -> None:
         job.problem = problem

@@ -57,14 +57,14 @@ class FileTranslator:
         job.target = path.language_pair[1]
         terms = RequestTerms(await request.find_terms(path.language_pair))
         sentences = DocumentSentences(await self._split(path, terms, segments))
-        await request.charge(units(sentences.segments))
+        await request.charge(units(sentences))
         job.done = sentences.without_sentences
         await self._search(job, path, sentences)
         translations = await self._engine.preparation.map(
             CALLER, sentences.translation, sentences.segments, lambda segment: segment.characters
         )
         job.result = job.upload.store.create()
-        await self._processes.render(job.upload.path, request.name, translations, job.result.stream)
+        await self._processes.render(job.upload.path, request.name, job.target, translations, job.result.stream)
         job.result.close()
 
     async def _choose_path(self, job: FileJob, segments: Sequence[FileSegment]) -> ModelPath[ServedModel]:
@@ -136,10 +136,10 @@ def best_only(model: ServedModel) -> SearchOptions:
     return SearchOptions.model_validate(model.bundle.card.search.model_dump() | {"n_best": 1})
 
 
-def units(segments: Sequence[SplitSegment]) -> int:
-    """The number of texts as which a document counts: its tokens x beam, of which 1,000 are a text."""
-    cost = sum(segment.tokens * segment.text.request.options.beam for segment in segments)
-    return max(1, -(-cost // TOKENS_PER_TEXT))
+def units(sentences: DocumentSentences) -> int:
+    """The number of texts as which a document counts: the tokens x beam of its search, of which 1,000 are a text."""
+    beam = max((sentence.request.options.beam for sentence in sentences.sentences.values()), default=1)
+    return max(1, -(-sentences.tokens * beam // TOKENS_PER_TEXT))
 
 
 def beginning(segments: Sequence[FileSegment]) -> str:

@@ -93,6 +93,10 @@ class SegmentedText:
                 "(`explanations` with `explain` say where the sentences of a translation are)",
             )
         divided = [divide(text, span, fits, kept) for span in whole]
+        if request.target_prefix is not None and any(len(parts) > 1 for parts in divided):
+            raise Problem.in_field(
+                TARGET_PREFIX, f"is for a sentence that {model} reads whole, and this one is longer: send a part of it"
+            )
         spans = [span for parts in divided for span in parts]
         edges = [edges for parts in divided for edges in edges_of_parts(len(parts), how.preserve_formatting)]
         separators = sentence_separators(text, spans, target)
@@ -123,10 +127,11 @@ class SegmentedText:
         return text + self.separators[-1] if len(parts) == len(self.sentences) else text
 
     def format_prefix(self, index: int, text: str) -> str:
-        """The begin of a sentence's output as it will be in the result."""
-        if not self.edges or not text:
+        """The begin of a sentence's output as it will be in the result; empty while that is not certain."""
+        if not self.edges:
             return text
         model, edges = self.last.model, replace(self.edges[index], end=False)
+        text = self.edges[index].certain(text)
         source = self.sentences[index].texts[self.model.source]
         return edges.apply(source, text, model.bundle.tokenizers["target"], model.language_pair[1]).text
 

@@ -1,8 +1,10 @@
 """Terms of the texts of a request: finding them, and keeping each within one sentence."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 
 from seq2seq.errors import RequestError
 from seq2seq.generate import Request
@@ -50,11 +52,15 @@ def cached_finder(options: TermOptions, language: str) -> TermFinder:
     return TermFinder(options, language)
 
 
+term_start, term_end = attrgetter("start"), attrgetter("end")
+
+
 def join_divided(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
-    """The spans of sentences, of which those that a term reaches over are one."""
+    """The spans of sentences, of which those that a term reaches over are one. Both are in the order of the text."""
     joined: list[Span] = []
     for start, end in spans:
-        if joined and any(term.start < joined[-1][1] and start < term.end for term in terms):
+        i = bisect_right(terms, start, key=term_end)  # the first term that ends after this
+        if joined and i < len(terms) and terms[i].start < joined[-1][1]:
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((start, end))
@@ -62,9 +68,6 @@ def join_divided(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
 
 
 def terms_within(terms: Sequence[Term], start: int, end: int) -> tuple[Term, ...]:
-    """The terms of a sentence, with their positions in it."""
-    return tuple(
-        replace(term, start=term.start - start, end=term.end - start)
-        for term in terms
-        if start <= term.start and term.end <= end
-    )
+    """The terms of a sentence, with their positions in it. `terms` are in the order of the text."""
+    first, last = bisect_left(terms, start, key=term_start), bisect_right(terms, end, key=term_end)
+    return tuple(replace(term, start=term.start - start, end=term.end - start) for term in terms[first:last])

@@ -65,7 +65,7 @@ NESTED = "<w:sdt>" * 5000 + PARAGRAPH + "</w:sdt>" * 5000
         ("a.docx", odt("<text:p>da</text:p>"), "it has no part [Content_Types].xml"),
         ("a.docx", xlsx("<si><t>da</t></si>"), "is not a Word document"),
         ("a.odt", docx(PARAGRAPH), "it has no part mimetype"),
-        ("a.odt", odt("<text:p>da</text:p>", kind="spreadsheet"), "is not an OpenDocument text"),
+        ("a.odt", odt("<text:p>da</text:p>", kind="graphics"), "is not an OpenDocument text"),
         ("a.txt", docx(PARAGRAPH), "not a text file, but a zip archive"),
         ("a.md", b"%PDF-1.7 ...", "not a text file, but a PDF"),
         ("a.txt", b"Ein \xff Hund", "is not text in utf-8: see byte 4"),

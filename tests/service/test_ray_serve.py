@@ -144,13 +144,23 @@ def test_invalid_options_are_refused_at_once(bundles, options, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("most", "files"), [(1, True), (2, False)])
+def test_documents_are_translated_where_there_is_one_replica_at_most(most, files):
+    from service.ray_serve import ServeDeployment  # imports Ray
+
+    assert ServeDeployment(most=most).replica_settings.files is files
+
+
 def test_settings_do_not_depend_on_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     models = (ServedModelConfig(name="a", uri="runs/a/bundle"), ServedModelConfig(uri="models:/b@champion"))
-    settings = absolute_paths(Settings(models=models, require_key=True, cache=Path("cache")))
+    settings = absolute_paths(
+        Settings(models=models, require_key=True, cache=Path("cache"), files_folder=Path("documents"))
+    )
     assert [model.uri for model in settings.models] == [f"{tmp_path}/runs/a/bundle", "models:/b@champion"]
     assert settings.tracking == f"sqlite:///{tmp_path}/mlflow.db"
     assert (settings.keys, settings.cache) == (str(tmp_path / "keys.db"), tmp_path / "cache")
+    assert settings.files_folder == tmp_path / "documents"
     remote = Settings(models=models, tracking="http://tracking:5000")
     assert absolute_paths(remote).tracking == "http://tracking:5000"

@@ -45,7 +45,6 @@ class TranslateFileResponse(ApiResponse):
 
     translatedFileUrl: str = Field(  # noqa: N815
         description="where the translated document can be downloaded",
-        examples=["http://localhost:8000/download_file/pS0v.en.docx"],
     )
 
 

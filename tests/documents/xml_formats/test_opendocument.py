@@ -45,3 +45,31 @@ def test_the_type_stays_the_first_part():
     """Programs know an OpenDocument file by it."""
     written = translated(odt("<text:p>ein Satz</text:p>"), "a.odt", backwards)
     assert next(iter(parts_of(written))) == "mimetype"
+
+
+CELL = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_text"),
+    [
+        ("", True),
+        (' office:value-type="string"', True),
+        (' office:value-type="date" office:date-value="2026-05-01"', False),
+        (' office:value-type="float" office:value="1"', False),
+        (' office:value-type="string" table:formula="of:=[.A1]"', False),
+    ],
+)
+def test_cells_of_spreadsheets_are_texts_unless_they_are_numbers_or_computed(attributes, is_text):
+    sheet = '<table:table table:name="mein Blatt">{}</table:table>'
+    body = sheet.format(CELL.format("", "ein Satz") + CELL.format(attributes, "erster Mai"))
+    content = parts_of(translated(odt(body, kind="spreadsheet"), "a.ods", backwards))["content.xml"]
+    expected = "Mai erster" if is_text else "erster Mai"
+    assert sheet.format(CELL.format("", "Satz ein") + CELL.format(attributes, expected)) in content
+    assert texts(odt(body), "a.odt") == ["ein Satz", "erster Mai"], "in a text, all cells are texts"
+
+
+def test_a_copy_of_the_text_of_a_cell_is_not_left_behind():
+    body = CELL.format(' office:value-type="string" office:string-value="ein Satz"', "ein Satz")
+    content = parts_of(translated(odt(body, kind="spreadsheet"), "a.ods", backwards))["content.xml"]
+    assert CELL.format(' office:value-type="string"', "Satz ein") in content

@@ -50,3 +50,13 @@ def test_terms_stay_as_they_are(tokenizer):
     assert Edges().apply("der Hund", "The Inc.", tokenizer, "en", [(4, 8)]).text == "the Inc."
     assert Edges().apply("der Hund", "The dog.", tokenizer, "en", [(0, 3)]).text == "The dog"
     assert Edges().apply("Hund", "- dog", tokenizer, "en", [(0, 5)]).text == "- dog"
+
+
+def test_what_is_certain_of_an_output_that_goes_on():
+    for incomplete in ("", "-", "- ", "- Th", "Th", "“Th", "...", "The."):
+        assert Edges().certain(incomplete) == ""
+    for text in ("The d", "- The dog", "“The,dog"):
+        assert Edges().certain(text) == text
+    assert Edges().certain("The dog.") == "The dog"
+    assert Edges(begin=False).certain("Th.") == "Th"
+    assert Edges(end=False).certain("The dog.") == "The dog."

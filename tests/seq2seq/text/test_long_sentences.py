@@ -67,7 +67,7 @@ def test_parts_of_a_word_are_joined_without_a_space():
     assert sentence_separators("Gut.Gut", [(0, 4), (4, 7)], "en") == ["", " ", ""]
 
 
-@given(st.text(max_size=40), st.integers(0, 200))
+@given(st.text(max_size=40) | st.text("aé ½İ\ud800\U0001d160\u0390▁", max_size=40), st.integers(0, 200))
 def test_a_text_that_is_surely_within_the_limit_is(text, limit):
     tokenizer = Tokenizer.train(["a b c"], TextConfig(units="bpe", vocabulary=300))
     if is_surely_within(text, limit):

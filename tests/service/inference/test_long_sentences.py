@@ -77,9 +77,10 @@ def test_an_explanation_covers_all_parts(brief):
     assert {len(row) for row in one.matrices["attention"]} == {len(one.source)}
 
 
-def test_a_stream_leads_to_the_same_answer(brief):
-    plain = translate(brief, LONG)
-    *prefixes, (last, data) = read(brief.post("/translate", json=ASK | {"q": LONG}, headers=EVENTS).text)
+@pytest.mark.parametrize("more", [{}, {"preserve_formatting": True}, {"beam_size": 1}])
+def test_a_stream_leads_to_the_same_answer(brief, more):
+    plain = translate(brief, LONG, **more)
+    *prefixes, (last, data) = read(brief.post("/translate", json=ASK | {"q": LONG} | more, headers=EVENTS).text)
     assert (last, data) == ("answer", plain)
     assert prefixes and all(plain["translatedText"].startswith(prefix["text"]) for _, prefix in prefixes)
 
@@ -91,6 +92,11 @@ def test_tags_and_terms_stand_in_their_parts(brief):
     term = "Park, Eine Frau"  # where the sentence would be divided
     answer = translate(brief, LONG, glossary=[{"source": term, "target": "wood, Mrs"}])
     assert answer["translatedText"].count("wood, Mrs") == 1
+
+
+def test_a_prefix_is_for_a_sentence_that_is_read_whole(brief):
+    refused = brief.post("/translate", json=ASK | {"q": LONG, "target_prefix": "A"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "target_prefix")
 
 
 def test_the_modes_of_splitting(client):

@@ -150,6 +150,11 @@ def test_prefixes_lead_to_the_answer(french):
         assert own and all(longer.startswith(shorter) for shorter, longer in itertools.pairwise([*own, text]))
 
 
+def test_a_prefix_is_one_of_the_second_search(french):
+    answer = translate(french, "Ein Hund läuft.", target_prefix="Une")
+    assert answer["translatedText"].startswith("Une ") and answer["model"]["pivot"]["language"] == "en"
+
+
 def test_a_pair_that_no_path_connects_is_refused_with_what_there_is(french):
     refused = french.post("/translate", json={"q": "Un chien.", "source": "fr", "target": "de"}).json()
     assert refused["status"] == 400

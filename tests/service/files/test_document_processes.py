@@ -1,0 +1,98 @@
+"""Processes that read and write documents: limits of time, memory and text, and what they know of the service."""
+
+import asyncio
+import os
+import time
+
+import pytest
+
+from documents import AlignedText
+from service.files import document_processes
+from service.files.document_processes import DocumentProcesses, FileSegment
+from service.problems import Problem
+from tests.documents.packages import docx, run
+
+HTML = "<p>Ein <b>Hund</b> da.</p>"
+
+
+@pytest.fixture
+def processes():
+    processes = DocumentProcesses(1, 30, 500, 1000)
+    yield processes
+    processes.close()
+
+
+def write(folder, content: bytes | str):
+    path = folder / "upload"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_document_is_read_and_written(processes, tmp_path):
+    path = write(tmp_path, HTML)
+    segments = asyncio.run(processes.segments(path, "a.html"))
+    assert segments == [FileSegment("Ein Hund da.", [3, 8])]
+    assert segments[0].has_edge_inside(0, 12) and not segments[0].has_edge_inside(4, 8)
+    words = [(0, 3), (4, 8), (9, 12)]
+    translation = AlignedText("Ist Hund da", words, [(0, 3), (4, 8), (9, 11)], [(0, 0), (1, 1), (2, 2)])
+    with (tmp_path / "out").open("wb") as output:
+        asyncio.run(processes.render(path, "a.html", "en", [translation], output))
+    assert (tmp_path / "out").read_text() == "<p>Ist <b>Hund</b> da</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "detail"),
+    [
+        ("a.txt", "da " * 400, "file has 1,199 characters of text, and at most 1,000 are translated; divide it"),
+        ("a.docx", docx("<w:p>").replace(b"PK", b"XX", 1), "file is not of this format"),
+        ("a.docx", docx(f"<w:p>{run('<')}</w:p>"), "file in word/document.xml is not well-formed XML"),
+    ],
+)
+def test_a_refusal_says_why(processes, tmp_path, name, content, detail):
+    with pytest.raises(Problem, match=detail) as refused:
+        asyncio.run(processes.segments(write(tmp_path, content), name))
+    assert refused.value.status == 400 and refused.value.fields[0].field == "file"
+
+
+def test_time_is_limited(tmp_path):
+    processes = DocumentProcesses(1, 0.01, 500, 1000)
+    with pytest.raises(Problem, match=r"takes more than 0\.01 s to read"):
+        asyncio.run(processes.segments(write(tmp_path, HTML), "a.html"))
+    processes.close()
+
+
+def test_memory_is_limited(tmp_path):
+    processes = DocumentProcesses(1, 60, 60, 10**9)
+    with pytest.raises(Problem, match="memory"):
+        asyncio.run(processes.segments(write(tmp_path, "<p>a</p>" * 400_000), "a.html"))
+    processes.close()
+
+
+def test_a_process_has_nothing_of_the_environment(monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    assert set(document_processes.environment()) == {"PYTHONPATH", "OMP_NUM_THREADS", "PYTHONUTF8"}
+
+
+def test_a_mistake_is_logged_without_the_text(processes, tmp_path, caplog):
+    """A translation too few, which no document has."""
+    with (tmp_path / "out").open("wb") as output, pytest.raises(Problem) as failed:
+        asyncio.run(processes.render(write(tmp_path, "<p>secret"), "a.html", "en", [], output))
+    assert failed.value.status == 500
+    assert "ValueError" in caplog.text and "secret" not in caplog.text
+
+
+def test_cancelling_ends_the_process(processes, tmp_path, monkeypatch):
+    """A process that would read for ever: its document is a pipe into which nobody writes."""
+    path = tmp_path / "upload"
+    os.mkfifo(path)
+
+    async def cancel() -> None:
+        reading = asyncio.create_task(processes.segments(path, "a.txt"))
+        await asyncio.sleep(0.5)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+    began = time.monotonic()
+    asyncio.run(cancel())
+    processes._executor.shutdown(wait=True)
+    assert time.monotonic() - began < 20, "and not the 30 seconds that it may take"
