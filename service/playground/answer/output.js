@@ -1,5 +1,6 @@
 // The output pane: one answer, or two beside each other, and what went wrong.
 
+import { sentence } from "../common/api.js";
 import { byId } from "../common/elements.js";
 import { identity, named } from "../common/models.js";
 import { doubtfulWords } from "../explanation/doubtful-words.js";
@@ -39,7 +40,7 @@ export class Output {
     this.fade(false);
     this.setStale(false);
     byId("time").textContent = milliseconds(answer);
-    this.showTruncation(answer.reduced);
+    this.showNotes(answer);
     byId("answered-by").textContent = named(answer.model);
     byId("answered-by").title = identity(answer.model);
     byId("other-by").textContent = other ? `${milliseconds(other)} · ${named(other.model)}` : "";
@@ -68,7 +69,7 @@ export class Output {
     this.showProblem("");
     this.words[0].show([]);
     this.comparison.show("", null);
-    this.showTruncation();
+    this.showNotes();
     byId("rewritten").hidden = true;
     for (const id of ["time", "answered-by", "detected", "word-weights", "announcement"]) byId(id).textContent = "";
     for (const id of ["copy", "link"]) byId(id).disabled = true;
@@ -93,10 +94,12 @@ export class Output {
     this.problem.hidden = !message;
   }
 
-  // Show how much of a too long text the model has read.
-  showTruncation(reduced) {
-    byId("note").hidden = !reduced;
-    if (reduced) byId("note").textContent = `The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`;
+  // Show what the model did with a text that is too long for it: how much it has read, what was translated in parts.
+  showNotes({ reduced, warnings = [] } = {}) {
+    const notes = warnings.map(({ message }) => sentence(message));
+    if (reduced) notes.push(`The text is longer than the model reads: of its ${reduced.of} sentences the first ${reduced.sentences === 1 ? "one was" : `${reduced.sentences} were`} read.`);
+    byId("note").hidden = !notes.length;
+    byId("note").textContent = notes.join(" ");
   }
 
   // Fade the displayed answers and their explanation, or undo that.

@@ -11,7 +11,7 @@ export class WordMenu {
     this.pane = pane;
     [this.menu, this.list, this.status] = ["word-menu", "offered-words", "word-menu-status"].map(byId);
     this.list.addEventListener("keydown", (event) => this.onKey(event));
-    this.list.addEventListener("focusout", () => this.close());
+    this.list.addEventListener("focusout", (event) => event.relatedTarget !== this.node && this.close());
     addEventListener("pointerdown", (event) => !this.menu.contains(event.target) && !this.node?.contains(event.target) && this.close());
     addEventListener("keydown", (event) => event.key === "Escape" && this.close());
     addEventListener("resize", () => this.close());
@@ -25,11 +25,14 @@ export class WordMenu {
     if (again) return;
     const controller = new AbortController();
     Object.assign(this, { node, onChoose, onClose, controller });
+    const leave = () => this.close(); // the user has gone on before there was anything to choose from
+    node.addEventListener("blur", leave, { signal: controller.signal });
     this.fill([], "Looking for other words …");
     try {
       const offers = await load(controller.signal);
       if (controller.signal.aborted) return;
       this.fill(offers, offers.length > 1 ? "" : "The model knows no other word here.");
+      node.removeEventListener("blur", leave);
       if (offers.length > 1) this.list.focus({ preventScroll: true });
     } catch (error) {
       if (controller.signal.aborted) return;

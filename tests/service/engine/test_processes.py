@@ -107,9 +107,10 @@ def test_prefixes_are_streamed_and_a_failing_text_is_named(process_service):
     *prefixes, (last, data) = read(httpx.post(f"{process_service}/translate", json=DOG, headers=EVENTS).text)
     assert last == "answer" and prefixes
     assert all(data["translatedText"].startswith(prefix["text"]) for _, prefix in prefixes)
-    refused = httpx.post(f"{process_service}/translate", json=DOG | {"q": ["Ein Hund.", "Hund " * 300]})
+    too_long = {"glossary": [{"source": "Hund", "target": "µ" * 200}]}
+    refused = httpx.post(f"{process_service}/translate", json=DOG | {"q": ["Ein Kind.", "Ein Hund."]} | too_long)
     assert refused.status_code == 400
-    assert refused.json()["errors"][0]["field"] == "q[1]"
+    assert refused.json()["errors"][0]["field"] == "glossary"
 
 
 def test_cancellation_and_timeouts_free_the_slots(process_service):

@@ -89,8 +89,8 @@ def test_a_newer_text_replaces_an_older_one_and_clear_clears(page):
 def test_an_error_is_a_message_and_the_last_answer_stays(page):
     type_in(page, "Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
-    page.locator("#text").fill("Hund " * 200)
-    expect(page.locator("#problem")).to_contain_text("200 tokens")
+    page.locator("#text").fill("Hund " * 2000)
+    expect(page.locator("#problem")).to_contain_text("must not be longer than")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
     expect(page.locator("#translation")).to_have_class("old")
     expect(page.locator("#stale")).to_have_text("This is the answer to an earlier text:")
@@ -388,6 +388,14 @@ def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
         expect(page.locator("#explanation")).to_be_visible()
         found = Axe().run(page).response["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_a_long_sentence_is_translated_in_parts_and_the_page_says_so(page):
+    page.locator("#text").fill("Ein Hund läuft, " * 60)
+    expect(page.locator("#note")).to_contain_text("translated in parts.")
+    page.locator("#text").fill("Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    expect(page.locator("#note")).to_be_hidden()
 
 
 def test_a_long_text_is_truncated_and_the_page_says_so(page):
