@@ -23,7 +23,7 @@ NEVER = 1_000_000  # updates
 
 @dataclass(frozen=True)
 class Result:
-    """One run: seconds a step or a batch of 32 sentences, several measurements."""
+    """One run: seconds a step or a batch of sentences, several measurements."""
 
     seconds: list[float]
     parameters: int
@@ -42,8 +42,8 @@ class Contestant(Protocol):
     def learn(self) -> None:
         """Train a model for the search benchmark, if there is none yet."""
 
-    def search(self) -> Result:
-        """Seconds a batch of 32 of the 640 test sentences, beam 5, 20 words each."""
+    def search(self, batch: int) -> Result:
+        """Seconds for so many of the 640 test sentences that are searched together, beam 5, 20 words each."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,19 @@ class JoeyNMT:
     name: str = "JoeyNMT 2.3.0"
 
     def train(self, updates: int, validate: int = NEVER) -> Result:
-        configuration = self.arena.configuration("joeynmt.yaml", {"UPDATES": updates, "VALIDATION": validate})
+        configuration = self.configuration(updates, validate, batch=32)
         return self.arena.run_peer("joeynmt", "training", ["joeynmt", "train", configuration, "--skip-test"])
 
     def learn(self) -> None:
         if not (self.arena.folder / "joeynmt" / "best.ckpt").exists():
             self.train(LEARNED, validate=LEARNED)
 
-    def search(self) -> Result:
-        configuration = self.arena.configuration("joeynmt.yaml", {"UPDATES": LEARNED, "VALIDATION": LEARNED})
+    def configuration(self, updates: int, validate: int, batch: int) -> Path:
+        values = {"UPDATES": updates, "VALIDATION": validate, "SEARCH_BATCH": batch}
+        return self.arena.configuration("joeynmt.yaml", values)
+
+    def search(self, batch: int) -> Result:
+        configuration = self.configuration(LEARNED, LEARNED, batch)
         output = self.arena.folder / "joeynmt-output"
         return self.arena.run_peer("joeynmt", "joeynmt-search", ["joeynmt", "-o", output, "test", configuration])
 
@@ -135,10 +139,10 @@ class OpenNMT:
         if not self.model.exists():
             self.train(LEARNED, save=LEARNED)
 
-    def search(self) -> Result:
+    def search(self, batch: int) -> Result:
         folder = self.arena.folder
         command = ["onmt.bin.translate", "-model", self.model, "-src", folder / "data" / "test.source"]
-        command += ["-output", folder / "opennmt-output", "-beam_size", "5", "-batch_size", "32"]
+        command += ["-output", folder / "opennmt-output", "-beam_size", "5", "-batch_size", str(batch)]
         command += ["-min_length", "20", "-max_length", "20", "-length_penalty", "avg", "-alpha", "1.0"]
         return self.arena.run_peer("opennmt", "opennmt-search", [str(word) for word in command])
 
@@ -150,10 +154,11 @@ class Interlinear:
     settings: tuple[str, ...] = ()
     called: str = ""  # after the settings are applied
     workers: int = 1  # of training; of several, each has one thread
+    compiled: bool = False  # the step of the search
 
     @property
     def name(self) -> str:
-        return f"Interlinear {self.precision}{self.called and ', '}{self.called}"
+        return ", ".join(filter(None, [f"Interlinear {self.precision}", self.called, self.compiled and "compiled"]))
 
     def train(self, updates: int, verb: str = "train") -> Result:
         precision = "fp32" if self.precision == "int8" else self.precision
@@ -165,8 +170,9 @@ class Interlinear:
         if not (self.arena.folder / "interlinear" / "bundle").exists():
             self.train(LEARNED, "learn")
 
-    def search(self) -> Result:
-        return self.run(["search", "--precision", self.precision])
+    def search(self, batch: int) -> Result:
+        compiled = ["--compiled"] if self.compiled else []
+        return self.run(["search", "--precision", self.precision, "--slots", str(batch), *compiled])
 
     def run(self, arguments: Sequence[str]) -> Result:
         command = [sys.executable, "-m", "benchmarks.ours", str(self.arena.folder), "OUTPUT", *arguments]

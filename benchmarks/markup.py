@@ -1,19 +1,24 @@
 """Do documents keep their tags, whatever order the words are translated in, and what does it cost?
 
-    python -m benchmarks.markup [--data FOLDER] [--fragments N] [--save]
+    python -m benchmarks.markup [--data FOLDER] [--fragments N] [--peers FOLDER] [--save]
 
 Random HTML fragments (well-formed ones, and the same with tags lost, doubled and crossed), and the segments of
 localization-xml in FOLDER. Every text is translated by moving its words, so that the links are known: backwards, and at
-random. Counted: documents whose written tags are balanced, and are those of the parsed document, each as often.
-Measured: milliseconds to parse, and to write with all translations, for each kilobyte of the source.
+random. Counted: documents whose written tags are balanced, and are those of the parsed document, each as often; and
+whose texts are the translations of whole texts. With --peers, a folder of benchmarks/peers/argos.sh, Argos Translate's
+translation of HTML is counted on the same documents. Measured: milliseconds to parse, and to write with all
+translations, for each kilobyte of the source.
 """
 
 import argparse
 import gzip
+import json
 import random
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -23,6 +28,7 @@ from documents.events import Event, Start
 from documents.html.elements import VOID
 from documents.html.tree import read_html
 from documents.xml import read_tokens
+from seq2seq.errors import InterlinearError
 from seq2seq.text.segmentation import word_spans
 
 Order = Callable[[list[int]], list[int]]  # the indices of words, in the order of the translation
@@ -42,7 +48,11 @@ ATTRIBUTES = ("", "", " class=c", ' title="Ein Titel"', " data-x='1 &amp; 2'", "
 NOTES = (
     "*Well-formed*: every written end tag closes the element that was opened last. *Same tags*: the written start tags "
     "are those of the parsed document, each as often. Both are read from the output by another parser (Python's "
-    "html.parser).",
+    "html.parser). *Whole texts*: the texts of the written document are the translations of those of the source; where "
+    "parts of a sentence are translated alone, they are not.",
+    "*Argos Translate*: translatehtml 1.5.3 with the same translation. It translates a sentence with tags as a whole "
+    "if it finds the translation of each tag's words in that of the sentence, else every part alone. Its time is that "
+    "of its process, translation included.",
     "Half of the fragments have lost, doubled and moved some of their tags; their document is what a browser makes of "
     "them.",
 )
@@ -149,67 +159,121 @@ def expected_tags(source: str, is_xml: bool) -> Counter[str]:
     return Counter(tag for markup in markups for tag in TagReader(markup, is_xml).tags.elements())
 
 
-def check(sources: Sequence[str], is_xml: bool, order: Order) -> dict[str, float]:
-    """Parse, translate and write every source; counts and seconds."""
-    parse: Callable[[str], Document] = parse_xml if is_xml else parse_html
-    result = dict.fromkeys(("documents", "segments", "tags", "balanced", "same", "parsing", "writing", "bytes"), 0.0)
+@dataclass
+class Counts:
+    """Counts over documents, and seconds."""
+
+    documents: int = 0
+    segments: int = 0
+    tags: int = 0
+    balanced: int = 0
+    same: int = 0
+    whole: int = 0
+    parsing: float = 0.0
+    writing: float = 0.0
+    bytes: int = 0
+
+    def add(self, source: str, document: Document, translations: Sequence[str], written: str, is_xml: bool) -> None:
+        """Count a source document and what was written for it. `translations`: of the document's segments."""
+        read, expected = TagReader(written, is_xml), expected_tags(source, is_xml)
+        self.documents += 1
+        self.segments += len(document.segments)
+        self.tags += expected.total()
+        self.balanced += read.balanced
+        self.same += read.tags == expected
+        self.whole += texts_of(written, is_xml) == Counter(squeezed(text) for text in translations if text.strip())
+        self.bytes += len(source.encode())
+
+
+def parse(source: str, is_xml: bool) -> Document:
+    return parse_xml(source) if is_xml else parse_html(source)
+
+
+def squeezed(text: str) -> str:
+    """A text without white space, which is not a question of order."""
+    return "".join(text.split())
+
+
+def texts_of(written: str, is_xml: bool) -> Counter[str] | None:
+    """The texts of a written document, attributes' too, which move with their tags; None if it cannot be read."""
+    try:
+        return Counter(squeezed(segment.text) for segment in parse(written, is_xml).segments if segment.text.strip())
+    except InterlinearError:
+        return None
+
+
+def check(sources: Sequence[str], is_xml: bool, order: Order) -> Counts:
+    """Parse, translate and write every source."""
+    counts = Counts()
     for source in sources:
         started = time.perf_counter()
-        document = parse(source)
+        document = parse(source, is_xml)
         parsed = time.perf_counter()
         translations = [moved(segment.text, order) for segment in document.segments]
         translated = time.perf_counter()
         written = document.render(translations)
-        result["writing"] += time.perf_counter() - translated
-        result["parsing"] += parsed - started
-        read, expected = TagReader(written, is_xml), expected_tags(source, is_xml)
-        result["documents"] += 1
-        result["segments"] += len(document.segments)
-        result["tags"] += expected.total()
-        result["balanced"] += read.balanced
-        result["same"] += read.tags == expected
-        result["bytes"] += len(source.encode())
-    return result
+        counts.writing += time.perf_counter() - translated
+        counts.parsing += parsed - started
+        counts.add(source, document, [text.text for text in translations], written, is_xml)
+    return counts
+
+
+def check_argos(peers: Path, sources: Sequence[str], is_xml: bool, order: Order) -> Counts:
+    """The same with Argos Translate."""
+    counts = Counts()
+    command = [peers / "venv" / "bin" / "python", Path(__file__).parent / "peers" / "argos_html.py"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as argos:
+        assert argos.stdin and argos.stdout
+        for source in sources:
+            started = time.perf_counter()
+            argos.stdin.write(json.dumps(source) + "\n")
+            argos.stdin.flush()
+            while "document" not in (answer := json.loads(argos.stdout.readline())):
+                argos.stdin.write(json.dumps(moved(answer["translate"], order).text) + "\n")
+                argos.stdin.flush()
+            counts.writing += time.perf_counter() - started
+            document = parse(source, is_xml)
+            translations = [moved(segment.text, order).text for segment in document.segments]
+            counts.add(source, document, translations, answer["document"], is_xml)
+        argos.stdin.close()
+    return counts
+
+
+def order_of(name: str) -> Order:
+    """An order of words by its name. At random, equal texts have equal orders."""
+    if name == "backwards":
+        return lambda words: words[::-1]
+    return lambda words: random.Random(len(words)).sample(words, len(words))
+
+
+def figures(counts: Counts) -> list[str]:
+    """Cells of the table."""
+    shares = [f"{part / counts.documents:.2%}" for part in (counts.balanced, counts.same, counts.whole)]
+    times = [table_number(1e6 * seconds / counts.bytes) for seconds in (counts.parsing, counts.writing)]
+    return [*(f"{n:,}" for n in (counts.documents, counts.segments, counts.tags)), *shares, *times]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder of localization-xml")
     parser.add_argument("--fragments", type=int, default=5000, help="number of random fragments")
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="made by benchmarks/peers/argos.sh")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
     corpora: list[tuple[str, bool, list[str]]] = [("random HTML", False, list(fragments(asked.fragments)))]
     for path in sorted(asked.data.glob("en-*.en.gz")) if asked.data else []:
         corpora.append((path.name.removesuffix(".gz"), True, gzip.decompress(path.read_bytes()).decode().splitlines()))
-    draw = random.Random(3)
-    orders: dict[str, Order] = {
-        "backwards": lambda words: words[::-1],
-        "at random": lambda words: draw.sample(words, len(words)),
-    }
     rows, measured = [], {}
     for name, is_xml, sources in corpora:
-        for order_name, order in orders.items():
-            result = check(sources, is_xml, order)
-            measured[f"{name} {order_name}"] = result
-            kilobytes = result["bytes"] / 1000
-            rows.append(
-                [
-                    name, order_name, *(f"{result[key]:,.0f}" for key in ("documents", "segments", "tags")),
-                    *(f"{100 * result[key] / result['documents']:.2f} %" for key in ("balanced", "same")),
-                    *(table_number(1000 * result[key] / kilobytes) for key in ("parsing", "writing")),
-                ]
-            )  # fmt: skip
-    columns = [
-        "source",
-        "words",
-        "documents",
-        "texts",
-        "tags",
-        "well-formed",
-        "same tags",
-        "parse, ms/kB",
-        "write, ms/kB",
-    ]
+        for order_name in ("backwards", "at random"):
+            checks = {"Interlinear": check(sources, is_xml, order_of(order_name))}
+            if asked.peers:
+                checks["Argos Translate"] = check_argos(asked.peers, sources, is_xml, order_of(order_name))
+            for system, counts in checks.items():
+                measured[f"{name} {order_name} {system}"] = asdict(counts)
+                rows.append([name, order_name, system, *figures(counts)])
+    columns = ["source", "words", "system", "documents", "texts", "tags", "well-formed", "same tags", "whole texts"]
+    columns += ["parse, ms/kB", "write, ms/kB"]
     Report("markup", "Documents with moved words", columns, rows, NOTES, measured).publish(asked.save)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.ours FOLDER OUTPUT train [--updates N] [--workers N] [--set KEY=VALUE ...]
     python -m benchmarks.ours FOLDER OUTPUT learn [--updates N] [--set KEY=VALUE ...]     train, and keep the bundle
-    python -m benchmarks.ours FOLDER OUTPUT search [--precision bf16]                     search with that bundle
+    python -m benchmarks.ours FOLDER OUTPUT search [--precision bf16] [--slots 32] [--compiled]   search with it
 
 Training is the program's own loop on the comparison's text files, stopped as by SIGTERM; search is `SequenceGenerator`,
 from text to text.
@@ -23,7 +23,7 @@ import torch
 
 import seq2seq
 from benchmarks.peers.stopwatch import Stopwatch
-from seq2seq.bundle import write_bundle
+from seq2seq.bundle import with_compiled_search, write_bundle
 from seq2seq.generate import GenerationResult, Request, SequenceGenerator
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search import SearchOptions
@@ -34,7 +34,7 @@ from training.runs.job import create_job
 
 HERE = Path(__file__).parent
 WORDS = 20  # words of every output
-SLOTS = 32  # sentences that are searched together
+SLOTS = 32  # sentences that are searched together, unless stated otherwise
 PASSES = 4  # passes over the test set
 
 
@@ -114,20 +114,22 @@ def train_rank(rank: int, workers: int, meeting: str, job: TrainingJob, updates:
     return Record(group.stopwatch.windows(), training.step.parameter_count, torch.get_num_threads())
 
 
-def search(folder: Path, precision: Literal["fp32", "bf16", "int8"]) -> Record:
-    """Seconds for 32 sentences, for each of several passes over the test set, from text to text. The first pass is a
-    warm-up."""
+def search(folder: Path, precision: Literal["fp32", "bf16", "int8"], slots: int, compiled: bool) -> Record:
+    """Seconds for as many sentences as there are slots, for each of several passes over the test set, from text to
+    text. The first pass is a warm-up."""
     bundle = seq2seq.load(folder / "interlinear" / "bundle", precision=precision)
+    if compiled:
+        bundle = with_compiled_search(bundle)
     options = SearchOptions(beam=5, length_penalty="average", min_length=WORDS, max_length=WORDS)
     lines = (folder / "data" / "test.source").read_text().splitlines()
     seconds = []
     for _ in range(PASSES + 1):
         begun = time.perf_counter()
         requests = (Request({"source": line}, options, tokenised=frozenset({"source", "target"})) for line in lines)
-        for answer in SequenceGenerator(bundle, slots=SLOTS, width=options.beam).generate(requests):
+        for answer in SequenceGenerator(bundle, slots=slots, width=options.beam).generate(requests):
             assert isinstance(answer, GenerationResult)
             assert len(answer.candidates[0].ids) == WORDS
-        seconds.append((time.perf_counter() - begun) / len(lines) * SLOTS)
+        seconds.append((time.perf_counter() - begun) / len(lines) * slots)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
     return Record(seconds[1:], parameters, torch.get_num_threads())
 
@@ -141,10 +143,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="of `train`: with several, one thread each")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], default="fp32")
+    parser.add_argument("--slots", type=int, default=SLOTS)
+    parser.add_argument("--compiled", action="store_true")
     keep_freed_memory()  # as the command does
     asked = parser.parse_args()
     if asked.verb == "search":
-        record = search(asked.folder, asked.precision)
+        record = search(asked.folder, asked.precision, asked.slots, asked.compiled)
     elif asked.workers > 1:
         record = train_together(asked.folder, asked.updates, asked.settings, asked.workers)
     else:

@@ -1,13 +1,15 @@
 """How many inline tags does projection put around exactly the right words?
 
-    python -m benchmarks.projection --data FOLDER --peers FOLDER [--links LANGUAGE FILE ...] [--save]
+    python -m benchmarks.projection --data FOLDER --peers FOLDER [--further LANGUAGE SOURCE TARGET ...]
+        [--links LANGUAGE FILE ...] [--save]
 
 FOLDER of `--data` has the segments of localization-xml (Hashimoto et al. 2019), `en-de.en.gz` and `en-de.de.gz`, and so
 on. Source and reference are aligned without their tags, the source's tags are projected onto the reference's words, and
-compared with the reference's own tags. Links are made by eflomal, which `benchmarks/peers/aligners.sh FOLDER`
-installs; they differ a little from run to run, as its samples do. `--text FOLDER` writes the text without tags, a file
+compared with the reference's own tags. Links are made by our aligner, and by eflomal, which
+`benchmarks/peers/aligners.sh FOLDER` installs; eflomal's differ a little from run to run, as its samples do. `--text
+FOLDER` writes the text without tags, a file
 for each side, and ends; `interlinear align MODEL --source F --target F` of these files makes links for
-`--links LANGUAGE FILE`, which are measured instead of eflomal's.
+`--links LANGUAGE FILE`, which are measured instead.
 """
 
 import argparse
@@ -20,9 +22,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.alignment import Peer, check_aligners
 from benchmarks.reporting import Report, say
 from seq2seq.alignment import Link, TagSpan, project, symmetrize, tag_edges
+from seq2seq.alignment.hmm import LinkPosteriors, WordAligner
+from seq2seq.alignment.pair_batches import WordPair
 from seq2seq.alignment.pair_words import normalized_words
 from seq2seq.errors import DataError, UsageError
 from seq2seq.text.segmentation import word_spans
@@ -31,6 +37,8 @@ LANGUAGES = ("de", "fr", "zh")
 TAG = re.compile(r"<(/?)([A-Za-z0-9_]+)>")
 INNER_MARK = re.compile(r"['’‐‑\-]")
 BLOCKS = {"ul", "li", "p", "note", "menucascade"}  # tags that separate words, as they are displayed
+
+LEAST_POSTERIOR = 0.2  # of a link that projection uses
 
 Projection = Callable[[Sequence[TagSpan], int, int], list[TagSpan]]
 
@@ -43,9 +51,10 @@ NOTES = (
     "reference whose edge lies inside a word is taken to enclose the whole word; *inside a word* is their number. "
     "A tag that opens where another closes, and tags of blocks and menus, separate words.",
     "Links: *symmetrized* by grow-diag-final-and; *both directions* are the links of either, those of both counting "
-    "twice. *min-max* encloses all linked words, from the first to the last. eflomal 2.0.0 learned from the "
-    "1,000 pairs of the language alone, lower-cased, or from these and the ones of `--further`; "
-    "one run. The method's variants and constants were compared on these same segments; no others were held out.",
+    "twice; *posteriors* weigh the mean of both directions' posteriors, from 0.2 on. *min-max* encloses all linked "
+    "words, from the first to the last. eflomal 2.0.0 (one run) and, in the rows *ours*, our aligner learned from the "
+    "1,000 pairs of the language alone, lower-cased, or from these and the ones of `--further`. The method's variants "
+    "and constants were compared on these same segments; no others were held out.",
 )
 
 
@@ -146,17 +155,24 @@ def read_links(path: Path, lines: int) -> list[list[Link]]:
         raise DataError(str(path), "it is not in Pharaoh format", "links are written 0-1") from None
 
 
-def eflomal(
-    peers: Path, pairs: Sequence[tuple[Side, Side]], further: Sequence[tuple[Side, Side]]
-) -> tuple[list[list[Link]], list[list[Link]]]:
-    """Links of both directions of `pairs`, as (source, target), learned from these and `further` pairs."""
-    words = [
+def words_of(pairs: Sequence[tuple[Side, Side]]) -> list[WordPair]:
+    """The words of both sides, in lower case."""
+    return [
         (normalized_words(source.tokens, tokenised=True), normalized_words(target.tokens, tokenised=True))
-        for source, target in [*pairs, *further]
+        for source, target in pairs
     ]
+
+
+def by_aligners(
+    peers: Path, pairs: Sequence[tuple[Side, Side]], further: Sequence[tuple[Side, Side]]
+) -> dict[str, list[Projection]]:
+    """The compared projections of every segment, by aligners that learned from `pairs` and `further` pairs."""
+    words = words_of([*pairs, *further])
     say(f"eflomal aligns {len(words):,} segments")
     forward, backward = Peer("eflomal", peers).run(words, len(pairs))
-    return [sorted(links) for links in forward], [sorted(links) for links in backward]
+    say(f"interlinear align aligns {len(words):,} segments")
+    _, posteriors = WordAligner.learn(words)
+    return by_eflomal([*map(sorted, forward)], [*map(sorted, backward)]) | by_ours(posteriors[: len(pairs)])
 
 
 def by_project(links: Sequence[Link]) -> Projection:
@@ -184,6 +200,25 @@ def by_eflomal(forward: Sequence[Sequence[Link]], backward: Sequence[Sequence[Li
         "symmetrized": [by_project(links) for links in symmetrized],
         "both directions": [by_project([*f, *b]) for f, b in zip(forward, backward, strict=True)],
     }
+
+
+def by_ours(posteriors: Sequence[LinkPosteriors | None]) -> dict[str, list[Projection]]:
+    """The same from our aligner's posteriors; a segment without words on one side has none."""
+    return {
+        "ours, both directions": [
+            by_project([*found.forward(), *found.backward()] if found else []) for found in posteriors
+        ],
+        "ours, posteriors": [by_posteriors(found) if found else by_project([]) for found in posteriors],
+    }
+
+
+def by_posteriors(found: LinkPosteriors) -> Projection:
+    """Projection along all likely links, each with its posterior as weight."""
+    weight_JI = (found.forward_JI + found.backward_JI) / 2
+    targets, sources = np.nonzero(weight_JI >= LEAST_POSTERIOR)
+    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    weights = weight_JI[targets, sources].tolist()
+    return lambda spans, source, target: project(spans, links, source, target, weights)
 
 
 @dataclass
@@ -261,18 +296,11 @@ def compared(
     for language in LANGUAGES:
         for units in ("words", "parts"):
             pairs = read_pairs(data, language, parts=units == "parts")
-            yield (
-                language,
-                units,
-                f"{len(pairs):,}",
-                pairs,
-                by_eflomal(*eflomal(peers, pairs, [])),
-            )
+            yield language, units, f"{len(pairs):,}", pairs, by_aligners(peers, pairs, [])
         if language in further:
             pairs = read_pairs(data, language, parts=False)
             more = read_plain(*further[language])
-            links_both = eflomal(peers, pairs, more)
-            yield language, "words", f"{len(pairs) + len(more):,}", pairs, by_eflomal(*links_both)
+            yield language, "words", f"{len(pairs) + len(more):,}", pairs, by_aligners(peers, pairs, more)
 
 
 def main() -> None:
@@ -286,7 +314,7 @@ def main() -> None:
         action="append",
         default=[],
         metavar=("LANGUAGE", "SOURCE", "TARGET"),
-        help="more parallel text for eflomal, as gzip files; its links are measured beside those without",
+        help="more parallel text for the aligners, as gzip files; their links are measured beside those without",
     )
     parser.add_argument("--text", type=Path, help="write the text without tags to this folder, and end")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
@@ -298,7 +326,7 @@ def main() -> None:
         write_text(asked.data, asked.text)
         return
     if not given and not asked.peers:
-        parser.error("give --peers for eflomal's links, or --links")
+        parser.error("give --peers for the links of aligners, or --links")
     if given and asked.peers:
         parser.error("give --peers or --links, not both")
     if asked.peers:

@@ -29,13 +29,14 @@ from seq2seq.images.inputs import blank_image, check_image_shape
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import Constraint, Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
-from seq2seq.search.constraints import token_count
+from seq2seq.target_prefix import TARGET_PREFIX, EncodedPrefix, encode_prefix
 from seq2seq.terms import Term, check_terms, only_terms
 from seq2seq.terms.encoding import term_constraints
 from seq2seq.terms.explained import explain_copy, explain_terms
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
 from seq2seq.terms.term import TERMS
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
+from seq2seq.text.config import Span
 from seq2seq.text.edits import decode_script
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
@@ -49,6 +50,9 @@ class Request:
     pixels (S, S, 3) or features of regions (T, F), depending on the model's `ImageGrid`. `tokenised` names the texts
     (and `target`) whose words are separated by spaces, independent of the model's training data; the others are raw.
     `terms`: spans of the first text, in its order, with the exact text that stands for each in the output.
+    `target_prefix`: the text with which outputs begin; what follows begins a new word. Several outputs (`n_best`) then
+    differ in the first word after it, also after an empty one.
+    `explain`: explain the best output; `explain_all`: with it, every output.
     """
 
     texts: dict[str, str]
@@ -57,6 +61,8 @@ class Request:
     tokenised: frozenset[str] = frozenset()
     images: dict[str, np.ndarray] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()
+    target_prefix: str | None = None
+    explain_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class EncodedRequest:
     length: positions of the longest source (tokens with the end symbol, or regions).
     positions: positions of all sources together.
     max_length: maximum number of output tokens.
-    constraints: the tokens of its terms.
+    prefix: its target prefix. terms: those that the prefix does not have; constraints: their tokens.
 
     A request whose text is its own translation (`is_copied`) has no sources.
     """
@@ -77,16 +83,29 @@ class EncodedRequest:
     positions: int
     max_length: int
     constraints: tuple[Constraint, ...] = ()
+    terms: tuple[Term, ...] = ()
+    prefix: EncodedPrefix | None = None
+
+    @property
+    def required_ids(self) -> list[int]:
+        """The tokens that an output has in any case: of the prefix, and of terms."""
+        return [*(self.prefix.encoded.ids if self.prefix else []), *(i for each in self.constraints for i in each.ids)]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol."""
+    """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol.
+
+    `terms`: the request's terms in the order of the output, with their spans in it; `explanation`: where every output
+    is explained.
+    """
 
     text: str
     score: float
     log_probability: float
     ids: list[int]
+    terms: tuple[tuple[Term, Span], ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True)
@@ -136,8 +155,8 @@ class SequenceGenerator(ForcedDecoder):
         """Convert a request's texts to ids.
 
         Raises RequestError for a request without sources, an unknown source, an empty or too long text, an image with
-        the wrong shape or dtype, a beam larger than `width`, an image alone if a shortlist limits the words, or terms
-        that overlap, are empty, or do not fit into an output.
+        the wrong shape or dtype, a beam larger than `width`, an image alone if a shortlist limits the words, terms
+        that overlap or are empty, or terms and a target prefix that do not fit into an output.
         """
         card = self.bundle.card
         for requested, supported in ((request.texts, card.model.texts), (request.images, card.model.images)):
@@ -168,22 +187,29 @@ class SequenceGenerator(ForcedDecoder):
         regions = [card.model.images[name].regions for name in request.images]
         limit = request.options.output_limit(max(words) - 1 if words else max(regions))
         positions = [*words, *regions]
-        constraints = self._encode_terms(request, sources) if request.terms else ()
+        terms, prefix = request.terms, None
+        if request.target_prefix is not None:
+            tokenizer = self.bundle.tokenizers["target"]
+            prefix, terms = encode_prefix(request.target_prefix, tokenizer, request.terms, bool(request.tokenised))
+        constraints = self._encode_terms(request, terms, sources) if request.terms else ()
+        row = EncodedRequest(request, sources, max(positions), sum(positions), limit, constraints, terms, prefix)
         if request.options.max_length is None:
-            limit += token_count(constraints)
+            limit += len(row.required_ids)
         limit = min(limit, card.limits.target_length)
-        check_length(constraints, limit)
-        return EncodedRequest(request, sources, max(positions), sum(positions), limit, constraints)
+        check_length(row, limit)
+        return replace(row, max_length=limit)
 
-    def _encode_terms(self, request: Request, sources: dict[str, Encoded]) -> tuple[Constraint, ...]:
-        """The tokens of a request's terms. Raises RequestError."""
+    def _encode_terms(
+        self, request: Request, terms: Sequence[Term], sources: dict[str, Encoded]
+    ) -> tuple[Constraint, ...]:
+        """The tokens of these terms of a request. Raises RequestError."""
         if not self.bundle.takes_terms:
             raise RequestError(TERMS, "the model takes none: it edits texts, or reads pictures first", "leave them out")
         if request.tokenised:
             raise RequestError(TERMS, "terms are for raw text, and this is tokenised", "give raw text")
         name = self.bundle.card.model.first_text
         check_terms(request.texts.get(name, ""), request.terms)
-        return term_constraints(request.terms, sources[name], self.bundle.tokenizers["target"])
+        return term_constraints(terms, sources[name], self.bundle.tokenizers["target"])
 
     def _encode_text(self, name: str, request: Request) -> Encoded:
         """Convert one text to ids. Raises RequestError if it is empty or too long."""
@@ -207,6 +233,7 @@ class SequenceGenerator(ForcedDecoder):
         self.rows.update(rows)
         self._copied += [key for key, row in rows if is_copied(row.request)]
         searched = [(key, row) for key, row in rows if not is_copied(row.request)]
+        tokenizer = self.bundle.tokenizers["target"]
         search_requests = [
             SearchRequest(
                 key,
@@ -214,6 +241,7 @@ class SequenceGenerator(ForcedDecoder):
                 row.max_length,
                 row.request.explain or row.request.options.replace_unknown,
                 row.constraints,
+                row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
             )
             for key, row in searched
         ]
@@ -235,8 +263,8 @@ class SequenceGenerator(ForcedDecoder):
         if self.bundle.shortlist is None:
             return batch
         ids = [{name: encoded.ids for name, encoded in row.sources.items()} for row in rows]
-        terms = [[token for constraint in row.constraints for token in constraint.ids] for row in rows]
-        return replace(batch, candidates=self.bundle.shortlist.candidates(ids, terms))
+        required = [row.required_ids for row in rows]
+        return replace(batch, candidates=self.bundle.shortlist.candidates(ids, required))
 
     def step(self) -> list[tuple[Hashable, GenerationResult]]:
         """Extend every active hypothesis by one token; returns the results of finished requests."""
@@ -249,14 +277,14 @@ class SequenceGenerator(ForcedDecoder):
     def _copy(self, row: EncodedRequest) -> GenerationResult:
         """The result of a request whose text is its own translation."""
         ((name, text),) = row.request.texts.items()
-        candidate = Candidate(text, 0.0, 0.0, [])
+        candidate = Candidate(text, 0.0, 0.0, [], tuple((term, (term.start, term.end)) for term in row.request.terms))
         if not row.request.explain:
             return GenerationResult([candidate])
         words = self.bundle.tokenizers[name].word_spans(text, raw=True)
         reading = self.best_reading.matrix
         kinds, symmetrized = {*self.attention_kinds, reading}, True if self.reverse else None
         explanation = explain_copy(text, words, row.request.terms, sorted(kinds), reading, symmetrized)
-        return GenerationResult([candidate], explanation)
+        return GenerationResult([replace(candidate, explanation=explanation)], explanation)
 
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
@@ -314,29 +342,44 @@ class SequenceGenerator(ForcedDecoder):
         one if requested."""
         replaces = row.request.options.replace_unknown
         sources = self._source_texts(row) if replaces or row.request.explain else {}
-        candidates, explanation = [], None
+        candidates: list[Candidate] = []
         for k, hypothesis in enumerate(result.hypotheses):
             replaced = self._replace_unknown(sources, hypothesis, result.attention_weights, k) if replaces else {}
-            placed = placed_terms(hypothesis.constraints, row.request.terms)
-            decoded, spans = self._decode(row, hypothesis.ids, replaced, placed)
-            candidates.append(Candidate(decoded.text, hypothesis.score, hypothesis.log_probability, hypothesis.ids))
-            if k == 0 and row.request.explain and result.attention_weights is not None:
-                explanation = self._explain_result(row, sources, result, decoded)
-                if placed:
-                    explanation = explain_terms(explanation, [each.term for each in placed], spans)
-        return GenerationResult(candidates, explanation)
+            decoded, terms = self._decode_with_terms(row, hypothesis, replaced)
+            explained = row.request.explain and (k == 0 or row.request.explain_all)
+            explanation = None
+            if explained and result.attention_weights is not None:
+                explanation = self._explain_result(row, sources, result, decoded, k)
+                if terms:
+                    explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])
+            score, log_probability = hypothesis.score, hypothesis.log_probability
+            candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
+        candidates = different_words(candidates, row.prefix)
+        return GenerationResult(candidates, candidates[0].explanation if candidates else None)
+
+    def _decode_with_terms(
+        self, row: EncodedRequest, hypothesis: Hypothesis, replaced: dict[int, str]
+    ) -> tuple[Decoded, tuple[tuple[Term, Span], ...]]:
+        """The text of a hypothesis with the span of each token, and its terms with theirs."""
+        placed = placed_terms(hypothesis.constraints, row.terms)
+        decoded, spans = self._decode(row, hypothesis.ids, replaced, placed)
+        terms = [(each.term, span) for each, span in zip(placed, spans, strict=True)]
+        if row.prefix is None:
+            return decoded, tuple(terms)
+        decoded, moved = row.prefix.begin(decoded)
+        return decoded, (*row.prefix.placed, *((term, (a + moved, b + moved)) for term, (a, b) in terms))
 
     def _explain_result(
-        self, row: EncodedRequest, sources: dict[str, TextWithWords], result: SearchResult, decoded: Decoded
+        self, row: EncodedRequest, sources: dict[str, TextWithWords], result: SearchResult, decoded: Decoded, k: int
     ) -> Explanation:
-        """Explain the best output of a search, with the links of both directions if there is a reverse model."""
+        """Explain the k-th output of a search, with the links of both directions if there is a reverse model."""
         assert result.attention_weights is not None
-        ids = result.hypotheses[0].ids
+        ids = result.hypotheses[k].ids
         words = find_words(self.bundle.tokenizers["target"], decoded.text, "target" not in row.request.tokenised)
         output = TextWithWords(to_spans(decoded.text, words), words, Encoded(ids, decoded.offsets))
-        logs = result.token_log_probabilities[0] if result.token_log_probabilities else None
-        best_weights = self._with_posterior(row, ids, result.attention_weights.of_sentence(0, 1))
-        explanation = self.explain_output(sources, output, best_weights, self.best_reading, logs)
+        logs = result.token_log_probabilities[k] if result.token_log_probabilities else None
+        weights = self._with_posterior(row, ids, result.attention_weights.of_output(k))
+        explanation = self.explain_output(sources, output, weights, self.best_reading, logs)
         explanation = self.with_doubts(explanation)  # before a reverse model changes the links
         if self.reverse:
             explanation = symmetrized_explanation(explanation, self._explain_reverse(row.request, decoded.text))
@@ -427,7 +470,7 @@ class SequenceGenerator(ForcedDecoder):
 def is_copied(request: Request) -> bool:
     """Whether a request's text is its own translation, and is not searched: it has terms only, which stay as they
     are."""
-    if len(request.texts) != 1 or request.images:
+    if len(request.texts) != 1 or request.images or request.target_prefix is not None:
         return False
     (text,) = request.texts.values()
     return only_terms(text, request.terms)
@@ -442,11 +485,27 @@ def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:
     return joined_V
 
 
-def check_length(constraints: Sequence[Constraint], limit: int) -> None:
-    """Raises RequestError for terms with more tokens than an output may have."""
-    if (tokens := token_count(constraints)) > limit:
-        raise RequestError(
-            TERMS,
-            f"the terms have {tokens} tokens, and the output may have {limit}",
-            "allow a longer output, or name fewer or shorter terms",
-        )
+def check_length(row: EncodedRequest, limit: int) -> None:
+    """Raises RequestError for terms and a target prefix with more tokens than an output may have."""
+    tokens = len(row.required_ids)
+    if tokens <= limit:
+        return
+    if row.prefix and row.prefix.encoded.ids:
+        described = "the prefix and the terms have" if row.constraints else "the prefix has"
+        problem = f"{described} {tokens} tokens, and the output may have {limit}"
+        raise RequestError(TARGET_PREFIX, problem, "allow a longer output, or give a shorter prefix")
+    raise RequestError(
+        TERMS,
+        f"the terms have {tokens} tokens, and the output may have {limit}",
+        "allow a longer output, or name fewer or shorter terms",
+    )
+
+
+def different_words(candidates: list[Candidate], prefix: EncodedPrefix | None) -> list[Candidate]:
+    """The candidates, of those with the same first word after a prefix only the best: different tokens may write it."""
+    if prefix is None:
+        return candidates
+    by_word: dict[str, Candidate] = {}
+    for candidate in candidates:
+        by_word.setdefault(prefix.first_word(candidate.text), candidate)
+    return list(by_word.values())

@@ -149,7 +149,7 @@ class ModelManager:
         return next(model_slot.sync for model_slot in self.model_slots if model_slot.served is model)
 
     def _publish(self) -> None:
-        self.models = ServedModels([model_slot.served for model_slot in self.model_slots])
+        self.models = ServedModels([model_slot.served for model_slot in self.model_slots], self.settings.pivot)
         self.metrics.models.clear()
         for model in self.models.served:
             self.metrics.models.labels(model.name, model.version).set(1)

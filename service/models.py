@@ -16,6 +16,7 @@ from seq2seq.errors import ServiceError, UsageError
 from seq2seq.model.model import Model
 from seq2seq.search.compiled import resolve_compile
 from service.language_tags import closest_language, language_name
+from service.pivots import ModelPath, closest_pairs, pivot_paths
 from service.problems import Problem, excerpt
 from service.settings import ServedModelConfig, Settings
 
@@ -105,8 +106,10 @@ class ServedModel:
 class ServedModels:
     """The models served at one moment, immutable: a swap creates a new instance. If several fit, the first is used."""
 
-    def __init__(self, served: Sequence[ServedModel]) -> None:
+    def __init__(self, served: Sequence[ServedModel], pivot: bool = True) -> None:
+        """`pivot`: whether texts are translated through a pivot language where no model translates directly."""
         self.served = tuple(served)
+        self.pivot_paths = pivot_paths(self.for_task("translation")) if pivot else []
 
     def for_task(self, task: Task) -> list[ServedModel]:
         """The models for a task."""
@@ -117,8 +120,8 @@ class ServedModels:
         return self._named("summarization", reference)[0]
 
     def languages(self) -> dict[str, list[str]]:
-        """Every translated language with its target languages."""
-        pairs = [model.language_pair for model in self.for_task("translation")]
+        """Every translated language with its target languages, those through a pivot language included."""
+        pairs = self._language_pairs("translation", None) if self.for_task("translation") else []
         codes = sorted({code for pair in pairs for code in pair})
         return {code: sorted({target for source, target in pairs if source == code}) for code in codes}
 
@@ -128,23 +131,33 @@ class ServedModels:
 
     def source_languages(self, task: Task, target: str, reference: str | None) -> set[str]:
         """The source languages of a task for `target`, among the models that `reference` names. Raises Problem."""
-        named = self._named(task, reference)
-        target_code = closest_language(target, (m.language_pair[1] for m in named))
+        pairs = self._language_pairs(task, reference)
+        target_code = closest_language(target, (t for _, t in pairs))
         if target_code is None:
             raise self._no_such_pair(task, "auto", target, reference)
-        return {m.language_pair[0] for m in named if m.language_pair[1] == target_code}
+        return {s for s, t in pairs if t == target_code}
+
+    def translation_path(self, source: str, target: str, reference: str | None) -> ModelPath[ServedModel]:
+        """The model that translates a pair of languages or, if there is none and none is named, two through a pivot
+        language. Raises Problem if there are none."""
+        if direct := closest_pairs(self._named("translation", reference), source, target):
+            return ModelPath(direct[0])
+        if reference is None and (paths := closest_pairs(self.pivot_paths, source, target)):
+            return paths[0]
+        raise self._no_such_pair("translation", source, target, reference)
 
     def for_languages(self, task: Task, source: str, target: str, reference: str | None) -> list[ServedModel]:
         """The models for a task and a pair of languages, by name if one is given; a variant of a language (`de-AT`)
         means the closest one that is served. Raises Problem if there are none."""
-        named = self._named(task, reference)
-        targets = {m.language_pair[1] for m in named if closest_language(source, [m.language_pair[0]])}
-        target_code = closest_language(target, sorted(targets))
-        candidates = [model for model in named if model.language_pair[1] == target_code]
-        source_code = closest_language(source, dict.fromkeys(m.language_pair[0] for m in candidates))
-        if models := [model for model in candidates if model.language_pair[0] == source_code]:
+        if models := closest_pairs(self._named(task, reference), source, target):
             return models
         raise self._no_such_pair(task, source, target, reference)
+
+    def _language_pairs(self, task: Task, reference: str | None) -> list[tuple[str, str]]:
+        """The pairs of languages of a task, among the models that a request names. Raises Problem if there are none."""
+        paths = self.pivot_paths if reference is None and task == "translation" else []
+        named = [model.language_pair for model in self._named(task, reference)]
+        return named + [path.language_pair for path in paths]
 
     def _named(self, task: Task, reference: str | None) -> list[ServedModel]:
         """The models for a task that a request names. Raises Problem if there are none."""
@@ -160,7 +173,7 @@ class ServedModels:
         raise Problem.in_field("model", f"must be one that is served for {task}, {names}, not {excerpt(reference)!r}")
 
     def _no_such_pair(self, task: Task, source: str, target: str, reference: str | None) -> Problem:
-        pairs = [model.language_pair for model in self._named(task, reference)]
+        pairs = self._language_pairs(task, reference)
         error = unsupported_languages(source, target, self.all_languages())
         from_source = sorted({t for s, t in pairs if closest_language(source, [s])})
         if from_source:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from registry.credentials import mask_credentials
+from service.libretranslate import error_sentence
 
 log = logging.getLogger("interlinear.service")
 
@@ -119,15 +120,8 @@ def validation_problem(error: ValidationError, known_fields: Sequence[str]) -> P
         sentences.setdefault(_field_path(details), []).append(_message(details, known_fields))
     fields = [FieldProblem(field=f, problem=" or ".join(dict.fromkeys(s))) for f, s in list(sentences.items())[:10]]
     detail = "; ".join(f"{f.field} {f.problem}" for f in fields)
-    missing = next((_field_path(details) for details in problems if _is_absent(details)), None)
-    error_text = f"Invalid request: missing {missing} parameter" if missing else None  # as LibreTranslate says it
-    return Problem(400, detail, fields=fields, error=error_text)
-
-
-def _is_absent(details: ErrorDetails) -> bool:
-    """Whether a parameter is missing as LibreTranslate sees it: also if it is an empty text or list."""
-    empty = details["type"] in ("string_too_short", "too_short") and details["loc"][0] in ("q", "s", "text")
-    return details["type"] == "missing" or empty
+    inputs = error.errors(include_url=False, include_context=True)
+    return Problem(400, detail, fields=fields, error=error_sentence(inputs))
 
 
 # Discriminator tags, which pydantic puts into the location of an error, but which are not fields of the request.

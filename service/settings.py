@@ -73,6 +73,9 @@ class Settings(BaseSettings):
     )
     load_seconds: float = Field(600, ge=1, description="the same while it starts, or loads and warms up a model")
 
+    pivot: bool = Field(
+        True, description="whether texts are translated through a pivot language where no model translates directly"
+    )
     slots: int = Field(32, ge=1, le=1024, description="texts that one model searches at the same time")
     beam: int = Field(5, ge=1, le=64, description="largest beam that a request may ask for")
 

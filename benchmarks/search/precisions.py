@@ -5,7 +5,7 @@ one thread.
         [--save NAME]
 
 BUNDLE is a folder; the files have one text a line, in the model's source language and its target language. If it has
-a shortlist (`interlinear shortlist`), fp32 and int8 are measured with it too; compiled if there is a compiler.
+a shortlist (`interlinear shortlist`), each is measured with it too, and compiled if there is a compiler.
 """
 
 import argparse
@@ -71,18 +71,17 @@ def measure(bundle: Bundle[Model], lines: list[str], alone: int) -> Measurement:
 
 
 def load_contestants(folder: Path) -> dict[str, Bundle[Model]]:
-    """The bundle in every precision, and in fp32 and int8 with its shortlist if it has one; int8 also compiled."""
+    """The bundle in every precision, with its shortlist if it has one, and each compiled if there is a compiler."""
     precisions: list[Precision] = ["fp32", *(["bf16"] if computes_bf16(torch.device("cpu")) else []), "int8"]
     bundles: dict[str, Bundle[Model]] = {name: seq2seq.load(folder, precision=name) for name in precisions}
     if SHORTLIST not in read_card(folder).files:
         say("the bundle has no shortlist: `interlinear shortlist` makes it")
     else:
         shortlist = seq2seq.load(folder, shortlist=True).shortlist
-        bundles |= {f"{name}{WITH_SHORTLIST}": replace(bundles[name], shortlist=shortlist) for name in ("fp32", "int8")}
+        bundles |= {f"{name}{WITH_SHORTLIST}": replace(bundles[name], shortlist=shortlist) for name in precisions}
     if not resolve_compile("on", "cpu"):
         return bundles
-    eager = [name for name in bundles if name.startswith("int8")]
-    return bundles | {f"{name}, compiled": with_compiled_search(bundles[name]) for name in eager}
+    return bundles | {f"{name}, compiled": with_compiled_search(bundle) for name, bundle in bundles.items()}
 
 
 def covered(bundle: Bundle[Model], lines: list[str], outputs: list[list[int]]) -> Coverage:

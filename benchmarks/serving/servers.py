@@ -45,6 +45,8 @@ class Contestant:
     slots: int = 32
     wait_ms: float = 10.0  # waiting time for further texts, if batches are collected
     precision: str = "fp32"
+    compiled: bool = False
+    device: str = "cpu"  # `cpu,cpu`: two processes
 
     def command(self, port: int) -> list[str]:
         python = [sys.executable, "-m"]
@@ -67,6 +69,8 @@ class Contestant:
             "INTERLINEAR_SERVE_SLOTS": str(self.slots),
             "INTERLINEAR_SERVE_THREADS": str(self.threads),
             "INTERLINEAR_SERVE_PRECISION": self.precision,
+            "INTERLINEAR_SERVE_COMPILE": "on" if self.compiled else "off",
+            "INTERLINEAR_SERVE_DEVICE": self.device,
             "INTERLINEAR_SERVE_QUEUE_TEXTS": str(2 * IN_FLIGHT),  # overload shows as latency here, not as refusals
             "INTERLINEAR_SERVE_QUEUE_TOKENS": str(10**9),
             "OMP_NUM_THREADS": str(self.threads),

@@ -20,7 +20,7 @@ from interlinear.decoding.search_options import (
     ReplaceUnknown,
     SearchOverrides,
 )
-from interlinear.decoding.translation import LineOutcome, translate_lines
+from interlinear.decoding.translation import LineOutcome, check_target_prefix, translate_lines
 from interlinear.options import (
     CompileSearch,
     Device,
@@ -61,6 +61,10 @@ def translate(
     glossary: Glossary = None,
     do_not_translate: DoNotTranslate = None,
     protect: Protect = True,
+    target_prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", show_default=False, help="Begin every output with TEXT, and search the rest."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print JSON with attention weights, alignments, confidences, doubts.")
     ] = False,
@@ -86,6 +90,8 @@ def translate(
     --glossary and --do-not-translate prescribe how terms are translated; an inflected form of a term is found too, and
     its target is written as given. URLs, placeholders and the like stay as they are. See docs/terms.md.
 
+    With --target-prefix and --n-best, outputs differ in the first word after the prefix.
+
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
 
     With -o the input file is a document: txt, md, html, docx, pptx, xlsx, odt, odp, epub, srt, vtt, po, xliff or json.
@@ -108,6 +114,7 @@ def translate(
             "--images": images,
             "--n-best": n_best,
             "--tokenised": tokenised,
+            "--target-prefix": target_prefix is not None,
         }
         document = document_to_translate(files or [], output, unused | {"--explain": explain, "--json": as_json})
     else:
@@ -115,6 +122,8 @@ def translate(
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
     options = overrides.apply_to(bundle.card.search)
     find_terms = terms_finder(bundle, glossary, do_not_translate, protect, tokenised)
+    if target_prefix is not None:
+        check_target_prefix(bundle, tokenised)
     backward = load_reverse(reverse, bundle.card, device, tracking, precision) if reverse else None
     generation = SequenceGenerator(bundle, width=options.beam, reverse=backward)
     if document and output:
@@ -122,7 +131,8 @@ def translate(
     failed = 0
     groups = attach_inputs(read_groups(files or []), bundle.card.model, mt, image_dir, images)
     tokenised_fields = frozenset({*bundle.card.model.texts, "target"}) if tokenised else frozenset[str]()
-    for outcome in translate_lines(generation, groups, options, explain, tokenised_fields, find_terms):
+    outcomes = translate_lines(generation, groups, options, explain, tokenised_fields, find_terms, target_prefix)
+    for outcome in outcomes:
         if outcome.problem:
             failed += 1
             say(f"{outcome.line.where}: {outcome.problem} The line stays empty.")

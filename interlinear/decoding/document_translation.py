@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from documents import AlignedText, DocumentFile, Segment
 from documents.inline import join_aligned
 from seq2seq.errors import RequestError
-from seq2seq.text.clauses import divide
+from seq2seq.text.formatting import Edges, edges_of_parts
+from seq2seq.text.long_sentences import divide
 from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
 
 if TYPE_CHECKING:
@@ -19,10 +20,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitSegment:
-    """A segment, and the character spans of its sentences."""
+    """A segment, and the character spans of its sentences, or of their parts where the model cannot read them whole;
+    for each which edges of the output are made like its own."""
 
     segment: Segment
     spans: Sequence[tuple[int, int]]
+    edges: Sequence[Edges]
+
+    @staticmethod
+    def of(
+        segment: Segment,
+        language: str | None,
+        fits: Callable[[str], bool],
+        find_terms: "FindTerms | None" = None,
+    ) -> "SplitSegment":
+        """Split the text of a segment. `fits`: whether the model can read a sentence; terms are not divided."""
+        text, spans, edges = segment.text, [], []
+        for start, end in split_sentences_by_line(text, language):
+            if fits(text[start:end]):
+                parts = [(start, end)]
+            else:
+                terms = find_terms(text[start:end]) if find_terms else ()
+                kept = [(start + term.start, start + term.end) for term in terms]
+                parts = divide(text, (start, end), lambda span: fits(text[slice(*span)]), kept)
+            spans += parts
+            edges += edges_of_parts(len(parts))
+        return SplitSegment(segment, spans, edges)
 
     @property
     def sentences(self) -> list[str]:
@@ -54,6 +77,7 @@ def translate_document(
 
     `progress` passes the answers through, and gets their number. `find_terms`: the terms of a sentence.
     """
+    from seq2seq.formatted_output import format_result
     from seq2seq.generate import Request
 
     card = generation.bundle.card
@@ -71,20 +95,28 @@ def translate_document(
             return error.problem
         return None
 
-    split = [split_segment(segment, source, lambda text: problem_of(text) is None) for segment in file.segments]
+    def fits(text: str) -> bool:
+        return problem_of(text) is None
+
+    split = [SplitSegment.of(segment, source, fits, find_terms) for segment in file.segments]
     explained = {sentence for part in split for sentence in part.explained()}
     sentences = list(dict.fromkeys(sentence for part in split for sentence in part.sentences))
     requests = [replace(request_for(sentence), explain=sentence in explained) for sentence in sentences]
     answers = progress(generation.generate(requests), len(requests))
-    translated: dict[str, AlignedText] = {}
-    problems: dict[str, str] = {}
-    for sentence, answer in zip(sentences, answers, strict=True):
-        translated[sentence] = aligned(sentence, answer)
-        if isinstance(answer, RequestError):
-            problems[sentence] = answer.problem
+    answered = dict(zip(sentences, answers, strict=True))
+    problems = {sentence: answer.problem for sentence, answer in answered.items() if isinstance(answer, RequestError)}
+    tokenizer = generation.bundle.tokenizers["target"]
+
+    @cache
+    def translated(sentence: str, edges: Edges) -> AlignedText:
+        answer = answered[sentence]
+        if not isinstance(answer, RequestError) and (edges.begin or edges.end):
+            answer = format_result(answer, sentence, edges, tokenizer, target)
+        return aligned(sentence, answer)
+
     translations = [
         join_aligned(
-            [translated[sentence] for sentence in part.sentences],
+            list(map(translated, part.sentences, part.edges)),
             sentence_separators(part.segment.text, part.spans, target),
             [start for start, _ in part.spans],
         )
@@ -102,11 +134,3 @@ def aligned(sentence: str, answer: "GenerationResult | RequestError") -> Aligned
         return AlignedText.of_parts(text, [(0, len(sentence))], [(0, len(text))] if text else [])
     source, target = ([(word.start, word.end) for word in words] for words in (explanation.source, explanation.target))
     return AlignedText(text, source, target, explanation.alignment)
-
-
-def split_segment(segment: Segment, language: str | None, fits: Callable[[str], bool]) -> SplitSegment:
-    """A segment's sentences; one that is too long for the model is divided, at the end of a clause, else at a space."""
-    spans: list[tuple[int, int]] = []
-    for start, end in split_sentences_by_line(segment.text, language):
-        spans += divide(segment.text, start, end, fits)
-    return SplitSegment(segment, spans)

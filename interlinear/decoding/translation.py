@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interlinear.decoding.images import ImageLoader
-from seq2seq.errors import RequestError
+from seq2seq.errors import RequestError, UsageError
 
 if TYPE_CHECKING:
     from interlinear.decoding.glossary import FindTerms
+    from seq2seq.bundle import Bundle
     from seq2seq.config import ModelConfig
     from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+    from seq2seq.model.ensemble import Predictor
     from seq2seq.search import SearchOptions
 
 MT = "mt"  # field with the machine translations to edit
@@ -55,13 +57,16 @@ def translate_lines(
     explain: bool = False,
     tokenised: frozenset[str] = frozenset(),
     find_terms: "FindTerms | None" = None,
+    target_prefix: str | None = None,
 ) -> Iterator[LineOutcome]:
     """The outcome of every line, in order. A line's text is the model's first source; empty sources are absent.
-    `tokenised`: as in `Request`. `find_terms`: the terms of a line's text."""
+    `tokenised`, `target_prefix`: as in `Request`. `find_terms`: the terms of a line's text."""
     config = generation.bundle.card.model
     for group in groups:
         requests = (
-            build_request(line, config, options, explain, tokenised, find_terms) for line in group if not line.empty
+            build_request(line, config, options, explain, tokenised, find_terms, target_prefix)
+            for line in group
+            if not line.empty
         )
         answers = generation.generate(requests)
         for line in group:
@@ -74,6 +79,14 @@ def translate_lines(
                 yield LineOutcome(line, answer)
 
 
+def check_target_prefix(bundle: "Bundle[Predictor]", tokenised: bool) -> None:
+    """Raises UsageError if outputs cannot begin with a given text."""
+    if tokenised:
+        raise UsageError("--target-prefix", "it is raw text", "leave --tokenised out")
+    if bundle.tokenizers["target"].config.operations_on is not None:
+        raise UsageError("--target-prefix", "the model edits texts, and writes none of its own", "leave it out")
+
+
 def build_request(
     line: InputLine,
     config: "ModelConfig",
@@ -81,6 +94,7 @@ def build_request(
     explain: bool,
     tokenised: frozenset[str],
     find_terms: "FindTerms | None" = None,
+    target_prefix: str | None = None,
 ) -> "Request | RequestError":
     """The request for a line, or the error if the line is invalid."""
     from seq2seq.generate import Request
@@ -96,4 +110,4 @@ def build_request(
     except RequestError as error:
         return error
     terms = find_terms(texts[config.first_text]) if find_terms and config.first_text in texts else ()
-    return Request(texts, options, explain, tokenised, images, terms)
+    return Request(texts, options, explain, tokenised, images, terms, target_prefix)

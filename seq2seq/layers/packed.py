@@ -70,9 +70,14 @@ def packed_product(layer: "PackedLinear | PackedStepLinear", x: Tensor, bias: Te
     if torch.compiler.is_compiling():
         known = layer.product
         return None if known is None else _packed_product(x, known.number, len(weight))
-    if layer.product is None or layer.product.weight is not weight or not layer.product.is_current:
-        layer.product = PackedProduct(weight, bias)
-    return layer.product(x)
+    return current_product(layer, bias)(x)
+
+
+def current_product(layer: "PackedLinear | PackedStepLinear", bias: Tensor | None) -> PackedProduct:
+    """The product with the layer's present weights."""
+    if layer.product is None or layer.product.weight is not layer.weight or not layer.product.is_current:
+        layer.product = PackedProduct(layer.weight, bias)
+    return layer.product
 
 
 class PackedLinear(nn.Linear):
@@ -107,6 +112,14 @@ def pack(model: nn.Module) -> None:
             if layer.weight.numel() >= MIN_WEIGHTS:
                 # Other modules hold references to the layer, so that it cannot be replaced: it changes its class.
                 layer.__class__ = PackedLinear if isinstance(layer, nn.Linear) else PackedStepLinear
+
+
+def make_products(model: nn.Module) -> None:
+    """Pack the weights of the layers now. A step that is compiled before they are packed multiplies with plain weights,
+    and would have to be compiled again."""
+    for layer in model.modules():
+        if isinstance(layer, PackedLinear | PackedStepLinear) and layer.weight.device.type == "cpu":
+            current_product(layer, layer.bias if isinstance(layer, PackedLinear) else None)
 
 
 def has_packed_products() -> bool:

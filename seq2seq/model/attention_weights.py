@@ -80,6 +80,10 @@ class AttentionWeights:
         selected = self.map(lambda tensor: tensor[row : row + 1, :hypotheses])
         return replace(selected, fertility={source: f[row : row + 1] for source, f in self.fertility.items()})
 
+    def of_output(self, k: int) -> "AttentionWeights":
+        """The weights of one hypothesis of a single sentence, (1, 1, ...)."""
+        return self.map(lambda tensor: tensor[:, k : k + 1])
+
     def of_next_step(self) -> "AttentionWeights":
         """The weights of the steps at which the L - 1 first target tokens are the decoder's input (..., L - 1, ...).
 

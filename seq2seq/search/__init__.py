@@ -2,6 +2,7 @@
 
 from seq2seq.search.constraints import Constraint
 from seq2seq.search.options import Hypothesis, SearchOptions, SearchRequest, SearchResult
+from seq2seq.search.prefix import TargetPrefix
 from seq2seq.search.slots import SlotTable
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     "SearchRequest",
     "SearchResult",
     "SlotTable",
+    "TargetPrefix",
 ]

@@ -61,29 +61,47 @@ class CapturedStep:
         self._lock = threading.Lock()
         self._failed = False
 
-    def __call__(self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+    def __call__(
+        self,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+        constrained_R: Tensor | None = None,
+    ) -> StepResult:
+        if constrained_R is not None:
+            constrained_R = pad_constrained(constrained_R)
         size = (
             *(id(model), round_up_rows(memory.rows), *rows.written_NKL.shape[1:]),
             *(*memory.capacity.items(), memory.summary_BS.dtype, with_coverage),
             *(() if rows.constraints is None else rows.constraints.column_NC.shape[1:]),
+            *(() if constrained_R is None else constrained_R.shape),
+            rows.constraints is not None and rows.constraints.prefix is not None,
         )
         with self._lock:
             graph = self._graphs.get(size)
             if graph is None and size in self._seen and not self._failed:
-                graph = self._captured(size, model, memory, rows, with_coverage)
+                graph = self._captured(size, model, memory, rows, with_coverage, constrained_R)
             if graph is None:
                 self._seen.add(size)
-                return self.step(model, memory, rows, with_coverage)
+                return self.step(model, memory, rows, with_coverage, constrained_R)
             self._graphs.move_to_end(size)
-            return graph.run(memory, rows)
+            return graph.run(memory, rows, constrained_R)
 
     def _captured(
-        self, size: Hashable, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool
+        self,
+        size: Hashable,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+        constrained_R: Tensor | None,
     ) -> "StepGraph | None":
         if self._pool is None and memory.summary_BS.is_cuda:
             self._pool = torch.cuda.graph_pool_handle()
         try:
-            graph = StepGraph(self.step, self._capture, self._pool, model, memory, rows, with_coverage)
+            given = (model, memory, rows, with_coverage, constrained_R)
+            graph = StepGraph(self.step, self._capture, self._pool, *given)
         except RuntimeError as error:  # of CUDA, of its memory too
             self._failed = True
             self._graphs.clear()
@@ -107,6 +125,7 @@ class StepGraph:
         memory: Memory,
         rows: SlotState,
         with_coverage: bool,
+        constrained_R: Tensor | None,
     ) -> None:
         n = memory.rows
         # Rows that are not used repeat the first, so that no index is invalid, and are finished.
@@ -115,20 +134,23 @@ class StepGraph:
         self._rows = rows.map(lambda tensor: tensor.index_select(0, index_N))
         self._rows.done_N[n:] = True
         self._copied_memory = weakref.ref(memory)
+        self._constrained_R = constrained_R = None if constrained_R is None else constrained_R.clone()
 
         def work() -> StepResult:
             # A view keeps what is computed from it: so each time another view, else it would not be computed again.
-            return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage)
+            return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage, constrained_R)
 
         self._result, self._replay = capture(work, index_N.device, pool)
 
-    def run(self, memory: Memory, rows: SlotState) -> StepResult:
+    def run(self, memory: Memory, rows: SlotState, constrained_R: Tensor | None) -> StepResult:
         """The result of a step, in tensors of its own."""
         n = memory.rows
         if memory is not self._copied_memory():
             copy_all([tensor[:n] for tensor in tensors_of(self._memory)], tensors_of(memory))
             self._copied_memory = weakref.ref(memory)
         copy_all([tensor[:n] for tensor in tensors_of(self._rows)], tensors_of(rows))
+        if self._constrained_R is not None and constrained_R is not None:
+            self._constrained_R.copy_(constrained_R)
         self._replay()
         outputs = [tensor[:n] for tensor in tensors_of(self._result)]
         copies = [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in outputs]
@@ -158,6 +180,12 @@ def fast_step(device: str) -> SearchStep:
 def round_up_rows(rows: int) -> int:
     """The number of rows that a step is captured for: 8, 16, 32, 64, ..."""
     return max(MIN_ROWS, 1 << (rows - 1).bit_length())
+
+
+def pad_constrained(index_R: Tensor) -> Tensor:
+    """The indices of rows with the last one repeated, so that a step is captured for 2, 4, 8, 16, ... of them."""
+    size = max(2, 1 << (len(index_R) - 1).bit_length())
+    return torch.cat([index_R, index_R[-1:].expand(size - len(index_R))])
 
 
 def row_counts(slots: int) -> list[int]:

@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 import torch.fx.experimental._config as symbolic_shapes
+from torch import Tensor
 
 from seq2seq.config import CompileChoice
 from seq2seq.errors import UsageError
+from seq2seq.layers.packed import make_products
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.state import SlotState
@@ -42,12 +44,24 @@ class CompiledStep:
         symbolic_shapes.use_duck_shape = False
         self._compiled = torch.compile(search_step, fullgraph=True, dynamic=True, backend=backend, **ISOLATED)
         self._failed = False
+        self._first = True
 
-    def __call__(self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+    def __call__(
+        self,
+        model: Predictor,
+        memory: Memory,
+        rows: SlotState,
+        with_coverage: bool,
+        constrained_R: Tensor | None = None,
+    ) -> StepResult:
+        given = (model, memory, rows, with_coverage, constrained_R)
         if with_coverage or self._failed:
-            return search_step(model, memory, rows, with_coverage)
+            return search_step(*given)
+        if self._first:
+            make_products(model)
+            self._first = False
         try:
-            return self._compiled(model, memory, rows, with_coverage)
+            return self._compiled(*given)
         except RuntimeError as error:
             from torch._dynamo.exc import TorchDynamoException  # imports the compiler, which takes seconds
 
@@ -56,7 +70,7 @@ class CompiledStep:
             self._failed = True
             cause = getattr(error, "inner_exception", error)
             log.warning("the search is not compiled, and slower: %s", message_of(cause))
-            return search_step(model, memory, rows, with_coverage)
+            return search_step(*given)
 
 
 def message_of(error: BaseException) -> str:

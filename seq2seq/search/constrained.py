@@ -1,12 +1,13 @@
 """The choice of continuations in a constrained search: dynamic beam allocation (Post and Vilar 2018), in tensors for
-all rows of a table together (Hu et al. 2019), with attention as the place of a constraint (Hasler et al. 2018).
+all constrained rows of a table together (Hu et al. 2019), with attention as the place of a constraint (Hasler et al.
+2018).
 
 A hypothesis of a constrained sentence goes on with any word, or with a constraint's token. A constraint may begin where
 attention is on the words that it stands for, must begin where most of it is, and is then written to its end. The beam
 is divided among banks: hypotheses with the same number of written constraint tokens. A hypothesis ends only when all of
-them are written.
+them are written. Prefixes and branches: `prefix.py`.
 
-Axes: N sentences in the table (rows), K hypotheses of each, C constraint tokens, V words that may come next, k the best
+Axes: N constrained rows of the table, K hypotheses of each, C constraint tokens, V words that may come next, k the best
 words of a hypothesis, T source positions, M candidates of a row.
 """
 
@@ -16,12 +17,15 @@ import torch
 from torch import Tensor
 
 from seq2seq.search.constraints import ConstraintState
+from seq2seq.search.prefix import advance_branches
 
 # Attention on a constraint's source words: from ON_SOURCE it may begin, and its first token is not written otherwise;
 # from DUE it must, since another word would say them a second time. By the BLEU of the rest of a sentence beside its
 # term, of 0.1 to 0.5 and 0.2 to 0.8; with attention spread over ten words no constraint is ever due.
 ON_SOURCE = 0.1
 DUE = 0.4
+
+LAST = 2**40  # the order of candidates without a score
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,17 @@ class ConstrainedStep:
 
 
 def constrain(
-    constraints: ConstraintState, log_NKV: Tensor, end_NK: Tensor, attention_NKT: Tensor, remaining_N: Tensor
+    constraints: ConstraintState,
+    log_NKV: Tensor,
+    end_NK: Tensor,
+    attention_NKT: Tensor,
+    position_N: Tensor,
+    remaining_N: Tensor,
 ) -> tuple[ConstrainedStep, Tensor]:
     """What constraints allow, and the log-probabilities of the other words, with those that are excluded at -inf.
 
-    log_NKV: without END, whose log-probability is end_NK. remaining_N: the number of words that may still be written.
-    Rows without constraints keep their values bit by bit.
+    log_NKV: without END, whose log-probability is end_NK. position_N: the number of words before. remaining_N: the
+    number of words that may still be written. While a prefix is written, nothing else is allowed (`force_prefix`).
     """
     column_NKC = constraints.column_NC[:, None].expand(-1, log_NKV.shape[1], -1)
     token_NKC = log_NKV.gather(-1, column_NKC)
@@ -51,7 +60,7 @@ def constrain(
     begun_NK = following_NKC.any(-1)
     attention_NKC = attention_on(constraints, attention_NKT)
     on_source_NKC = attention_NKC >= ON_SOURCE
-    log_NKV = exclude_repetitions(constraints, log_NKV, column_NKC, on_source_NKC, begun_NK)
+    log_NKV = exclude_repetitions(constraints, log_NKV, column_NKC, on_source_NKC, begun_NK, position_N)
 
     # Where attention never comes: when the hypothesis would end, and when no word more than the constraints fits.
     missing_NK = constraints.missing_NK
@@ -63,9 +72,12 @@ def constrain(
     allowed_NKC = following_NKC | beginning_NKC
     # Where attention is on the words of a constraint that is missing, another word would say them a second time.
     due_NK = (beginning_NKC & (attention_NKC >= DUE)).any(-1)
-    free_NK = ~(begun_NK | forced_NK | due_NK)
-    step = ConstrainedStep(token_NKC.masked_fill(~allowed_NKC, -torch.inf), free_NK, missing_NK == 0)
-    return step, log_NKV
+    free_NK, complete_NK = ~(begun_NK | forced_NK | due_NK), missing_NK == 0
+    if constraints.prefix is not None:
+        in_prefix_N1 = constraints.prefix.forced_N(position_N)[:, None]
+        free_NK, complete_NK = free_NK | in_prefix_N1, complete_NK & ~in_prefix_N1
+        allowed_NKC = allowed_NKC & ~in_prefix_N1[..., None]
+    return ConstrainedStep(token_NKC.masked_fill(~allowed_NKC, -torch.inf), free_NK, complete_NK), log_NKV
 
 
 def attention_on(constraints: ConstraintState, attention_NKT: Tensor) -> Tensor:
@@ -76,10 +88,15 @@ def attention_on(constraints: ConstraintState, attention_NKT: Tensor) -> Tensor:
 
 
 def exclude_repetitions(
-    constraints: ConstraintState, log_NKV: Tensor, column_NKC: Tensor, on_source_NKC: Tensor, begun_NK: Tensor
+    constraints: ConstraintState,
+    log_NKV: Tensor,
+    column_NKC: Tensor,
+    on_source_NKC: Tensor,
+    begun_NK: Tensor,
+    position_N: Tensor,
 ) -> Tensor:
     """The log-probabilities of words, -inf for those that would say a constraint a second time, or lengthen its last
-    word.
+    word or that of a prefix.
 
     While attention is on a constraint's source words, and directly behind it, its first token is not written as another
     word: it begins the constraint, or is not written.
@@ -93,7 +110,10 @@ def exclude_repetitions(
     penalty_NKC = torch.zeros_like(excluded_NKC, dtype=log_NKV.dtype).masked_fill(excluded_NKC, -torch.inf)
     log_NKV = log_NKV.scatter_add(-1, column_NKC, penalty_NKC)
     if constraints.joined_NV.shape[1]:
-        log_NKV = log_NKV.masked_fill(behind_NK[..., None] & constraints.joined_NV[:, None], -torch.inf)
+        new_word_NK = behind_NK
+        if (prefix := constraints.prefix) is not None:
+            new_word_NK = new_word_NK | (prefix.new_word_N & (position_N == prefix.length_N))[:, None]
+        log_NKV = log_NKV.masked_fill(new_word_NK[..., None] & constraints.joined_NV[:, None], -torch.inf)
     return log_NKV
 
 
@@ -105,16 +125,29 @@ def allocate(
 
     word_NKk, token_NKC, end_NK: scores of hypotheses with another word, a constraint token and END behind them. The
     beam is filled with the best candidate of each bank, those with the most constraint tokens first, then with the
-    second best of each, and so on: banks that have few candidates leave their share to the others.
+    second best of each, and so on: banks that have few candidates leave their share to the others. Branches share it in
+    the same way, and the banks of a branch have its share.
     """
     width = word_NKk.shape[1]
     bank_NK1 = constraints.met_count_NK[..., None]
-    score_NM = torch.cat([word_NKk, token_NKC], -1).flatten(1)
-    bank_NM = torch.cat([bank_NK1.expand_as(word_NKk), (bank_NK1 + 1).expand_as(token_NKC)], -1).flatten(1)
-    order_NM = bank_order(torch.cat([score_NM, end_NK], 1), torch.cat([bank_NM, bank_NK1[..., 0]], 1))
+    score_NM = with_ends(word_NKk, token_NKC, end_NK)
+    bank_NM = with_ends(bank_NK1.expand_as(word_NKk), (bank_NK1 + 1).expand_as(token_NKC), bank_NK1[..., 0])
+    if constraints.prefix is None:
+        order_NM = bank_order(score_NM, bank_NM)
+    else:
+        branch_NK = constraints.prefix.branch_NK
+        branch_NK1, banks = branch_NK[..., None], token_NKC.shape[2] + 1
+        branch_NM = with_ends(branch_NK1.expand_as(word_NKk), branch_NK1.expand_as(token_NKC), branch_NK)
+        order_NM = bank_order(score_NM, branch_NM * banks + bank_NM)
+        order_NM = bank_order(torch.where(order_NM < LAST, -order_NM.double(), -torch.inf), branch_NM)
     last_N1 = order_NM.topk(width, 1, largest=False).values.gather(1, beam_N[:, None] - 1)
     ends_NK = (order_NM[:, -width:] <= last_N1) & (end_NK > -torch.inf)
     return order_NM[:, :-width].topk(width, 1, largest=False).indices, ends_NK
+
+
+def with_ends(word_NKk: Tensor, token_NKC: Tensor, end_NK: Tensor) -> Tensor:
+    """Values of all candidates, (N, M): words and constraint tokens of each hypothesis, then the ends of all."""
+    return torch.cat([torch.cat([word_NKk, token_NKC], -1).flatten(1), end_NK], 1)
 
 
 def bank_order(score_NM: Tensor, bank_NM: Tensor) -> Tensor:
@@ -129,17 +162,23 @@ def bank_order(score_NM: Tensor, bank_NM: Tensor) -> Tensor:
     begin_NM = torch.where(begins_NM, position_M, 0).cummax(1).values
     rank_NM = torch.zeros_like(index_NM).scatter(1, index_NM, position_M - begin_NM)
     banks = bank_NM.amax() + 1
-    return torch.where(score_NM > -torch.inf, rank_NM * banks + (banks - 1 - bank_NM), 2**40)
+    return torch.where(score_NM > -torch.inf, rank_NM * banks + (banks - 1 - bank_NM), LAST)
 
 
 def advance_constraints(
-    constraints: ConstraintState, parent_NK: Tensor, token_NK: Tensor, position_N1L: Tensor
+    constraints: ConstraintState,
+    parent_NK: Tensor,
+    column_NK: Tensor,
+    token_NK: Tensor,
+    position_N: Tensor,
+    position_N1L: Tensor,
 ) -> ConstraintState:
     """The progress of the chosen hypotheses.
 
-    token_NK: 1 + the constraint token that was written, 0 for another word. position_N1L: True at the output position
-    of this step.
+    column_NK: the columns of their words. token_NK: 1 + the constraint token that was written, 0 for another word.
+    position_N: the output position of this step. position_N1L: True there, False everywhere in a finished row.
     """
+    prefix = constraints.prefix
     tokens = constraints.met_NKC.shape[-1]
     met_NKC = constraints.met_NKC.gather(1, parent_NK[..., None].expand(-1, -1, tokens))
     number_C = torch.arange(1, tokens + 1, device=token_NK.device)
@@ -148,4 +187,5 @@ def advance_constraints(
         met_NKC=met_NKC | (number_C == token_NK[..., None]),
         latest_NK=token_NK,
         written_NKL=torch.where(position_N1L, token_NK[..., None], constraints.written_NKL),
+        prefix=prefix and advance_branches(prefix, parent_NK, column_NK, position_N),
     )

@@ -1,4 +1,5 @@
-"""Constraints of a search: sequences of tokens that an output must contain, and how far each hypothesis has met them.
+"""Constraints of a search: sequences of tokens that an output must contain, and how far each hypothesis has met them;
+with the tokens with which it must begin.
 
 Axes: N sentences in the table (rows), K hypotheses of each, C constraint tokens, L output positions, V words that may
 come next, T source positions.
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from seq2seq.batch import CandidateInput
 from seq2seq.layers.state import pad_or_trim
+from seq2seq.search.prefix import PrefixState
 from seq2seq.text import PAD
 
 
@@ -45,6 +47,7 @@ class ConstraintState:
     met_NKC: Tensor  # True for tokens that are written
     latest_NK: Tensor  # 1 + the constraint token that the last step wrote; 0 for another word
     written_NKL: Tensor  # the same of each step, with the back-pointers of `SlotState.parent_NKL`
+    prefix: PrefixState | None = None  # None while no row has a prefix
 
     @property
     def real_NC(self) -> Tensor:
@@ -79,12 +82,15 @@ class ConstraintState:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "ConstraintState":
         """Applies a function to every tensor."""
-        return ConstraintState(**{name: change(value) for name, value in vars(self).items()})
+        tensors = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return ConstraintState(**tensors, prefix=self.prefix and self.prefix.map(change))
 
     def concatenate(self, other: "ConstraintState") -> "ConstraintState":
-        """These rows followed by those of `other`, which has the same widths."""
-        second = vars(other)
-        return ConstraintState(**{name: torch.cat([value, second[name]]) for name, value in vars(self).items()})
+        """These rows followed by those of `other`, which has the same widths, and prefixes if these have some."""
+        first, second = vars(self), vars(other)
+        tensors = {n: torch.cat([value, second[n]]) for n, value in first.items() if isinstance(value, Tensor)}
+        prefix = self.prefix.concatenate(other.prefix) if self.prefix and other.prefix else None
+        return ConstraintState(**tensors, prefix=prefix)
 
     def resize(self, tokens: int, outputs: int, words: int) -> "ConstraintState":
         """Pads or trims to so many constraint tokens, output positions and words that may come next."""
@@ -98,6 +104,7 @@ class ConstraintState:
             joined_NV=pad_or_trim(self.joined_NV, 1, words, False),
             met_NKC=pad_or_trim(self.met_NKC, 2, tokens, False),
             written_NKL=pad_or_trim(self.written_NKL, 2, outputs, 0),
+            prefix=self.prefix and self.prefix.resize(outputs),
         )
 
 
@@ -121,7 +128,7 @@ def initial_constraints(
     token_NC, first_NC, index_NC, start_NC, end_NC = (
         torch.tensor(padded, dtype=torch.long).view(len(rows), width, 5).unbind(-1)
     )
-    column_NC = token_NC if candidates is None else columns_of(candidates, token_NC)
+    column_NC = columns_of(candidates, token_NC)
     if joined_V is None:
         joined_NV = torch.zeros(len(rows), 0, dtype=torch.bool)
     elif candidates is None:
@@ -151,8 +158,10 @@ def table_of(constraints: Sequence[Constraint]) -> list[tuple[int, int, int, int
     ]
 
 
-def columns_of(candidates: CandidateInput, token_NC: Tensor) -> Tensor:
-    """The columns of tokens among the candidates of their rows."""
+def columns_of(candidates: CandidateInput | None, token_NC: Tensor) -> Tensor:
+    """The columns of tokens among the candidates of their rows; their ids if words are not limited."""
+    if candidates is None:
+        return token_NC
     width = candidates.words_BC.shape[1]
     words_BC = candidates.words_BC.cpu()
     # Candidates are ascending; padding behind them is put above every id.

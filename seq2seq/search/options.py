@@ -7,7 +7,8 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from seq2seq.model.attention_weights import AttentionWeights
-from seq2seq.search.constraints import Constraint
+from seq2seq.search.constraints import Constraint, token_count
+from seq2seq.search.prefix import TargetPrefix
 
 GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) ** alpha
 
@@ -79,10 +80,26 @@ class SearchResult:
 @dataclass(frozen=True)
 class SearchRequest:
     """A sentence to search for: key, options, maximum number of words, whether to return attention weights, and what
-    the output must contain: at most `max_length` tokens together."""
+    the output must contain and begin with: at most `max_length` tokens together."""
 
     key: Hashable
     options: SearchOptions
     max_length: int
     with_attention: bool = False
     constraints: tuple[Constraint, ...] = ()
+    prefix: TargetPrefix | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether its output must contain something, or begin with it."""
+        return bool(self.constraints) or self.prefix is not None
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether its outputs differ in the first word after its prefix."""
+        return self.prefix is not None and self.prefix.alternatives
+
+    @property
+    def required_tokens(self) -> int:
+        """The number of tokens that its output must contain."""
+        return token_count(self.constraints) + (len(self.prefix.ids) if self.prefix else 0)

@@ -11,12 +11,18 @@ from torch import Tensor
 
 from seq2seq.search.constraints import ConstraintState
 from seq2seq.search.options import Hypothesis
+from seq2seq.search.prefix import PrefixState, best_of_branches
 from seq2seq.search.state import SlotState
 
 
 def active_beam(rows: SlotState) -> Tensor:
     """Current beam width of each sentence, (N,); at least 1, also for a sentence whose beam has shrunk to 0."""
     return (rows.beam_N - rows.shrink_N * rows.ended_N).clamp(min=1)
+
+
+def prefix_of(rows: SlotState) -> PrefixState | None:
+    """The prefixes of the rows, if there are any."""
+    return None if rows.constraints is None else rows.constraints.prefix
 
 
 def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
@@ -26,32 +32,46 @@ def length_penalty_factor(rows: SlotState, length_NK: Tensor) -> Tensor:
 
 
 def finished_mask(rows: SlotState) -> Tensor:
-    """True for sentences (N,) with a beam full of finished hypotheses, at the maximum length, or with final n-best."""
+    """True for sentences (N,) with a beam full of finished hypotheses, at the maximum length, or with final n-best.
+
+    A sentence with branches needs its n-best, which are of different ones, in any case.
+    """
     # The n-best are final if no active hypothesis can overtake them: its log-probability only falls, and its length
     # penalty is at most that of the longest output.
     longest_N1 = rows.max_N[:, None] + 1
     bound_N = (rows.score_NK.amax(1, keepdim=True) / length_penalty_factor(rows, longest_N1)).squeeze(1)
     last_best_N = rows.final_NK.gather(1, rows.n_best_N[:, None] - 1).squeeze(1)
     settled_N = (last_best_N > -torch.inf) & (last_best_N >= bound_N)
-    return (rows.ended_N >= rows.beam_N) | (rows.length_N > rows.max_N) | settled_N
+    full_N = rows.ended_N >= rows.beam_N
+    if (prefix := prefix_of(rows)) is not None:
+        full_N = full_N & ((prefix.branches_N == 0) | (last_best_N > -torch.inf))
+    return full_N | (rows.length_N > rows.max_N) | settled_N
 
 
 def rank_finished(rows: SlotState, final_NK: Tensor, log_NK: Tensor, ends_NK: Tensor) -> SlotState:
     """Merges new finished hypotheses into the best K; those of a finished sentence stay unchanged."""
     hypothesis_NK = torch.arange(final_NK.shape[1], device=final_NK.device).expand_as(final_NK)
-    selected_NK = torch.cat([rows.final_NK, final_NK], 1).topk(final_NK.shape[1], 1).indices
+    candidate_NM, prefix = torch.cat([rows.final_NK, final_NK], 1), prefix_of(rows)
+    if prefix is not None:
+        candidate_NM = best_of_branches(prefix, candidate_NM)
+    selected_NK = candidate_NM.topk(final_NK.shape[1], 1).indices
     selected_NK = torch.where(rows.done_N[:, None], hypothesis_NK, selected_NK)  # topk may reorder ties
 
     def pick(old_NK: Tensor, new_NK: Tensor) -> Tensor:
         return torch.cat([old_NK, new_NK], 1).gather(1, selected_NK)
 
+    constraints = rows.constraints
+    if constraints is not None and prefix is not None:
+        branch_NK = pick(prefix.final_branch_NK, prefix.branch_NK)
+        constraints = replace(constraints, prefix=replace(prefix, final_branch_NK=branch_NK))
     return replace(
         rows,
-        final_NK=pick(rows.final_NK, final_NK),
+        final_NK=candidate_NM.gather(1, selected_NK),
         final_log_NK=pick(rows.final_log_NK, log_NK),
         final_length_NK=pick(rows.final_length_NK, rows.length_N[:, None].expand_as(final_NK)),
         final_parent_NK=pick(rows.final_parent_NK, hypothesis_NK),
         ended_N=rows.ended_N + ends_NK.sum(1),
+        constraints=constraints,
     )
 
 

@@ -8,7 +8,8 @@ come next.
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,8 +18,9 @@ from seq2seq.batch import TARGET, Batch, CandidateInput
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search.constraints import initial_constraints, token_count
+from seq2seq.search.constraints import ConstraintState, columns_of, initial_constraints, token_count
 from seq2seq.search.options import Hypothesis, SearchRequest, SearchResult
+from seq2seq.search.prefix import initial_prefixes
 from seq2seq.search.ranking import (
     ConstraintTable,
     backtrace,
@@ -49,8 +51,8 @@ class SlotTable:
     """A beam search that sentences can enter and leave at any step.
 
     `width` is the widest beam allowed; narrower beams are masked. The caller limits the number of active sentences.
-    A sentence may have constraints: token sequences that its output contains. It is searched with the others, whose
-    results do not change.
+    A sentence may have constraints: token sequences that its output contains, and tokens with which it begins. It is
+    searched with the others, whose results do not change.
 
     `sync_interval` is the number of steps between transfers to the host: by default 1 on a CPU, and 4 on other devices,
     where a transfer waits for the device. A sentence that finishes between two transfers is frozen on the device, so
@@ -75,6 +77,7 @@ class SlotTable:
         self.sizes: list[dict[str, int]] = []  # by row, as `Memory.capacity`; kept on the host to save a transfer
         self.memory: Memory | None = None
         self.rows: SlotState | None = None
+        self.constrained_R: Tensor | None = None  # the indices of the rows with constraints
         self.sync_interval = sync_interval or (1 if self.device.type == "cpu" else 4)
         self.step_count = 0
         self.admitted_at: dict[Hashable, int] = {}  # step_count at admission, by key, with_attention only
@@ -94,23 +97,23 @@ class SlotTable:
         """Encodes a batch of sentences and adds a row for each."""
         for request in requests:
             assert request.options.beam <= self.width, "a beam wider than the table"
-            assert token_count(request.constraints) <= request.max_length, "constraints longer than an output"
+            assert request.required_tokens <= request.max_length, "constraints longer than an output"
         memory = self.model.encode(batch.to(self.device))
         new_rows = self._initial_state(memory, requests, batch.candidates)
-        tokens = self._constraint_capacity([*self.requests, *requests])
+        tokens, prefixed = self._constraint_capacity([*self.requests, *requests])
         if self.rows is not None and self.memory is not None:
             capacity = {s: round_up_capacity(max(n, self.memory.capacity[s])) for s, n in memory.capacity.items()}
             written = max(self.rows.written_NKL.shape[2], new_rows.written_NKL.shape[2])
             memory = concatenate_memories(self.memory.resize(capacity), memory.resize(capacity))
-            words = self._joined_words(capacity)
-            rows = self.rows.resize(written, capacity).resize_constraints(tokens, words)
-            rows = rows.concatenate(new_rows.resize(written, capacity).resize_constraints(tokens, words))
+            widths = (tokens, self._joined_words(capacity), prefixed)
+            rows = self.rows.resize(written, capacity).resize_constraints(*widths)
+            rows = rows.concatenate(new_rows.resize(written, capacity).resize_constraints(*widths))
         else:
             capacity = {s: round_up_capacity(n) for s, n in memory.capacity.items()}
             memory, rows = memory.resize(capacity), new_rows.resize(new_rows.written_NKL.shape[2], capacity)
-            rows = rows.resize_constraints(tokens, self._joined_words(capacity))
+            rows = rows.resize_constraints(tokens, self._joined_words(capacity), prefixed)
         self.memory, self.rows = memory.map(to_contiguous), rows.map(to_contiguous)
-        self.requests.extend(requests)
+        self._set_requests([*self.requests, *requests])
         self.sizes.extend(batch.sizes(row) for row in range(len(requests)))
         self.admitted_at.update({request.key: self.step_count for request in requests if request.with_attention})
 
@@ -121,7 +124,7 @@ class SlotTable:
             return
         self.step_count += 1
         with_coverage = any(request.options.coverage_penalty for request in self.requests)
-        result = self.search_step(self.model, self.memory, self.rows, with_coverage)
+        result = self.search_step(self.model, self.memory, self.rows, with_coverage, self.constrained_R)
         self.rows = result.rows
         if self.admitted_at:
             self.records[self.step_count] = StepRecord(
@@ -187,7 +190,8 @@ class SlotTable:
         """Keeps only these rows, and reduces the capacity to the longest remaining sentence and candidates."""
         if len(rows) == self.active:
             return
-        self.requests, self.sizes = [self.requests[i] for i in rows], [self.sizes[i] for i in rows]
+        self._set_requests([self.requests[i] for i in rows])
+        self.sizes = [self.sizes[i] for i in rows]
         self.admitted_at = {
             request.key: self.admitted_at[request.key] for request in self.requests if request.with_attention
         }
@@ -201,13 +205,21 @@ class SlotTable:
         capacity = {axis: round_up_capacity(max(1, *(sizes[axis] for sizes in self.sizes))) for axis in memory.capacity}
         longest = round_up_outputs(max(request.max_length for request in self.requests) + 1)
         rows_state = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
-        tokens = self._constraint_capacity(self.requests)
-        rows_state = rows_state.resize_constraints(tokens, self._joined_words(capacity))
+        tokens, prefixed = self._constraint_capacity(self.requests)
+        rows_state = rows_state.resize_constraints(tokens, self._joined_words(capacity), prefixed)
         self.memory, self.rows = memory.resize(capacity).map(to_contiguous), rows_state.map(to_contiguous)
 
-    def _constraint_capacity(self, requests: Sequence[SearchRequest]) -> int:
-        """The number of constraint tokens of a row, padding included; 0 if no request has constraints."""
-        return round_up_capacity(max(token_count(request.constraints) for request in requests))
+    def _set_requests(self, requests: list[SearchRequest]) -> None:
+        self.requests = requests
+        constrained = [row for row, request in enumerate(requests) if request.constrained]
+        self.constrained_R = torch.tensor(constrained, device=self.device) if constrained else None
+
+    def _constraint_capacity(self, requests: Sequence[SearchRequest]) -> tuple[int, bool]:
+        """The number of constraint tokens of a row, padding included, 0 if no request has constraints; and whether one
+        has a prefix."""
+        most = max(token_count(request.constraints) for request in requests)
+        prefixed = any(request.prefix is not None for request in requests)
+        return round_up_capacity(max(most, int(prefixed))), prefixed
 
     def _joined_words(self, capacity: dict[str, int]) -> int:
         """The number of words that may come next, for those that continue the word before; 0 if none does."""
@@ -234,7 +246,6 @@ class SlotTable:
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
         penalties = [o.length_penalty_terms for o in options]
         positions = next(iter(memory.positions.values()))
-        constraints = [request.constraints for request in requests]
         return SlotState(
             state=state,
             token_NK=torch.full_like(zeros, BEGIN),
@@ -250,18 +261,29 @@ class SlotTable:
             done_N=torch.zeros(n, dtype=torch.bool, device=self.device),
             coverage_NKT=empty.new_zeros(n, k, positions),
             beam_N=integers([o.beam for o in options]),
-            shrink_N=integers([int(o.shrinking) for o in options]),
+            shrink_N=integers([int(r.options.shrinking and not r.has_branches) for r in requests]),
             n_best_N=integers([o.n_best for o in options]),
             alpha_N=floats([alpha for alpha, _ in penalties]),
             offset_N=floats([offset for _, offset in penalties]),
             min_N=integers([min(request.options.min_length, request.max_length) for request in requests]),
             max_N=integers([request.max_length for request in requests]),
             beta_N=floats([o.coverage_penalty for o in options]),
-            constraints=(
-                initial_constraints(constraints, k, longest, self.device, candidates, self.joined_V)
-                if any(constraints) else None
-            ),
+            constraints=self._initial_constraints(requests, longest, candidates),
         )  # fmt: skip
+
+    def _initial_constraints(
+        self, requests: Sequence[SearchRequest], outputs: int, candidates: CandidateInput | None
+    ) -> ConstraintState | None:
+        """The constraints of new rows; None if no request has any."""
+        if not any(request.constrained for request in requests):
+            return None
+        constraints = [request.constraints for request in requests]
+        state = initial_constraints(constraints, self.width, outputs, self.device, candidates, self.joined_V)
+        if not any(request.prefix is not None for request in requests):
+            return state
+        prefixes, n_best = [r.prefix for r in requests], [r.options.n_best for r in requests]
+        prefix = initial_prefixes(prefixes, n_best, self.width, outputs, partial(columns_of, candidates))
+        return replace(state, prefix=prefix.map(lambda tensor: tensor.to(self.device)))
 
     def _result(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> SearchResult:
         """The result of a finished row, from its hypotheses and their paths."""

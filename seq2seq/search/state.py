@@ -11,6 +11,7 @@ from torch import Tensor
 
 from seq2seq.layers.state import Candidates, Memory, State, pad_or_trim
 from seq2seq.search.constraints import ConstraintState, initial_constraints
+from seq2seq.search.prefix import initial_prefixes
 from seq2seq.text import PAD
 
 
@@ -72,13 +73,17 @@ class SlotState:
             coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
         )
 
-    def resize_constraints(self, tokens: int, words: int) -> "SlotState":
-        """The rows with a table of so many constraint tokens, and of `words` that may come next; without one for 0
-        tokens."""
+    def resize_constraints(self, tokens: int, words: int, prefixed: bool) -> "SlotState":
+        """The rows with a table of so many constraint tokens, and of `words` that may come next, or without one for 0
+        tokens; `prefixed`: with prefixes."""
         if not tokens:
             return replace(self, constraints=None)
         n, k, outputs = self.written_NKL.shape
         constraints = self.constraints or initial_constraints([()] * n, k, outputs, self.token_NK.device)
+        prefix = constraints.prefix if prefixed else None
+        if prefixed and prefix is None:
+            prefix = initial_prefixes([None] * n, [1] * n, k, outputs).map(lambda tensor: tensor.to(self.done_N.device))
+        constraints = replace(constraints, prefix=prefix)
         return replace(self, constraints=constraints.resize(tokens, outputs, words))
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search.constrained import ConstrainedStep, advance_constraints, allocate, constrain
-from seq2seq.search.constraints import ConstraintState
+from seq2seq.search.constrained import advance_constraints, allocate, constrain
+from seq2seq.search.prefix import force_prefix
 from seq2seq.search.ranking import active_beam, finished_mask, length_penalty_factor, rank_finished
 from seq2seq.search.state import SlotState
 from seq2seq.text import BEGIN, END, PAD
@@ -39,22 +39,31 @@ class StepResult:
 @dataclass(frozen=True)
 class Choice:
     """The hypotheses that go on: scores, the hypotheses that they extend, the columns of their new words, and 1 + the
-    constraint token that is written, 0 for another word (None in a table without constraints); and those that end."""
+    constraint token that is written, 0 for another word; and those that end."""
 
     score_NK: Tensor
     parent_NK: Tensor
     column_NK: Tensor
     ends_NK: Tensor
-    constraint_NK: Tensor | None
+    constraint_NK: Tensor
+
+    def replace_rows(self, index_R: Tensor, other: "Choice") -> "Choice":
+        """The choice with the rows of another one in place of those at `index_R`."""
+        second = vars(other)
+        return Choice(**{name: value.index_copy(0, index_R, second[name]) for name, value in vars(self).items()})
 
 
-SearchStep = Callable[[Predictor, Memory, SlotState, bool], StepResult]  # `search_step`, or compiled
+# `search_step`, compiled or captured.
+SearchStep = Callable[[Predictor, Memory, SlotState, bool, Tensor | None], StepResult]
 
 
-def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+def search_step(
+    model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None = None
+) -> StepResult:
     """Extends each hypothesis of each unfinished sentence by one word.
 
-    `with_coverage`: whether any row has a coverage penalty. Never waits for the device.
+    with_coverage: whether any row has a coverage penalty. constrained_R: the indices of the rows with constraints, if
+    `rows.constraints` is there; an index may be repeated. Never waits for the device.
     """
     width = rows.token_NK.shape[1]
     state, readout_NKR, attention_weights = model.step(memory, rows.state, rows.token_NK)
@@ -65,11 +74,6 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     coverage_NKT = rows.coverage_NKT
     if with_coverage:
         coverage_NKT = coverage_NKT + attention_weights.attention
-
-    step = None
-    if rows.constraints is not None:
-        remaining_N = rows.max_N - rows.length_N
-        step, log_NKC = constrain(rows.constraints, log_NKC, end_NK, attention_weights.attention, remaining_N)
 
     # Continuations: the best K words of each hypothesis, and of these the best K in total.
     last_N1 = (rows.length_N >= rows.max_N)[:, None]
@@ -85,9 +89,15 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
     done_N1 = rows.done_N[:, None]
     ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf) & ~done_N1
-    choice = Choice(score_NK, chosen_NK // k, column_NKk.flatten(1).gather(1, chosen_NK), ends_NK, None)
-    if rows.constraints is not None and step is not None:
-        choice = choose_constrained(rows, rows.constraints, step, choice, continuation_NM, column_NKk, end_score_NK)
+    column_NK = column_NKk.flatten(1).gather(1, chosen_NK)
+    choice = Choice(score_NK, chosen_NK // k, column_NK, ends_NK, torch.zeros_like(chosen_NK))
+    if constrained_R is not None:
+
+        def select(tensor: Tensor) -> Tensor:
+            return tensor.index_select(0, constrained_R)
+
+        given = [select(tensor) for tensor in (log_NKC, end_NK, end_score_NK, attention_weights.attention)]
+        choice = choice.replace_rows(constrained_R, choose_constrained(rows.map(select), *given))
     score_NK, parent_NK, token_NK = choice.score_NK, choice.parent_NK, word_NC.gather(1, choice.column_NK)
     ends_NK = choice.ends_NK
     final_NK = end_score_NK / length_penalty_factor(rows, rows.length_N[:, None] + 1)
@@ -106,8 +116,9 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
     if with_coverage:
         coverage_NKT = coverage_NKT.flatten(0, 1).index_select(0, flat_M).unflatten(0, (-1, width))
     constraints = rows.constraints
-    if constraints is not None and choice.constraint_NK is not None:
-        constraints = advance_constraints(constraints, parent_NK, choice.constraint_NK, position_mask_N1L)
+    if constraints is not None:
+        written = (choice.column_NK, choice.constraint_NK, rows.length_N, position_mask_N1L)
+        constraints = advance_constraints(constraints, parent_NK, *written)
     rows = replace(
         rows,
         state=state.reorder(flat_M, width),  # the state of a finished row is never read
@@ -123,33 +134,39 @@ def search_step(model: Predictor, memory: Memory, rows: SlotState, with_coverage
 
 
 def choose_constrained(
-    rows: SlotState,
-    constraints: ConstraintState,
-    step: ConstrainedStep,
-    plain: Choice,
-    continuation_NM: Tensor,
-    column_NKk: Tensor,
-    end_score_NK: Tensor,
+    rows: SlotState, log_NKC: Tensor, end_NK: Tensor, end_score_NK: Tensor, attention_NKT: Tensor
 ) -> Choice:
-    """The choice of constrained rows by dynamic beam allocation, and the plain one of all others."""
-    k, tokens = column_NKk.shape[2], step.token_NKC.shape[2]
-    last_N11 = (rows.length_N >= rows.max_N)[:, None, None]
-    word_NKk = continuation_NM.unflatten(1, (-1, k)).masked_fill(~step.free_NK[..., None], -torch.inf)
+    """The choice of rows with constraints, by dynamic beam allocation.
+
+    log_NKC: without END, whose log-probability is end_NK; end_score_NK: scores of the hypotheses that may end.
+    """
+    constraints, width = rows.constraints, rows.token_NK.shape[1]
+    assert constraints is not None
+    prefix, position_N = constraints.prefix, rows.length_N
+    step, free_NKC = constrain(constraints, log_NKC, end_NK, attention_NKT, position_N, rows.max_N - position_N)
+    k, tokens = min(width, log_NKC.shape[-1]), step.token_NKC.shape[2]
+    best_NKk, column_NKk = best_columns(free_NKC, k)
+    beam_N = active_beam(rows)
+    if prefix is not None:
+        best_NKk, column_NKk = force_prefix(prefix, position_N, log_NKC, best_NKk, column_NKk)
+        beam_N = torch.where(prefix.branching_N(position_N), torch.minimum(beam_N, prefix.branches_N), beam_N)
+
+    last_N11 = (position_N >= rows.max_N)[:, None, None]
+    closed_NK1 = ~step.free_NK[..., None] | last_N11
+    word_NKk = (rows.score_NK[..., None] + best_NKk).masked_fill(closed_NK1, -torch.inf)
     token_NKC = (rows.score_NK[..., None] + step.token_NKC).masked_fill(last_N11, -torch.inf)
     end_score_NK = end_score_NK.masked_fill(~step.complete_NK, -torch.inf)
-    chosen_NK, ends_NK = allocate(constraints, word_NKk, token_NKC, end_score_NK, active_beam(rows))
+    chosen_NK, ends_NK = allocate(constraints, word_NKk, token_NKC, end_score_NK, beam_N)
 
     column_NKC = constraints.column_NC[:, None].expand_as(token_NKC)
-    column_NK = torch.cat([column_NKk, column_NKC], -1).flatten(1).gather(1, chosen_NK)
     score_NK = torch.cat([word_NKk, token_NKC], -1).flatten(1).gather(1, chosen_NK)
-    constraint_NK = (chosen_NK % (k + tokens) - k + 1).clamp(min=0)
-    constrained_N1 = constraints.constrained_N1
+    outside_NK = torch.arange(width, device=beam_N.device) >= beam_N[:, None]
     return Choice(
-        torch.where(constrained_N1, score_NK, plain.score_NK),
-        torch.where(constrained_N1, chosen_NK // (k + tokens), plain.parent_NK),
-        torch.where(constrained_N1, column_NK, plain.column_NK),
-        torch.where(constrained_N1, ends_NK & ~rows.done_N[:, None], plain.ends_NK),
-        torch.where(constrained_N1, constraint_NK, 0),
+        score_NK.masked_fill(outside_NK, -torch.inf),
+        chosen_NK // (k + tokens),
+        torch.cat([column_NKk, column_NKC], -1).flatten(1).gather(1, chosen_NK),
+        ends_NK & ~rows.done_N[:, None],
+        (chosen_NK % (k + tokens) - k + 1).clamp(min=0),
     )
 
 

@@ -4,8 +4,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
+
+from seq2seq.text.segmentation import continues_word, is_unspaced
+
+SplitMode = Literal["0", "1", "nonewlines"]  # DeepL's: no splitting, at line breaks too, at punctuation only
 
 ENGLISH = "en"
+SENTENCE_END = ".!?…。！？，、；："
 UNSPACED_LANGUAGES = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}  # languages without spaces between sentences
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WRITTEN_LINE = re.compile(r"\S[^\n\r\v\f\x85\u2028\u2029]*")
@@ -35,14 +41,34 @@ def split_sentences_by_line(text: str, language: str | None = None) -> list[tupl
     return [(line.start() + a, line.start() + b) for line in lines for a, b in split_sentences(line[0], language)]
 
 
+def split_text(text: str, language: str | None, mode: SplitMode) -> list[tuple[int, int]]:
+    """Character spans of the sentences as the mode splits them; `0`: all of the text but the white space around it."""
+    if mode == "0":
+        content = text.strip()
+        start = len(text) - len(text.lstrip())
+        return [(start, start + len(content))] if content else []
+    return (split_sentences if mode == "nonewlines" else split_sentences_by_line)(text, language)
+
+
 def sentence_separators(text: str, spans: Sequence[tuple[int, int]], target: str | None) -> list[str]:
     """What stands before the first sentence, between sentences, and after the last, in a translation into a language:
-    the white space of the text, but at least a space between sentences where the language has them."""
+    the white space of the text, but at least a space between sentences where the language has them, and none where a
+    word was divided (`long_sentences.divide`)."""
     ends, starts = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
     separators = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     if target not in UNSPACED_LANGUAGES:
-        separators[1:-1] = [separator or " " for separator in separators[1:-1]]
+        separators[1:-1] = [
+            separator or ("" if is_inside_word(text, end) else " ")
+            for separator, end in zip(separators[1:-1], ends[1:], strict=False)
+        ]
     return separators
+
+
+def is_inside_word(text: str, place: int) -> bool:
+    """Whether a place is inside what spaces separate, in a script with spaces: before a letter or digit, and not behind
+    the end of a sentence or a character of a script without spaces."""
+    before = text[place - 1]
+    return continues_word(text[place]) and not (before in SENTENCE_END or is_unspaced(before))
 
 
 def min_sentences(text: str, most: int) -> int:

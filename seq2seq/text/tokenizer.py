@@ -197,6 +197,11 @@ class Tokenizer:
         return cls.from_json(content, str(path))
 
     @cached_property
+    def piece_ids(self) -> dict[str, int]:
+        """The id of each piece."""
+        return {piece: number for number, piece in enumerate(self._vocabulary)}
+
+    @cached_property
     def joined_ids(self) -> set[int]:
         """The ids whose text continues the word before it, if that is a whole word: of pieces that begin with a letter
         or digit, and of bytes, which write one."""

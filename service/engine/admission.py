@@ -1,7 +1,8 @@
 """Admission control: how much may wait in the queue, in total and for one caller."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Literal
 
 HARD_LIMIT_FACTOR = 4  # times the limit that may wait before even a caller's first request is rejected
@@ -43,6 +44,15 @@ class Admission:
         if caller_load == QueueLoad():
             del self.by_caller[caller]
 
+    @contextmanager
+    def without(self, caller: str, load: QueueLoad) -> Iterator[None]:
+        """Meanwhile, do not count a part of what waits for a caller."""
+        self.add(caller, -load.texts, -load.tokens)
+        try:
+            yield
+        finally:
+            self.add(caller, load.texts, load.tokens)
+
     def exceeded_limit(self, caller: str, texts: int, tokens: int) -> Literal["queue_texts", "queue_tokens"] | None:
         """The limit that this additional load would exceed; None if it may wait."""
         caller_load = self.by_caller.get(caller, QueueLoad())
@@ -67,7 +77,13 @@ class Reservation:
     texts: Sequence[str]  # all of the request's texts
     waiting_load: QueueLoad
     reserved_texts: int  # number of texts that `waiting_load` is for, each once
-    charge: Callable[[int], Awaitable[None]] | None = None  # called with the tokens x beam, once known
+    charge: Callable[[int], Awaitable[None]] | None = None  # called with the tokens x beam of all searches so far
+    later_load: QueueLoad = field(default_factory=QueueLoad)  # of searches that follow the first ones
+    searched_tokens: int = 0  # tokens x beam of the searches so far
+
+    def next_stage(self) -> None:
+        """What is reserved for later searches is now for those that come next."""
+        self.waiting_load, self.later_load = self.later_load, QueueLoad()
 
     def share(self, texts: int) -> QueueLoad:
         """The load of some of the reserved texts, as if all were equally long; of the last ones, all that is left."""

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from seq2seq.errors import RequestError
 from seq2seq.explain import Explanation
 from seq2seq.generate import EncodedRequest, GenerationResult, Request, SequenceGenerator
+from seq2seq.terms.term import TERMS
+from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.interpreter import shorten_pauses
@@ -85,6 +87,19 @@ class Engine:
                 spec.number, SequenceGenerator(model.bundle, width=model.width), explanation
             )
         weakref.finalize(model, self.pool.unload, spec.number).atexit = False
+
+    def fits(self, model: ServedModel, request: Request) -> bool:
+        """Whether the text of a request, and its terms, are within the model's limits. May be called in any thread."""
+        text, limit = request.texts[model.source], model.bundle.card.limits.source_length
+        if is_surely_beyond(text, limit):
+            return False
+        if not request.terms and is_surely_within(text, limit):
+            return True
+        try:
+            self._models[model].encoder.encode(request)
+        except RequestError as error:
+            return error.where not in (model.source, TERMS)  # another error would be that of a shorter text too
+        return True
 
     def explanation(self, model: ServedModel) -> Explanation:
         """An example of the model's explanations."""
@@ -155,12 +170,25 @@ class Engine:
         finally:
             with self._lock:
                 self._release(reservation)
+                reservation.next_stage()
+                self._reduce(reservation, reservation.waiting_load)
                 self._texts_in_flight.subtract(texts)
                 for text in texts:
                     if not self._texts_in_flight[text]:
                         del self._texts_in_flight[text]
                 self._open_requests -= 1
                 self._lock.notify_all()
+
+    def reserve_later(self, reservation: Reservation, texts: int, tokens: int) -> None:
+        """Reserve queue load for searches that follow the first ones of an admitted request, in addition to what it has
+        reserved. Raises Problem 429 if too much waits."""
+        caller, own = reservation.caller, reservation.waiting_load
+        with self._lock:
+            with self.admission.without(caller, own):  # all of the request counts as one
+                self._dispatcher.check_queue(caller, QueueLoad(own.texts + texts, own.tokens + tokens))
+            self.admission.add(caller, texts, tokens)
+            later = reservation.later_load
+            reservation.later_load = QueueLoad(later.texts + texts, later.tokens + tokens)
 
     def _release(self, reservation: Reservation) -> None:
         """Release all that a request has reserved: from now on its texts themselves count as waiting, or it has
@@ -206,8 +234,9 @@ class Engine:
         rows = await self.preparation.map(
             reservation.caller, self._encode, list(enumerate(requests)), characters_of, INLINE_CHARACTERS
         )
+        reservation.searched_tokens += sum(row.length * row.request.options.beam for row in rows)
         if reservation.charge:
-            await reservation.charge(sum(row.length * row.request.options.beam for row in rows))
+            await reservation.charge(reservation.searched_tokens)
         pending = PendingRequest(
             loop, loop.create_future(), [None] * len(rows), len(rows), reservation.caller, listener
         )
@@ -256,9 +285,9 @@ class Engine:
                 if sequence is None:
                     sequence = new[model, key] = QueuedSequence(next(self._numbers), model, row, key, now, streamed)
                 subscribed.append(sequence)
-            self._dispatcher.check_queue(
-                pending.caller, QueueLoad(len(new), sum(sequence.cost for sequence in new.values()))
-            )
+            load = QueueLoad(len(new), sum(sequence.cost for sequence in new.values()))
+            with self.admission.without(pending.caller, reservation.later_load):
+                self._dispatcher.check_queue(pending.caller, load)
             handles = {
                 model: self._dispatcher.handles_with(model) for model in {sequence.model for sequence in new.values()}
             }
@@ -285,4 +314,11 @@ def deduplication_key(request: Request) -> Hashable:
     """Equal for requests with the same search and result; a request with images equals no other."""
     if request.images:
         return object()
-    return tuple(request.texts.items()), request.options, request.explain, request.tokenised, request.terms
+    return (
+        tuple(request.texts.items()),
+        request.options,
+        (request.explain, request.explain_all),
+        request.tokenised,
+        request.terms,
+        request.target_prefix,
+    )

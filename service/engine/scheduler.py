@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Collection, Hashable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from seq2seq.bundle import Bundle
@@ -17,6 +18,7 @@ from service.engine.protocol import EngineRequest
 REFILL_DIVISOR = 4  # if all slots were taken, waiting texts enter when this fraction (1/n) of them is free,
 MAX_HELD_STEPS = 8  # or after this many steps
 RESERVED_DIVISOR = 4  # reserved slots are this fraction (1/n) of the slots
+EXAMPLE_LENGTH = 8  # tokens of a text in the warm-up
 CROWDING_FACTOR = 4  # a caller is crowded out by another who has more than this many times their texts
 
 
@@ -239,17 +241,20 @@ class BatchScheduler:
         """Run a search, so that the first request finds everything loaded; returns an example explanation.
 
         A search that is compiled runs with one text and with two: these numbers differ in their compiled steps. One
-        that is captured takes a step of each common size twice, which captures it.
+        that is captured takes a step of each common size twice, which captures it. On a CPU each number of texts takes
+        a step: oneDNN makes a kernel for each number of rows. Images would take long to encode.
         """
-        if not self.bundle.is_compiled:
-            return self._search_example(1)
-        with compiling():
-            self._search_example(2)
+        with compiling() if self.bundle.is_compiled else nullcontext():
+            if self.bundle.is_compiled:
+                self._search_example(2)
             explanation = self._search_example(1)
             if isinstance(self.bundle.search_step, CapturedStep):
                 for rows in row_counts(self.slots):
                     for length in COMMON_LENGTHS:
-                        self._take_two_steps(min(rows, self.slots), length)
+                        self._take_steps(min(rows, self.slots), length, 2)
+            elif self.generation.table.device.type == "cpu" and not self.bundle.card.model.images:
+                for rows in range(2, self.slots + 1):
+                    self._take_steps(rows, EXAMPLE_LENGTH, 1)
             return explanation
 
     def _example(self, explain: bool) -> EncodedRequest:
@@ -258,8 +263,8 @@ class BatchScheduler:
         images = {name: blank_image(grid) for name, grid in card.model.images.items()}
         return self.generation.encode(Request(texts, card.search, explain=explain, images=images))
 
-    def _take_two_steps(self, texts_count: int, length: int) -> None:
-        """Take two steps with so many texts of a length, which counts the end symbol."""
+    def _take_steps(self, texts_count: int, length: int, steps: int) -> None:
+        """Take so many steps with so many texts of a length, which counts the end symbol."""
         card, example = self.bundle.card, self._example(explain=False)
         words = max(1, length - 1)
         sources = {
@@ -269,8 +274,8 @@ class BatchScheduler:
         limit = min(card.search.output_limit(words), card.limits.target_length)
         text = replace(example, sources=sources, length=length, max_length=limit)
         self.generation.admit([(number, text) for number in range(texts_count)])
-        self.generation.step()
-        self.generation.step()
+        for _ in range(steps):
+            self.generation.step()
         self.generation.cancel(range(texts_count))
 
     def _search_example(self, texts_count: int) -> Explanation:

@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from documents import AlignedText
 from seq2seq.generate import GenerationResult, Request
 from seq2seq.search import SearchOptions
-from seq2seq.text.clauses import divide
-from seq2seq.text.sentences import split_sentences_by_line
 from service.files.document_processes import FileSegment
 from service.inference.aligned_text import SentenceTranslation, align_sentences
-from service.inference.segmentation import SegmentedText
+from service.inference.pivoting import Sentence
+from service.inference.segmented_text import SegmentationOptions, SegmentedText
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
-
-LONGEST_TOKEN = 20  # characters; a text of more for each token that a model reads is divided without encoding it
 
 
 @dataclass(frozen=True)
@@ -35,33 +32,18 @@ class SplitSegment:
 
 
 def split_segment(
-    model: ServedModel, options: SearchOptions, terms: RequestTerms, segment: FileSegment
+    model: ServedModel, options: SearchOptions, terms: RequestTerms, how: SegmentationOptions, segment: FileSegment
 ) -> SplitSegment:
     """Split a segment into sentences, with their terms. Those are explained among whose words a tag has an edge.
     Raises Problem for contradictory terms."""
-    tokenizer = model.bundle.tokenizers[model.source]
-    most = model.bundle.card.limits.source_length
-
-    @cache
-    def tokens_of(sentence: str) -> int:
-        return len(tokenizer.encode(sentence).ids)
-
-    def fits(sentence: str) -> bool:
-        return len(sentence) <= LONGEST_TOKEN * most and tokens_of(sentence) <= most
-
-    request = terms.add_to(model, Request({model.source: segment.text}, options))
-    spans = [
-        part
-        for start, end in split_sentences_by_line(segment.text, model.language_pair[0])
-        for part in divide(segment.text, start, end, fits)
-    ]
-    text = SegmentedText.at(model, request, spans)
+    text = SegmentedText.of(model, terms.add_to(model, Request({model.source: segment.text}, options)), how)
     sentences = [sentence.texts[model.source] for sentence in text.sentences]
     requests = [
         replace(request, explain=segment.has_edge_inside(offset, offset + len(sentence)))
         for request, sentence, offset in zip(text.sentences, sentences, text.offsets, strict=True)
     ]
-    tokens = [tokens_of(sentence) + 1 for sentence in sentences]
+    encode = model.bundle.tokenizers[model.source].encode
+    tokens = [len(encode(sentence).ids) + 1 for sentence in sentences]
     keys = [(sentence, request.terms) for sentence, request in zip(sentences, requests, strict=True)]
     return SplitSegment(text, requests, keys, tokens, len(segment.text))
 
@@ -71,15 +53,15 @@ class DocumentSentences:
 
     def __init__(self, segments: Sequence[SplitSegment]) -> None:
         self.segments = segments
-        self.requests: dict[Hashable, Request] = {}
+        self.sentences: dict[Hashable, Sentence] = {}
         self._answers: dict[Hashable, GenerationResult | None] = {}
         self._segments_of: dict[Hashable, list[int]] = {}
         self._open = [len(set(segment.keys)) for segment in segments]  # sentences without an answer, by segment
         for i, segment in enumerate(segments):
             for key, request in zip(segment.keys, segment.requests, strict=True):
-                known = self.requests.setdefault(key, request)
-                if request.explain and not known.explain:
-                    self.requests[key] = request
+                known = self.sentences.get(key)
+                if known is None or (request.explain and not known.request.explain):
+                    self.sentences[key] = Sentence(segment.text.model, request, segment.text.pivot)
             for key in dict.fromkeys(segment.keys):
                 self._segments_of.setdefault(key, []).append(i)
 
@@ -102,12 +84,13 @@ class DocumentSentences:
 
     def translation(self, segment: SplitSegment) -> AlignedText:
         """The translation of a segment, all of whose sentences have answers."""
-        model = segment.text.model
-        find_words: Callable[[str], Any] = partial(model.bundle.tokenizers["target"].word_spans, raw=True)
-        answers = [
-            sentence_translation(request.texts[model.source], self._answers[key])
-            for key, request in zip(segment.keys, segment.requests, strict=True)
-        ]
+        text, source = segment.text, segment.text.model.source
+        tokenizer = text.last.model.bundle.tokenizers["target"]
+        find_words: Callable[[str], Any] = partial(tokenizer.word_spans, raw=True)
+        answers = []
+        for j, (key, request) in enumerate(zip(segment.keys, segment.requests, strict=True)):
+            answer = self._answers[key]
+            answers.append(sentence_translation(request.texts[source], answer and text.format_answer(j, answer)))
         return align_sentences(segment.text, answers, find_words)
 
 

@@ -5,15 +5,19 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from seq2seq.generate import GenerationResult, Request
+from seq2seq.generate import GenerationResult
 from seq2seq.search import SearchOptions
 from service.engine.engine import Engine, InvalidTextError
 from service.files.document_processes import DocumentProcesses, FileSegment
 from service.files.document_sentences import DocumentSentences, SplitSegment, split_segment
 from service.files.file_job import FileJob
+from service.inference import pivoting
 from service.inference.detection import LanguageDetector
+from service.inference.pivoting import Sentence
+from service.inference.segmented_text import PivotStep, SegmentationOptions
 from service.inference.terms import RequestTerms
 from service.models import ServedModel, ServedModels
+from service.pivots import ModelPath
 from service.problems import Problem
 from service.settings import Settings
 
@@ -50,13 +54,13 @@ class FileTranslator:
         request = job.request
         segments = await self._processes.segments(job.upload.path, request.name)
         job.total = len(segments)
-        model = await self._choose_model(job, segments)
-        job.target = model.language_pair[1]
-        terms = RequestTerms(await request.find_terms(model.language_pair))
-        sentences = DocumentSentences(await self._split(model, terms, segments))
+        path = await self._choose_path(job, segments)
+        job.target = path.language_pair[1]
+        terms = RequestTerms(await request.find_terms(path.language_pair))
+        sentences = DocumentSentences(await self._split(path, terms, segments))
         await request.charge(units(sentences))
         job.done = sentences.without_sentences
-        await self._search(job, model, sentences)
+        await self._search(job, path, sentences)
         translations = await self._engine.preparation.map(
             CALLER, sentences.translation, sentences.segments, lambda segment: segment.characters
         )
@@ -64,8 +68,8 @@ class FileTranslator:
         await self._processes.render(job.upload.path, request.name, job.target, translations, job.result.stream)
         job.result.close()
 
-    async def _choose_model(self, job: FileJob, segments: Sequence[FileSegment]) -> ServedModel:
-        """The model for a document; if its source is `auto`, by the language of the document's text."""
+    async def _choose_path(self, job: FileJob, segments: Sequence[FileSegment]) -> ModelPath[ServedModel]:
+        """The model or models for a document; if its source is `auto`, by the language of the document's text."""
         request, models = job.request, self._models()
         source = request.source
         if source == "auto":
@@ -73,54 +77,54 @@ class FileTranslator:
             text = beginning(segments)
             (guesses,) = await self._engine.preparation.map(CALLER, self._detector.guesses, [text], len)
             source = next(guess.language for guess in guesses if guess.language in possible)
-        return models.for_languages("translation", source, request.target, request.model)[0]
+        return models.translation_path(source, request.target, request.model)
 
     async def _split(
-        self, model: ServedModel, terms: RequestTerms, segments: Sequence[FileSegment]
+        self, path: ModelPath[ServedModel], terms: RequestTerms, segments: Sequence[FileSegment]
     ) -> list[SplitSegment]:
-        options = SearchOptions.model_validate(model.bundle.card.search.model_dump() | {"n_best": 1})
+        pivot = PivotStep(path.second, best_only(path.second)) if path.second else None
+        how = SegmentationOptions(fits=self._engine.fits, pivot=pivot)
         return await self._engine.preparation.map(
             CALLER,
-            partial(split_segment, model, options, terms),
+            partial(split_segment, path.first, best_only(path.first), terms, how),
             segments,
             lambda segment: len(segment.text) + terms.characters,
         )
 
-    async def _search(self, job: FileJob, model: ServedModel, sentences: DocumentSentences) -> None:
+    async def _search(self, job: FileJob, path: ModelPath[ServedModel], sentences: DocumentSentences) -> None:
         """Search all sentences, a few at a time. Documents that are translated together take turns. Raises Problem."""
-        remaining = iter(list(sentences.requests.items()))
-        most = max(1, model.slots // 2)
-        slots = self._slots.setdefault(model, asyncio.Semaphore(most))
+        remaining = iter(list(sentences.sentences.items()))
+        most = max(1, path.first.slots // 2)
+        slots = self._slots.setdefault(path.first, asyncio.Semaphore(most))
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(most, len(sentences.requests))):
-                    group.create_task(self._search_next(job, model, sentences, remaining, slots))
+                for _ in range(min(most, len(sentences.sentences))):
+                    group.create_task(self._search_next(job, sentences, remaining, slots))
         except* Problem as problems:
             raise first(problems) from None
 
     async def _search_next(
         self,
         job: FileJob,
-        model: ServedModel,
         sentences: DocumentSentences,
-        remaining: Iterator[tuple[Hashable, Request]],
+        remaining: Iterator[tuple[Hashable, Sentence]],
         slots: asyncio.Semaphore,
     ) -> None:
         """Search one sentence after the other until none remain."""
-        for key, request in remaining:
+        for key, sentence in remaining:
             async with slots:
-                answer = await self._search_one(model, request)
+                answer = await self._search_one(sentence)
             job.untranslated += answer is None
             job.done += sentences.add(key, answer)
 
-    async def _search_one(self, model: ServedModel, request: Request) -> GenerationResult | None:
+    async def _search_one(self, sentence: Sentence) -> GenerationResult | None:
         """The answer to a sentence; None if the model cannot read it. Raises Problem."""
-        texts = list(request.texts.values())
+        texts, beam = list(sentence.request.texts.values()), sentence.request.options.beam
         attempts = 1
         while True:
             try:
-                with self._engine.admit(CALLER, texts, len, request.options.beam) as reservation:
-                    (answer,) = await self._engine.search([(model, request)], None, reservation)
+                with self._engine.admit(CALLER, texts, len, beam) as reservation:
+                    (answer,) = await pivoting.search(self._engine, reservation, [sentence])
                 return answer
             except InvalidTextError:
                 return None
@@ -131,9 +135,14 @@ class FileTranslator:
             attempts += 1
 
 
+def best_only(model: ServedModel) -> SearchOptions:
+    """The model's search options, for its best output alone."""
+    return SearchOptions.model_validate(model.bundle.card.search.model_dump() | {"n_best": 1})
+
+
 def units(sentences: DocumentSentences) -> int:
     """The number of texts as which a document counts: the tokens x beam of its search, of which 1,000 are a text."""
-    beam = max((request.options.beam for request in sentences.requests.values()), default=1)
+    beam = max((sentence.request.options.beam for sentence in sentences.sentences.values()), default=1)
     return max(1, -(-sentences.tokens * beam // TOKENS_PER_TEXT))
 
 

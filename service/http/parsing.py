@@ -41,10 +41,11 @@ def parsed_body(kind: type[T]) -> Callable[..., Awaitable[T]]:
         try:
             media, options = media_type(request)
             content = await read_body(request)
+            query: bytes = request.scope["query_string"]
             max_values = MAX_VALUES + 2 * service.settings.texts
             inline = len(content) <= INLINE_BYTES
             fields = await run_inline_or_in_thread(
-                inline, parse, kind, content, media, options, max_values, executor=service.parse_executor
+                inline, parse, kind, content, media, options, max_values, query, executor=service.parse_executor
             )
         except Problem as problem:
             if not authenticated_by_header:
@@ -93,9 +94,15 @@ def media_type(request: Request) -> tuple[str, dict[bytes, bytes]]:
 
 
 def parse(
-    kind: type[ApiRequest], content: bytes, media: str, options: dict[bytes, bytes], max_values: int
+    kind: type[ApiRequest],
+    content: bytes,
+    media: str,
+    options: dict[bytes, bytes],
+    max_values: int,
+    query: bytes = b"",
 ) -> dict[str, Any]:
     """The fields of a body of one of the three media types, by name, unvalidated. `max_values`: limit on JSON values.
+    `query`: the query of the address, which has fields too where the body is a form or empty.
 
     Memory and time are bounded by the body's length, whatever its content. Raises Problem.
     """
@@ -103,7 +110,17 @@ def parse(
         check_values(content, max_values)
         return parse_json(content)
     pairs = parse_multipart(content, options, kind.file_field) if media == MULTIPART else parse_urlencoded(content)
-    return dict(collect_fields(pairs, kind.repeatable_fields))
+    return dict(collect_fields([*parse_query(query), *pairs], kind.repeatable_fields))
+
+
+def parse_query(query: bytes) -> list[tuple[str, str]]:
+    """The fields of an address. Raises Problem for a key among them: addresses are written to logs on their way."""
+    fields = parse_urlencoded(query)
+    if any(name == "api_key" for name, _ in fields):
+        raise Problem.in_field(
+            "api_key", "must not be in the address, which proxies log: send it in the body, or as Authorization: Bearer"
+        )
+    return fields
 
 
 def validate(kind: type[T], fields: dict[str, Any], strict: bool) -> T:
@@ -159,7 +176,7 @@ def parse_json(content: bytes) -> dict[str, Any]:
     except ValueError:  # Python refuses integers of thousands of digits
         raise Problem(400, "the body is not JSON of ours: a number in it is too long") from None
     if not isinstance(parsed, dict):
-        raise Problem(400, "the body must be a JSON object")
+        raise Problem(400, "the body must be a JSON object", error="Invalid JSON format")
     return parsed
 
 

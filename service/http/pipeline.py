@@ -19,19 +19,23 @@ from seq2seq.search import SearchOptions
 from seq2seq.terms import TermOptions
 from seq2seq.terms.term import TERMS
 from service.engine.admission import Reservation
-from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
+from service.engine.engine import CHARACTERS_PER_TOKEN, INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.http.dependencies import Caller, CallerDep, Service, ServiceDep
 from service.http.kept_glossaries import kept_entries
 from service.http.openapi import body_documentation
 from service.http.parsing import parsed_body
 from service.http.requests import GenerateRequest, MultimodalRequest, TextsRequest, with_limits
+from service.http.responses import ResponseWarning
 from service.http.streaming import EVENT_RESPONSES, OutputStream, respond_or_stream
 from service.inference import segmentation
 from service.inference.markup import INLINE_HTML_CHARACTERS, SourceText, escape_html, read_source, reading_cost
+from service.inference.pivoting import PIVOT_OUTPUTS, outputs_translated
 from service.inference.segmented_document import SegmentedDocument
+from service.inference.segmented_text import CONTEXT, PivotStep, SegmentationOptions, SegmentedText
 from service.inference.terms import RequestTerms
 from service.models import ServedModel
+from service.pivots import ModelPath
 from service.problems import Problem, problem_responses
 from service.settings import Settings
 
@@ -48,7 +52,8 @@ EMPTY_EXPLANATION = Explanation(source=[], target=[], matrices={}, alignment=[])
 class ModelInput:
     """One input of a model: the model, its texts and images by source name, and the request field of each source.
 
-    `document`: the document that the text is of, if it has markup.
+    `document`: the document that the text is of, if it has markup. `second`: the model that translates the outputs of
+    the first, if there is a pivot language.
     """
 
     model: ServedModel
@@ -56,6 +61,12 @@ class ModelInput:
     fields: Mapping[str, str]
     images: Mapping[str, np.ndarray] = field(default_factory=dict)
     document: Document | None = None
+    second: ServedModel | None = None
+
+    @property
+    def language_pair(self) -> tuple[str, str]:
+        """The languages of the input and the output."""
+        return ModelPath(self.model, self.second).language_pair
 
     @property
     def blank(self) -> bool:
@@ -88,12 +99,20 @@ async def read_texts(
     return texts
 
 
-def model_inputs(request: TextsRequest, models: Sequence[ServedModel], texts: Sequence[SourceText]) -> list[ModelInput]:
-    """One `ModelInput` for each text of a request and its model."""
-    return [
-        ModelInput(model, {model.source: source.text}, {model.source: field_name}, document=source.document)
-        for model, source, field_name in zip(models, texts, field_names(request), strict=True)
-    ]
+def model_inputs(
+    request: TextsRequest, paths: Sequence[ModelPath[ServedModel]], texts: Sequence[SourceText]
+) -> list[ModelInput]:
+    """One `ModelInput` for each text of a request and its models. Raises Problem for a context that is not read."""
+    inputs = []
+    for path, source, field_name in zip(paths, texts, field_names(request), strict=True):
+        model = path.first
+        own, fields = {model.source: source.text}, {model.source: field_name}
+        if request.context_text:
+            if CONTEXT not in model.bundle.card.model.texts:
+                raise Problem.in_field(CONTEXT, f"is not read by {model}, which was trained without: leave it out")
+            own[CONTEXT], fields[CONTEXT] = request.context_text, CONTEXT
+        inputs.append(ModelInput(model, own, fields, document=source.document, second=path.second))
+    return inputs
 
 
 @dataclass(frozen=True)
@@ -105,10 +124,14 @@ class PipelineResult:
     alternatives: list[list[str]] | None
     scores: list[list[float]] | None
     explanations: list[Explanation] | None
+    warnings: list[ResponseWarning] | None = None
 
     @staticmethod
     def of(
-        request: GenerateRequest, inputs: Sequence[ModelInput], answers: Sequence[GenerationResult | None]
+        request: GenerateRequest,
+        inputs: Sequence[ModelInput],
+        answers: Sequence[GenerationResult | None],
+        warnings: list[ResponseWarning],
     ) -> "PipelineResult":
         """Build the results from the answer to each input; the answer to a blank input is None."""
         write = response_writer(request)
@@ -122,6 +145,7 @@ class PipelineResult:
             [a.explanation or EMPTY_EXPLANATION if a else EMPTY_EXPLANATION for a in answers]
             if request.explain
             else None,
+            warnings or None,
         )
 
 
@@ -220,7 +244,7 @@ async def find_term_options(
     options = request.term_options
     if options is None or request.kept_glossary is None:
         return options
-    pairs = {item.model.language_pair for item in generation.inputs}
+    pairs = {item.language_pair for item in generation.inputs}
     return options.with_fallback(await kept_entries(service, caller, request.kept_glossary, pairs))
 
 
@@ -235,20 +259,20 @@ async def search_and_respond(
     """Search every input with its model, within the reservation, and serialise the response. `stream` receives partial
     outputs meanwhile. Raises Problem."""
     inputs = generation.inputs
-    options = {model: search_options(request, model) for model in {item.model for item in inputs}}
     searched = [item for item in inputs if not item.blank]
-    searches = [
-        Request(dict(item.texts), options[item.model], explain=bool(request.explain), images=dict(item.images))
-        for item in searched
-    ]
-    requests = list(zip(searched, searches, strict=True))
     texts = await segmentation.segment(
         service.engine,
         reservation,
-        requests,
+        [SearchInput.of(service, request, item) for item in searched],
         partial(split, terms),
-        lambda item: characters_of(item) + terms.characters,
+        lambda item: item.characters + terms.characters,
     )
+    reserve_second_searches(service, reservation, request, texts)
+    warnings = [
+        ResponseWarning.long_sentences(next(iter(item.fields.values())), text.divided)
+        for item, text in zip(searched, texts, strict=True)
+        if text.divided
+    ]
     if stream:
         stream.start([i for i, item in enumerate(inputs) if not item.blank], texts, response_writer(request))
     try:
@@ -264,7 +288,7 @@ async def search_and_respond(
     answers = [None if item.blank else next(remaining) for item in inputs]
 
     def respond_in_json() -> Response:
-        result = PipelineResult.of(request, inputs, answers)
+        result = PipelineResult.of(request, inputs, answers, warnings)
         body = generation.respond(result).model_dump_json(exclude_none=True)
         return Response(body, media_type="application/json")
 
@@ -274,35 +298,80 @@ async def search_and_respond(
     )
 
 
-def split(terms: RequestTerms, item: tuple[ModelInput, Request]) -> segmentation.Segmented:
+@dataclass(frozen=True)
+class SearchInput:
+    """An input with its search, and how its text is split."""
+
+    item: ModelInput
+    search: Request
+    how: SegmentationOptions
+
+    @staticmethod
+    def of(service: Service, request: GenerateRequest, item: ModelInput) -> "SearchInput":
+        """The search of an input with the options of the request. Raises Problem."""
+        n_best = (request.alternatives or 0) + 1
+        if item.second is None:
+            options, pivot = search_options(request, item.model, n_best), None
+        else:
+            options = search_options(request, item.model, PIVOT_OUTPUTS, of_pivot=True)
+            pivot = PivotStep(item.second, search_options(request, item.second, n_best))
+        how = SegmentationOptions(request.split_mode, request.keeps_formatting, service.engine.fits, pivot)
+        search = Request(
+            dict(item.texts),
+            options,
+            explain=bool(request.explain),
+            images=dict(item.images),
+            target_prefix=request.output_prefix,
+        )
+        return SearchInput(item, search, how)
+
+    @property
+    def characters(self) -> int:
+        """Number of characters to split."""
+        return sum(map(len, self.search.texts.values()))
+
+
+def split(terms: RequestTerms, searched: SearchInput) -> segmentation.Segmented:
     """An input as requests for its sentences, with their terms. Raises Problem for contradictory terms."""
-    model_input, request = item
-    if model_input.document is not None:
-        return SegmentedDocument.of(model_input.model, request, model_input.document, terms)
-    return segmentation.SegmentedText.of(model_input.model, terms.add_to(model_input.model, request))
+    model, document = searched.item.model, searched.item.document
+    if document is not None:
+        return SegmentedDocument.of(model, searched.search, document, terms, searched.how)
+    return SegmentedText.of(model, terms.add_to(model, searched.search), searched.how)
 
 
-def characters_of(item: tuple[ModelInput, Request]) -> int:
-    """Number of characters to split."""
-    return sum(map(len, item[1].texts.values()))
+def reserve_second_searches(
+    service: Service, reservation: Reservation, request: GenerateRequest, texts: Sequence[segmentation.Segmented]
+) -> None:
+    """Reserve queue load for the second searches of texts that are translated through a pivot language. Raises Problem
+    429."""
+    sentences = [sentence for text in texts if text.pivot for sentence in text.sentences]
+    if sentences:
+        outputs = outputs_translated(len(sentences))
+        characters = sum(len(text) for sentence in sentences for text in sentence.texts.values())
+        tokens = characters // CHARACTERS_PER_TOKEN * (request.beam_size or 1)
+        service.engine.reserve_later(reservation, outputs * len(sentences), outputs * tokens)
 
 
-def search_options(request: GenerateRequest, model: ServedModel) -> SearchOptions:
-    """The model's search options with the request's overrides. Raises Problem."""
+def search_options(request: GenerateRequest, model: ServedModel, outputs: int, of_pivot: bool = False) -> SearchOptions:
+    """The model's search options with the request's overrides, for so many outputs, or as many as the model has.
+    `of_pivot`: they are translated further, and the request's limit is not one of theirs. Raises Problem."""
     defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
-    n_best = min((request.alternatives or 0) + 1, model.width)
+    max_length = None if of_pivot else request.max_length
+    n_best = min(outputs, model.width)
     beam = max(request.beam_size or defaults.beam, n_best)
+    if request.output_prefix is not None and n_best > 1 and not of_pivot:
+        beam = model.width  # which the first words after the prefix share
     if beam > model.width:
         raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
-    if request.max_length and request.max_length > longest:
+    if max_length and max_length > longest:
         raise Problem.in_field("max_length", f"must be at most {longest}, the model's limit")
-    if request.max_length and request.max_length < defaults.min_length:
+    if max_length and max_length < defaults.min_length:
         raise Problem.in_field("max_length", f"must be at least {defaults.min_length}: the model writes no less")
     changed = {
         "beam": beam,
         "n_best": n_best,
         "length_penalty": request.length_penalty,
-        "max_length": request.max_length,
+        "max_length": max_length,
     }
     overrides = {name: value for name, value in changed.items() if value is not None}
     return SearchOptions.model_validate(defaults.model_dump() | overrides)

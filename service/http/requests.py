@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from seq2seq.terms import TermOptions
-from seq2seq.text.sentences import fewest_of
+from seq2seq.text.sentences import SplitMode, fewest_of
 from service.http.terms import GlossaryTerm, term_fields, term_options
 from service.inference.images import EXAMPLE_IMAGE, Base64Image
 from service.inference.markup import MarkupFormat
@@ -140,6 +140,26 @@ class GenerateRequest(ApiRequest):
         return None
 
     @property
+    def output_prefix(self) -> str | None:
+        """The text with which the output begins."""
+        return None
+
+    @property
+    def split_mode(self) -> SplitMode:
+        """How texts are split into sentences."""
+        return "1"
+
+    @property
+    def keeps_formatting(self) -> bool:
+        """Whether outputs begin and end as their sentences do."""
+        return False
+
+    @property
+    def context_text(self) -> str | None:
+        """A text that helps to understand the texts; it has no output."""
+        return None
+
+    @property
     def units(self) -> int:
         """Number of texts that quotas and rate limits count."""
         return 1
@@ -213,6 +233,15 @@ class TranslateRequest(TextsRequest):
     source: LanguageCode = Field(description="the language of `q`, or `auto`")
     target: LanguageCode = Field(description="the language to translate into")
     format: MarkupTextFormat = None
+    split_sentences: SplitMode | None = Field(
+        None,
+        description="`1` (the default): at punctuation and line breaks; `nonewlines`: at punctuation only; `0`: not, "
+        "but a text that is longer than the model reads is translated in parts",
+    )
+    preserve_formatting: bool | None = Field(
+        None, description="marks at begin and end of a sentence, and the case of its first letter, as in the source"
+    )
+    context: str | None = None
     glossary: list[GlossaryTerm] | None = None
     glossary_id: str | None = Field(
         None, min_length=1, max_length=100, description="a glossary of `/glossaries`; a term in `glossary` has priority"
@@ -223,10 +252,21 @@ class TranslateRequest(TextsRequest):
         description="keep URLs, e-mail addresses, placeholders, inline tags, emoji, and numbers with units as they "
         "are; default: true",
     )
+    target_prefix: str | None = None
 
     @classmethod
     def limited_fields(cls, settings: Settings) -> dict[str, Any]:
-        return super().limited_fields(settings) | term_fields(settings)
+        about_prefix = "the text with which the translation of one sentence begins; the rest is translated anew. The "
+        about_prefix += "`alternatives` then differ in the first word after it, also after an empty one"
+        about_context = (
+            "a text that helps to translate `q`, and is not translated; for models that were trained with one"
+        )
+        text = Annotated[str, Field(max_length=settings.characters)] | None
+        fields = {
+            "target_prefix": (text, Field(None, description=about_prefix)),
+            "context": (text, Field(None, description=about_context)),
+        }
+        return super().limited_fields(settings) | fields | term_fields(settings)
 
     @property
     def markup(self) -> MarkupFormat | None:
@@ -237,11 +277,28 @@ class TranslateRequest(TextsRequest):
         return self.glossary_id
 
     @property
+    def output_prefix(self) -> str | None:
+        return self.target_prefix
+
+    @property
     def term_options(self) -> TermOptions:
         return term_options(self.glossary, self.do_not_translate, self.protect)
 
+    @property
+    def split_mode(self) -> SplitMode:
+        return self.split_sentences or "1"
+
+    @property
+    def keeps_formatting(self) -> bool:
+        return bool(self.preserve_formatting)
+
+    @property
+    def context_text(self) -> str | None:
+        return self.context if self.context and self.context.strip() else None
+
     def min_sentences(self, texts: Sequence[str], most: int) -> int:
-        if self.markup:  # tags are no text, and character references may become white space
+        # Tags are no text, and character references may become white space.
+        if self.markup or self.split_mode != "1":
             return super().min_sentences(texts, most)
         return fewest_of(texts, most)
 

@@ -10,6 +10,7 @@ from service import language_tags as languages
 from service.inference.detection import LanguageGuess
 from service.inference.images import MEDIA_TYPES
 from service.models import ReverseModel, ServedModel
+from service.pivots import ModelPath
 
 
 class ApiResponse(BaseModel):
@@ -23,10 +24,27 @@ class ModelIdentity(ApiResponse):
 
     name: str = Field(examples=["de-en"])
     version: str = Field(examples=["3"])
+    pivot: "Pivot | None" = Field(None, description="for two models: the language between them, and both")
 
     @classmethod
     def of(cls, model: ServedModel | ReverseModel) -> "ModelIdentity":
         return cls(name=model.name, version=model.version)
+
+    @classmethod
+    def of_path(cls, path: ModelPath[ServedModel]) -> "ModelIdentity":
+        """The model of a path, or both with their names and versions joined by `+`."""
+        if path.second is None:
+            return cls.of(path.first)
+        models = [cls.of(path.first), cls.of(path.second)]
+        name, version = ("+".join(parts) for parts in ([m.name for m in models], [m.version for m in models]))
+        return cls(name=name, version=version, pivot=Pivot(language=path.first.language_pair[1], models=models))
+
+
+class Pivot(ApiResponse):
+    """A language through which a text was translated, and the models into and out of it."""
+
+    language: str = Field(examples=["en"])
+    models: list[ModelIdentity]
 
 
 class LikeliestLanguage(ApiResponse):
@@ -72,6 +90,23 @@ Scores = Annotated[
 Explanations = Annotated[list[Explanation] | None, Field(description="with `explain`: one for every text")]
 
 
+class ResponseWarning(ApiResponse):
+    """Something about a text that its answer does not show."""
+
+    code: Literal["long_sentence"] = Field(
+        description="`long_sentence`: sentences longer than the model reads were translated in parts"
+    )
+    field: str = Field(description="the text", examples=["q[3]"])
+    message: str
+
+    @classmethod
+    def long_sentences(cls, field: str, count: int) -> "ResponseWarning":
+        """Sentences of a text were translated in parts."""
+        sentences, were = ("a sentence is", "was") if count == 1 else (f"{count} sentences are", "were")
+        message = f"{sentences} longer than the model reads, and {were} translated in parts"
+        return cls(code="long_sentence", field=field, message=message)
+
+
 class TranslateResponse(ApiResponse):
     """Response of `/translate` and `/translate/multimodal`.
 
@@ -86,6 +121,7 @@ class TranslateResponse(ApiResponse):
         description="a list only if the texts were translated by several models"
     )
     explanations: Explanations = None
+    warnings: list[ResponseWarning] | None = Field(None, description="where there is something to say about a text")
 
 
 class Operation(ApiResponse):

@@ -5,12 +5,14 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from seq2seq.generate import GenerationResult
+from seq2seq.target_prefix import decode_beginning
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
 from service.http.middleware import RETRYABLE_STATUSES, internal_error
@@ -68,15 +70,19 @@ class OutputStream:
     def on_prefix(self, index: int, ids: list[int]) -> None:
         i, j = self._segment_of_sentence[index]
         segmented = self._segmented_texts[i]
-        if segmented.request.options.replace_unknown and UNKNOWN in ids:
+        model, options = segmented.last.model, segmented.last.options
+        if options.replace_unknown and UNKNOWN in ids:
             ids = ids[: ids.index(UNKNOWN)]  # its replacement is not known yet
-        text = segmented.model.bundle.tokenizers["target"].decode(ids, raw="target" not in segmented.request.tokenised)
-        self._parts[i][j] = text.rstrip("\ufffd")  # a character whose bytes are incomplete
+        raw = "target" not in segmented.request.tokenised
+        prefix = segmented.request.target_prefix
+        text = decode_beginning(model.bundle.tokenizers["target"], ids, prefix, raw)
+        self._parts[i][j] = segmented.format_prefix(j, text)
         self.changed.set()
 
     def on_answer(self, index: int, answer: GenerationResult) -> None:
         i, j = self._segment_of_sentence[index]
-        self._parts[i][j], self._done[i][j] = answer.candidates[0].text, True
+        formatted = self._segmented_texts[i].format_answer(j, replace(answer, explanation=None))
+        self._parts[i][j], self._done[i][j] = formatted.candidates[0].text, True
         self.changed.set()
 
     def prefixes(self) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from documents import AlignedText
 from documents.inline import join_aligned
 from seq2seq.explain import Explanation
-from service.inference.segmentation import SegmentedText
+from service.inference.segmented_text import SegmentedText
 
 CharacterSpan = tuple[int, int]
 Link = tuple[int, int]
@@ -29,7 +29,7 @@ def align_sentences(
 ) -> AlignedText:
     """The translation of a text. A sentence without explanation is linked to its translation as a whole; one that is
     not the best has the links of the best (`carried_links`). `word_spans` finds the words of a translation."""
-    sources = [next(iter(sentence.texts.values())) for sentence in text.sentences]
+    sources = [sentence.texts[text.model.source] for sentence in text.sentences]
     parts = [
         AlignedText(translation.text, *sentence_words(source, translation, word_spans))
         for source, translation in zip(sources, translations, strict=True)

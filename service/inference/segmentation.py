@@ -1,18 +1,16 @@
 """Sentence segmentation: texts are split, searched sentence by sentence, and joined with their original separators."""
 
-import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from seq2seq.explain import Doubt, Explanation, Span, TermLocation, WeightedLink
-from seq2seq.generate import Candidate, GenerationResult, Request
-from seq2seq.text.sentences import fewest_of, sentence_separators, split_sentences_by_line
+from seq2seq.generate import GenerationResult, Request
+from seq2seq.text.sentences import fewest_of
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
 from service.engine.queued import OutputListener
-from service.inference.terms import join_divided, terms_within
+from service.inference import pivoting
+from service.inference.segmented_text import PivotStep
 from service.models import ServedModel
 from service.problems import Problem
 
@@ -33,191 +31,29 @@ class Segmented(Protocol):
     @property
     def sentences(self) -> Sequence[Request]: ...
 
+    @property
+    def pivot(self) -> PivotStep | None:
+        """The second search of every sentence."""
+
+    @property
+    def last(self) -> PivotStep:
+        """The search that writes the output."""
+
+    @property
+    def divided(self) -> int:
+        """Number of sentences that were longer than the model reads, and are searched in parts."""
+
     def join(self, parts: Sequence[str]) -> str:
         """The beginning of the result, from the results of the first sentences."""
 
-    def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the whole text from those of its sentences."""
+    def format_prefix(self, index: int, text: str) -> str:
+        """The begin of a sentence's output as it will be in the result."""
 
-
-@dataclass(frozen=True)
-class SegmentedText:
-    """A request for one text, as requests for its sentences."""
-
-    model: ServedModel
-    request: Request
-    sentences: tuple[Request, ...]
-    separators: tuple[str, ...]  # text before the first sentence, between sentences, and after the last
-    offsets: tuple[int, ...]  # offsets of the sentences in the text
-
-    @staticmethod
-    def of(model: ServedModel, request: Request) -> "SegmentedText":
-        """Split a text to translate into sentences.
-
-        Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
-        text.
-        """
-        text = request.texts.get(model.source)
-        if model.task != "translation" or len(request.texts) > 1 or request.images or text is None:
-            return SegmentedText(model, request, (request,), ("", ""), (0,))
-        return SegmentedText.at(model, request, split_sentences_by_line(text, model.language_pair[0]))
-
-    @staticmethod
-    def at(model: ServedModel, request: Request, spans: Sequence[tuple[int, int]]) -> "SegmentedText":
-        """Split a text at these spans, of which those that a term reaches over become one."""
-        text, (_, target) = request.texts[model.source], model.language_pair
-        spans = join_divided(spans, request.terms)
-        separators = tuple(sentence_separators(text, spans, target))
-        sentences = tuple(
-            replace(request, texts={model.source: text[start:end]}, terms=terms_within(request.terms, start, end))
-            for start, end in spans
-        )
-        return SegmentedText(model, request, sentences, separators, tuple(start for start, _ in spans))
-
-    def join(self, parts: Sequence[str]) -> str:
-        """The results of the first sentences, or of all, joined with the separators."""
-        if not parts:
-            return ""
-        text = "".join(separator + part for separator, part in zip(self.separators, parts, strict=False))
-        return text + self.separators[-1] if len(parts) == len(self.sentences) else text
+    def format_answer(self, index: int, answer: GenerationResult) -> GenerationResult:
+        """A sentence's result, with the edges of its outputs as they are to be."""
 
     def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
-        """The result of the whole text from those of its sentences.
-
-        Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
-        scores.
-        """
-        if self.separators == ("", ""):
-            return answers[0]
-        candidates = [
-            joined_candidate(self.join([part.text for part in parts]), parts)
-            for parts in combined_candidates(answers, self.request.options.n_best)
-        ]
-        if not self.request.explain:
-            return GenerationResult(candidates)
-        explanations = [answer.explanation for answer in answers if answer.explanation is not None]
-        texts = [answer.candidates[0].text for answer in answers]
-        before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
-        return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))
-
-
-def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list[list[Candidate]]:
-    """The best combinations of one candidate of each answer, best first."""
-    scores = [[candidate.score for candidate in answer.candidates] for answer in answers]
-    return [
-        [answer.candidates[choice.get(i, 0)] for i, answer in enumerate(answers)]
-        for choice in best_combinations(scores, count)
-    ]
-
-
-def joined_candidate(text: str, parts: Sequence[Candidate]) -> Candidate:
-    """The candidate of a text from those of its sentences; its score is the mean of theirs."""
-    return Candidate(
-        text,
-        sum(part.score for part in parts) / len(parts),
-        sum(part.log_probability for part in parts),
-        [word for part in parts for word in part.ids],
-    )
-
-
-def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[dict[int, int]]:
-    """The best choices of one item from each list, best first by the sums of scores; each list is sorted best first.
-    A choice maps a list's index to the index of the chosen item, where that is not 0."""
-    # The best n choices differ only in the n lists whose second item loses least.
-    losses = sorted(
-        (list_scores[0] - list_scores[1], i) for i, list_scores in enumerate(scores) if len(list_scores) > 1
-    )
-    indices = [i for _, i in losses[:count]]
-    first = (0,) * len(indices)
-    best: list[dict[int, int]] = []
-    queue, visited = [(0.0, first)], {first}
-    while queue and len(best) < count:
-        loss, choice = heapq.heappop(queue)
-        best.append({i: k for i, k in zip(indices, choice, strict=True) if k})
-        for position, (i, k) in enumerate(zip(indices, choice, strict=True)):
-            other = (*choice[:position], k + 1, *choice[position + 1 :])
-            if k + 1 < len(scores[i]) and other not in visited:
-                visited.add(other)
-                heapq.heappush(queue, (loss + scores[i][k] - scores[i][k + 1], other))
-    return best
-
-
-def merge_explanations(
-    parts: Sequence[Explanation], source_offsets: Sequence[int], target_offsets: Sequence[int]
-) -> Explanation:
-    """One explanation from those of sentences, which start at these offsets; attention across sentences is 0.
-
-    `symmetrized` only if all of them are: otherwise without `links`.
-    """
-    symmetrized = None if parts[0].symmetrized is None else all(part.symmetrized for part in parts)
-    if len(parts) == 1 and source_offsets[0] == target_offsets[0] == 0:
-        return parts[0]
-    columns = sum(len(part.source) for part in parts)
-    matrices: dict[str, list[list[float]]] = {name: [] for part in parts for name in part.matrices}
-    terms: list[TermLocation] = []
-    alignment: list[tuple[int, int]] = []
-    links: list[WeightedLink] = []
-    doubts: list[Doubt] = []
-    left = above = 0
-    for part, *offsets in zip(parts, source_offsets, target_offsets, strict=True):
-        right = columns - left - len(part.source)
-        for name, rows in matrices.items():
-            own = part.matrices.get(name) or [[0.0] * len(part.source)] * len(part.target)
-            rows.extend([0.0] * left + row + [0.0] * right for row in own)
-        terms.extend(shift_term(term, *offsets) for term in part.terms or [])
-        alignment.extend((i + left, j + above) for i, j in part.alignment)
-        links.extend(
-            link.model_copy(update={"source": link.source + left, "target": link.target + above})
-            for link in part.links or []
-        )
-        doubts.extend(shift_doubt(doubt, left, above) for doubt in part.doubts or [])
-        left, above = left + len(part.source), above + len(part.target)
-    return Explanation(
-        source=[
-            shift_span(span, offset) for part, offset in zip(parts, source_offsets, strict=True) for span in part.source
-        ],
-        target=[
-            shift_span(span, offset) for part, offset in zip(parts, target_offsets, strict=True) for span in part.target
-        ],
-        matrices=matrices,
-        gate=concatenate([part.gate for part in parts], [len(part.target) for part in parts]),
-        fertility=concatenate([part.fertility for part in parts], [len(part.source) for part in parts]),
-        alignment=alignment,
-        aligned_by=next((part.aligned_by for part in parts if part.aligned_by), None),
-        confidence=concatenate([part.confidence for part in parts], [len(part.target) for part in parts]),
-        doubts=None if all(part.doubts is None for part in parts) else doubts,
-        symmetrized=symmetrized,
-        links=links if symmetrized else None,
-        sentences=[(len(part.source), len(part.target)) for part in parts],
-        sources=parts[0].sources,
-        between=parts[0].between,
-        terms=terms or None,
-    )
-
-
-def shift_span(span: Span, by: int) -> Span:
-    return Span(text=span.text, start=span.start + by, end=span.end + by)
-
-
-def shift_doubt(doubt: Doubt, sources: int, targets: int) -> Doubt:
-    """The doubt in a text that has this many words before the doubt's sentence."""
-    earlier = None if doubt.earlier is None else doubt.earlier + targets
-    return doubt.model_copy(
-        update={"word": doubt.word + (sources if doubt.side == "source" else targets), "earlier": earlier}
-    )
-
-
-def shift_term(term: TermLocation, source: int, target: int) -> TermLocation:
-    """The term in a text whose sentence starts at these offsets."""
-    (a, b), (c, d) = term.source, term.target
-    return TermLocation(source=(a + source, b + source), target=(c + target, d + target))
-
-
-def concatenate(parts: Sequence[Sequence[float | None] | None], words: Sequence[int]) -> list[Any] | None:
-    """Per-word numbers of all sentences, 0 in those without; None if the model has none. `words`: of each sentence."""
-    if all(part is None for part in parts):
-        return None
-    return [number for part, count in zip(parts, words, strict=True) for number in (part or [0.0] * count)]
+        """The result of the whole text from those of its sentences, formatted."""
 
 
 def too_many_sentences(sentences: int) -> Problem:
@@ -273,20 +109,27 @@ async def search(
     segmented_texts: Sequence[Segmented],
     listener: OutputListener | None = None,
 ) -> list[GenerationResult]:
-    """Search every sentence and merge the results by text. Raises InvalidTextError with a text's index, and the
-    errors of `Engine.search`."""
+    """Search every sentence, through a pivot language where its text has one, and merge the results by text. Raises
+    InvalidTextError with a text's index, and the errors of `Engine.search`."""
     text_indices = [i for i, segmented in enumerate(segmented_texts) for _ in segmented.sentences]
-    requests = [(segmented.model, sentence) for segmented in segmented_texts for sentence in segmented.sentences]
-    if not requests:
+    sentences = [
+        pivoting.Sentence(segmented.model, sentence, segmented.pivot)
+        for segmented in segmented_texts
+        for sentence in segmented.sentences
+    ]
+    if not sentences:
         return []
     try:
-        results = iter(await engine.search(requests, listener, reservation))
+        results = iter(await pivoting.search(engine, reservation, sentences, listener))
     except InvalidTextError as error:
         raise InvalidTextError(text_indices[error.index], error.error) from None
     by_text = [[next(results) for _ in segmented.sentences] for segmented in segmented_texts]
 
-    def merge_all() -> list[GenerationResult]:
-        return [segmented.merge_answers(answers) for segmented, answers in zip(segmented_texts, by_text, strict=True)]
+    def merge(segmented: Segmented, answers: Sequence[GenerationResult]) -> GenerationResult:
+        return segmented.merge_answers([segmented.format_answer(j, answer) for j, answer in enumerate(answers)])
 
-    explained = any(request.explain for _, request in requests)
-    return await run_inline_or_in_thread(not explained and len(requests) <= 10, merge_all)
+    def merge_all() -> list[GenerationResult]:
+        return [merge(segmented, answers) for segmented, answers in zip(segmented_texts, by_text, strict=True)]
+
+    explained = any(sentence.request.explain for sentence in sentences)
+    return await run_inline_or_in_thread(not explained and len(sentences) <= 10, merge_all)

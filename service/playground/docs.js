@@ -1,7 +1,7 @@
 // The API documentation page, rendered from /openapi.json.
 
-import { copy } from "./copy.js";
-import { byId, element } from "./elements.js";
+import { copy } from "./common/copy.js";
+import { byId, element } from "./common/elements.js";
 
 const description = await (await fetch("/openapi.json")).json();
 const resolve = (schema) => (schema?.$ref ? schema.$ref.slice(2).split("/").reduce((at, key) => at[key], description) : schema);

@@ -9,7 +9,7 @@ from service.problems import Problem, excerpt
 
 FOLDER = Path(__file__).parents[2] / "playground"
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FILES = {path.name: path for path in FOLDER.iterdir() if path.suffix in MEDIA_TYPES}
+FILES = {path.relative_to(FOLDER).as_posix(): path for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES}
 
 routes = APIRouter(include_in_schema=False)
 
@@ -24,7 +24,7 @@ async def docs() -> FileResponse:
     return _file("docs.html")
 
 
-@routes.api_route("/playground/{name}", methods=["GET", "HEAD"])
+@routes.api_route("/playground/{name:path}", methods=["GET", "HEAD"])
 async def part(name: str) -> FileResponse:
     return _file(name)
 

@@ -76,7 +76,7 @@ async def keep_suggestion(
     if source == "auto":
         (guesses,) = await service.engine.preparation.map(caller.name, service.detector.guesses, [request.q], len)
         source = next(guess.language for guess in guesses if guess.language in possible)
-    source, target = service.models.for_languages("translation", source, request.target, None)[0].language_pair
+    source, target = service.models.translation_path(source, request.target, None).language_pair
     key = caller.request.state.key
     suggestion = Suggestion(request.q, request.s, source, target, key.name if key else "")
     settings = service.settings

@@ -12,6 +12,7 @@ from service.http.requests import SummarizeRequest
 from service.http.responses import ModelIdentity, Reduction, SummarizeResponse
 from service.inference.markup import SourceText
 from service.models import ServedModel
+from service.pivots import ModelPath
 from service.settings import Settings
 
 
@@ -44,7 +45,7 @@ async def summarize(service: Service, reservation: Reservation, request: Summari
             explanations=result.explanations,
         )
 
-    inputs = model_inputs(request, [model] * len(texts), [SourceText(text) for text in texts])
+    inputs = model_inputs(request, [ModelPath(model)] * len(texts), [SourceText(text) for text in texts])
     return Generation(inputs, respond)
 
 

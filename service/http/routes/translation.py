@@ -24,8 +24,10 @@ def router(settings: Settings) -> APIRouter:
 
 async def translate(service: Service, reservation: Reservation, request: TranslateRequest) -> Generation:
     """Translate a text or a list of texts."""
+    if request.target_prefix is not None and (request.many or request.markup):
+        raise Problem.in_field("target_prefix", "is for one text without markup: send `q` as a string")
     texts = await read_texts(service, reservation, request)
-    if request.markup:  # the number of lines is known once the text is read
+    if request.markup and request.split_mode == "1":  # the number of lines is known once the text is read
         segmentation.check_lines([source.text for source in texts], service.settings.sentences)
     if request.explain and any(source.document for source in texts):
         raise Problem.in_field("explain", "is for texts without tags: send the text of one sentence as `text`")
@@ -35,22 +37,21 @@ async def translate(service: Service, reservation: Reservation, request: Transla
             service, reservation, "translation", request, [source.text for source in texts]
         )
     sources = [guess.language for guess in detected] if detected else [request.source] * len(texts)
-    models = [
-        service.models.for_languages("translation", source, request.target, request.model)[0] for source in sources
-    ]
+    paths = [service.models.translation_path(source, request.target, request.model) for source in sources]
 
     def respond(result: PipelineResult) -> TranslateResponse:
-        identities = [ModelIdentity.of(model) for model in models]
+        identities = [ModelIdentity.of_path(path) for path in paths]
         return TranslateResponse(
             translatedText=unwrap(result.texts, request.many),
             alternatives=result.alternatives and unwrap(result.alternatives, request.many),
             scores=result.scores and unwrap(result.scores, request.many),
             detectedLanguage=detected and unwrap(detected, request.many),
-            model=identities[0] if len(set(models)) == 1 else identities,
+            model=identities[0] if len(set(paths)) == 1 else identities,
             explanations=result.explanations,
+            warnings=result.warnings,
         )
 
-    return Generation(model_inputs(request, models, texts), respond)
+    return Generation(model_inputs(request, paths, texts), respond)
 
 
 async def detect_languages(

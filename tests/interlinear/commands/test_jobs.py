@@ -298,6 +298,26 @@ def test_a_job_from_submission_to_its_end(head: Head, with_token: None, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_own_text_goes_along_with_a_job(head: Head, tmp_path: Path):
+    """With a byte-order mark, and line ends as on Windows."""
+    write_corpus(tmp_path)
+    for side in ("source", "target"):
+        text = (tmp_path / f"train.{side}").read_text().replace("\n", "\r\n")
+        (tmp_path / f"manual.{side}").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    settings = [word for setting in (*SETTINGS, *TINY) for word in ("--set", setting)]
+    done = interlinear_in(
+        tmp_path, "submit", "rnnsearch", "--source", "manual.source", "--target", "manual.target",
+        "--languages", "de,en",
+        "--dev", "20", "--test", "20", "--run", "own", "--wait", *settings,
+        "--folder", str(head.folder), "--address", head.address,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [head.weights("own")]
+    assert "with it go" in done.stderr and "manual-de-en.train.de" in done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_refusals_of_a_cluster_are_messages(head: Head, tmp_path: Path):
     write_corpus(tmp_path)

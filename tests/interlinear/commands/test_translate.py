@@ -237,13 +237,23 @@ def test_a_sentence_that_is_too_long_is_translated_in_parts(toy, tmp_path, writt
     assert output.read_text("utf-8").strip() and capsys.readouterr().err == ""
 
 
-def test_a_word_that_is_too_long_stays_and_is_named(toy, tmp_path, written, capsys):
+def test_a_word_that_is_too_long_is_translated_in_parts_too(toy, tmp_path, written, capsys):
     word = "/".join(["hund"] * 20)
     file, output = written(f"{word}\nein hund\n".encode(), "in.txt"), tmp_path / "out.txt"
-    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 1
+    assert cli.run(["translate", str(toy), file, "-o", str(output)]) == 0
     first, second = output.read_text("utf-8").splitlines()
-    assert first == word and second != "ein hund"
-    assert "hund/hund" in capsys.readouterr().err
+    assert first != word and second != "ein hund"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_sentence_whose_terms_are_too_long_stays_and_is_named(toy, tmp_path, written, capsys):
+    entries = "\n".join(f"hund{i}\t{'katze ' * 30}" for i in range(3))
+    glossary, output = written(entries.encode(), "glossary.tsv"), tmp_path / "out.txt"
+    file = written(b"hund0\nein hund\n", "in.txt")
+    assert cli.run(["translate", str(toy), file, "-o", str(output), "--glossary", glossary]) == 1
+    first, second = output.read_text("utf-8").splitlines()
+    assert first == "hund0" and second != "ein hund"
+    assert "hund0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -166,15 +166,17 @@ def test_an_unknown_suffix_or_matrix_is_refused(tmp_path, hund):
 
 
 def test_the_style_is_the_playgrounds():
-    css = (PLAYGROUND / "style.css").read_text(encoding="utf-8")
+    css = (PLAYGROUND / "styles" / "base.css").read_text(encoding="utf-8")
     light = dict(re.findall(r"--([\w-]+): ([^;]+);", css[: css.index("}")]))
     ours = {"paper": style.PAPER, "sheet": style.SHEET, "ink": style.INK, "soft": style.SOFT, "line": style.LINE}
     assert {name: light[name] for name in ours} == ours
     assert tuple(map(int, light["hot"].split())) == style.HOT
     assert tuple(map(int, light["warm"].split())) == style.WARM
-    ramp = re.search(r"\(([\d.]+) \+ ([\d.]+) \* Math\.min\(weight, 1\)\)", (PLAYGROUND / "heatmap.js").read_text())
+    heatmap = (PLAYGROUND / "explanation" / "heatmap.js").read_text(encoding="utf-8")
+    ramp = re.search(r"\(([\d.]+) \+ ([\d.]+) \* Math\.min\(weight, 1\)\)", heatmap)
     assert ramp and float(ramp[1]) == style.FAINTEST and float(ramp[2]) == pytest.approx(1 - style.FAINTEST)
-    cells = re.search(r"\.heat { --cell: (\d+)px;.*border-spacing: (\d+)px", css)
+    table = (PLAYGROUND / "styles" / "explanation.css").read_text(encoding="utf-8")
+    cells = re.search(r"\.heat { --cell: (\d+)px;.*border-spacing: (\d+)px", table)
     assert cells and (int(cells[1]), int(cells[1]) - 4 + int(cells[2]) * 2) == (CELL_WIDTH, CELL_HEIGHT + 4)
 
 

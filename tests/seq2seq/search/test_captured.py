@@ -12,6 +12,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from benchmarks.gpu.search import recomputed
 from seq2seq.batch import CandidateInput, Mapped, tensors_of
@@ -161,9 +162,11 @@ class Sizes:
     def __init__(self) -> None:
         self.seen: set[tuple[int, ...]] = set()
 
-    def __call__(self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool) -> StepResult:
+    def __call__(
+        self, model: Predictor, memory: Memory, rows: SlotState, with_coverage: bool, constrained_R: Tensor | None
+    ) -> StepResult:
         self.seen.add((round_up_rows(memory.rows), *rows.written_NKL.shape[1:], *memory.capacity.values()))
-        return search_step(model, memory, rows, with_coverage)
+        return search_step(model, memory, rows, with_coverage, constrained_R)
 
 
 def search_sizes(folder: Path, lengths: Sequence[tuple[int, int]]) -> set[tuple[int, ...]]:

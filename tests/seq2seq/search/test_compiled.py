@@ -12,8 +12,9 @@ import torch
 from seq2seq.batch import Batch, CandidateInput, SourceInput, collate
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import UsageError
-from seq2seq.layers import int8
+from seq2seq.layers import int8, packed
 from seq2seq.layers.int8 import quantise
+from seq2seq.layers.packed import pack
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SearchResult, SlotTable
@@ -115,15 +116,19 @@ def larger_model(int8: bool) -> Model:
     return model
 
 
-@pytest.mark.parametrize("kind", ["model", "ensemble", "int8"])
-def test_nothing_is_compiled_after_one_and_two_sentences(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["model", "ensemble", "int8", "packed"])
+def test_nothing_is_compiled_after_one_and_two_sentences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the number of sentences, their lengths, and when they enter."""
     model: Predictor = larger_model(int8=kind == "int8")
+    if kind == "packed":
+        monkeypatch.setattr(packed, "MIN_WEIGHTS", 1)
+        assert isinstance(model, Model)
+        pack(model)
     if kind == "ensemble":
         model = Ensemble([model_of("rnnsearch"), model_of("rnnsearch")])
     step = CompiledStep(CAPTURE)
     with compiling():
-        for warm_up in (sentences(1), sentences(1, 1)):
+        for warm_up in (sentences(1, 1), sentences(1)):
             run(model.eval(), [warm_up], step)
     torch.compiler.set_stance("fail_on_recompile")
     batches = [sentences(3, 9, 1, 70), sentences(30), sentences(4, 4, 4, 4, 4, 4, 4)]

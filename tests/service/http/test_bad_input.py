@@ -16,8 +16,10 @@ ALL = ROUTES | {"/translate/multimodal": {"q": "The ball.", "source": "en", "tar
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 LIBRETRANSLATE = re.compile(
-    r"^Invalid request: missing [a-z]+ parameter$|^Slowdown: | is not supported$| is not available as a target language from "
+    r"^Invalid request: |^Invalid JSON format$|^Slowdown: | is not supported$| is not available as a target language from "
 )
+
+
 PARTS = {"Content-Type": "multipart/form-data; boundary=x"}
 
 
@@ -55,8 +57,6 @@ FIELDS = {
     "text with a list in it": ({TEXT: ["Ein Hund", ["läuft"]]}, TEXT + "[1]", "string"),
     "text of 1,000 items": ({TEXT: ["Ein Hund."] * 1000}, TEXT, "more than 100 items"),
     "text of too many characters": ({TEXT: "x" * 5001}, TEXT, "longer than 5000 characters"),
-    "text of too many tokens": ({TEXT: ". " * 200}, TEXT, "400 tokens, and the model reads at most 150"),
-    "an item of too many tokens": ({TEXT: ["Ein Hund.", "", ". " * 200]}, TEXT + "[2]", "400 tokens"),
     "an unknown field": ({"quality": 11}, "quality", "the fields are"),
     "an unknown field of odd name": ({"<b>\0" * 900: 1}, "<b>", "the fields are"),
     "a field's name a surrogate": ({"\ud800": 1}, "the request", "must be valid Unicode"),
@@ -86,12 +86,17 @@ TRANSLATE_FIELDS = {
     "another format": ({"format": "markdown"}, "format", "'text', 'html' or 'xml'"),
     "another pair's model": ({"model": "en-de"}, "target", "there is en to de"),
     "a model of another task": ({"model": "headlines"}, "model", "must be one for translation, de-en@"),
+    "terms of too many tokens": ({"q": "Hund", "glossary": [{"source": "Hund", "target": "µ" * 200}]}, "glossary", "401 tokens"),
+    "a context": ({"context": "Im Park."}, "context", "is not read by de-en@"),
+    "another mode of splitting": ({"split_sentences": "2"}, "split_sentences", "'0', '1' or 'nonewlines'"),
 }  # fmt: skip
 
 SUMMARIZE_FIELDS = {
     "a field of the other route": ({"q": "A dog."}, "q", "the fields are text, "),
     "max_length under the model's": ({"max_length": 1}, "max_length", "must be at least 2"),
     "languages": ({"source": "en"}, "source", "is not a field"),
+    "text of too many tokens": ({"text": ". " * 200}, "text", "400 tokens, and the model reads at most 150"),
+    "an item of too many tokens": ({"text": ["A dog.", "", ". " * 200]}, "text[2]", "400 tokens"),
     "a model of another task": ({"model": "de-en"}, "model", "is for translation"),
     "a model of another task by its alias": ({"model": "en-de@champion"}, "model", "served for summarization, headlines@"),
 }  # fmt: skip

@@ -25,6 +25,19 @@ def test_wagtail_localize_sends_the_strings_of_a_page_together(address):
     assert answer.json()["translatedText"] == [CHILD_EN, "A woman is sitting."]
 
 
+@pytest.mark.parametrize(("source", "key"), [("de", None), (None, None), ("auto", "")])
+def test_mastodon_sends_the_parts_of_a_post_and_reads_a_detection_of_each(address, source, key):
+    """app/lib/translation_service/libre_translate.rb: JSON with a list, html, and null for a key that is not set."""
+    targets = {language["code"]: language["targets"] for language in httpx.get(f"{address}/languages").json()}
+    assert "en" in targets["de"]
+    parts = [f"<p>{CHILD}</p>", "Eine Frau sitzt.", ""]
+    body = {"q": parts, "source": source or "auto", "target": "en", "format": "html", "api_key": key}
+    answer = httpx.post(f"{address}/translate", json=body).json()
+    assert answer["translatedText"] == [f"<p>{CHILD_EN}</p>", "A woman is sitting.", ""]
+    if source != "de":
+        assert answer["detectedLanguage"][0]["language"] == "de" and len(answer["detectedLanguage"]) == len(parts)
+
+
 @pytest.mark.parametrize("target", ["en", "en_US", "en_GB"])
 def test_discourse_encodes_a_form_and_reads_the_first_detection(address, target):
     """discourse-translator, libre_translate.rb: `URI.encode_www_form` with the key last, also if it is empty."""

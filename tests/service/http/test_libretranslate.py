@@ -50,6 +50,10 @@ def test_translate_a_form_and_a_list_in_json(spanish):
         ({"source": None}, "Invalid request: missing source parameter"),
         ({"target": None}, "Invalid request: missing target parameter"),
         ({"q": None, "source": None, "target": None}, "Invalid request: missing q parameter"),
+        ({"alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
+        ({"format": "markdown"}, "markdown format is not supported"),
+        ({"q": "x" * 5001}, "Invalid request: request (5001) exceeds text limit (5000)"),
+        ({"q": ["x"] * 101}, "Invalid request: request (101) exceeds text limit (100)"),
     ],
 )
 def test_errors_word_for_word(spanish, change, error):
@@ -57,6 +61,28 @@ def test_errors_word_for_word(spanish, change, error):
     for sent in ({"data": fields}, {"json": fields}):
         answer = spanish.post("/translate", **sent)
         assert (answer.status_code, answer.json()["error"]) == (400, error)
+
+
+def test_a_body_that_is_no_object(spanish):
+    answer = spanish.post("/translate", json=["Hello"])
+    assert (answer.status_code, answer.json()["error"]) == (400, "Invalid JSON format")
+
+
+def test_parameters_may_be_in_the_address(spanish):
+    expected = spanish.post("/translate", data=HELLO).json()
+    assert spanish.post("/translate", params=HELLO).json() == expected
+    split = {name: HELLO[name] for name in ("source", "target")}
+    assert spanish.post("/translate", params=split, data={"q": HELLO["q"]}).json() == expected
+    assert spanish.post("/translate", params=split, files={"q": (None, HELLO["q"])}).json() == expected
+    assert spanish.post("/detect", params={"q": "Hello"}).status_code == 200
+    twice = spanish.post("/translate", params={"target": "es"}, data=HELLO)
+    assert (twice.status_code, twice.json()["errors"][0]["field"]) == (400, "target")
+
+
+def test_a_key_in_the_address_is_refused(spanish):
+    answer = spanish.post("/translate", params={"api_key": "il_secret"}, data=HELLO)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "api_key")
+    assert "il_secret" not in answer.text
 
 
 def test_detect(spanish):

@@ -14,12 +14,9 @@ from seq2seq.search import SearchOptions
 from service.auth.key_store import KeyStore
 from service.settings import ServedModelConfig
 from tests.service.balls import picture
-from tests.service.conftest import CHROMIUM
+from tests.service.playground.pages import NEEDS_CHROMIUM
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture
@@ -123,8 +120,8 @@ def test_swap_and_link_and_theme(page, address, browser):
 
 
 def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page, address):
-    expect(page.locator("#tasks button")).to_have_text(["Translate", "Image", "Post-edit", "Summarize"])
-    page.locator("#tasks button", has_text="Summarize").click()
+    expect(page.locator("#tasks button")).to_have_text(["Text", "Document", "Image", "Edit", "Summary"])
+    page.locator("#tasks button", has_text="Summary").click()
     expect(page.locator("#source, #target, #swap").filter(visible=True)).to_have_count(0)
     expect(page.locator("#model option")).to_have_text([re.compile("^headlines")])
     type_in(page, "A cat is sleeping in the garden.")
@@ -141,7 +138,7 @@ def test_tasks_can_be_selected_and_headlines_show_every_matrix_and_the_gate(page
     expect(page.locator("#heat td.gate")).to_have_count(2)
     page.locator("#heat td.gate").first.hover()
     expect(page.locator("#readout")).to_contain_text(re.compile(r"Cat ← word attention  0\.\d\d"))
-    page.locator("#tasks button", has_text="Translate").click()
+    page.locator("#tasks button", has_text="Text").click()
     page.locator("#text").fill("Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
     expect(page.locator("#heat td.gate")).to_have_count(0)
@@ -220,7 +217,7 @@ def test_an_invalid_image_is_reported(page):
 
 
 def test_edits_are_struck_through_and_underlined(page, address):
-    page.locator("#tasks button", has_text="Post-edit").click()
+    page.locator("#tasks button", has_text="Edit").click()
     page.locator("#mt").fill("Ein Hund laufen im Park.")
     expect(page.locator("#translation")).to_have_text("Ein Hund läuft im Park.")
     page.locator("#text").fill("A dog is running in the park.")
@@ -236,7 +233,7 @@ def test_edits_are_struck_through_and_underlined(page, address):
     page.goto(f"{address}/#mt=Ein+Mann+sitzen.&task=post-edit&source=en&target=de")
     expect(page.locator("#mt")).to_have_value("Ein Mann sitzen.")
     expect(page.locator("#edited")).to_be_visible()
-    page.locator("#tasks button", has_text="Translate").click()
+    page.locator("#tasks button", has_text="Text").click()
     page.locator("#source").select_option("auto")
     page.locator("#text").fill("Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
@@ -375,17 +372,17 @@ def test_two_models_answer_side_by_side_and_either_can_be_inspected(settings, bu
 def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
     page.emulate_media(color_scheme=theme)
     given = {
-        "Translate": "Im Garten schläft eine Katze.",
-        "Summarize": "A dog is running in the park.",
+        "Text": "Im Garten schläft eine Katze.",
+        "Summary": "A dog is running in the park.",
         "Image": "The chair.",
-        "Post-edit": "A dog is running.",
+        "Edit": "A dog is running.",
     }
     for task, text in given.items():
-        page.get_by_role("button", name=task, exact=True).click()
+        page.get_by_role("tab", name=task, exact=True).click()
         page.locator("#text").fill(text)
         if task == "Image":
             page.locator("#file").set_input_files({"name": "ball.png", "mimeType": "image/png", "buffer": png("rote")})
-        if task == "Post-edit":
+        if task == "Edit":
             page.locator("#mt").fill("Eine Hund läuft.")
         expect(page.locator("#translation")).not_to_be_empty()
         expect(page.locator("#explanation")).to_be_visible()
@@ -394,7 +391,7 @@ def test_axe_finds_no_serious_problem_on_any_tab(page, theme):
 
 
 def test_a_long_text_is_truncated_and_the_page_says_so(page):
-    page.locator("#tasks button", has_text="Summarize").click()
+    page.locator("#tasks button", has_text="Summary").click()
     page.locator("#text").fill("A dog is running in the park. " * 40)
     expect(page.locator("#note")).to_contain_text(re.compile("of its 40 sentences the first [0-9]+ were read"))
     page.locator("#text").fill("A dog is running in the park.")
@@ -426,7 +423,7 @@ def test_a_key_is_asked_for_kept_in_the_tab_and_refused_with_a_message(settings,
         expect(key).to_have_attribute("aria-invalid", "false")
         assert refused == [401]
         page.locator("#link").click()
-        assert good not in page.url and page.evaluate("JSON.stringify({ ...localStorage })") == "{}"
+        assert good not in page.url and good not in page.evaluate("JSON.stringify({ ...localStorage })")
         page.reload()
         type_in(page, "Eine Frau sitzt.")
         expect(page.locator("#translation")).to_have_text("A woman is sitting.")

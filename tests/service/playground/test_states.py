@@ -2,68 +2,21 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import expect
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
 from service.settings import ServedModelConfig
-from tests.service.conftest import CHROMIUM, sentences
+from tests.service.conftest import sentences
+from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, on_phone, point, translated
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine (apt-get install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
-DOG, DOG_EN = "Ein Hund läuft.", "A dog is running."
 THREE = "Ein Hund läuft. Im Garten schläft eine Katze. Eine Frau sitzt."
 THREE_EN = "A dog is running. A cat is sleeping in the garden. A woman is sitting."
-
-Open = Callable[[str], Page]
-
-
-@pytest.fixture(params=[1280, 390])
-def opened(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Opens a service's page at one of the two widths; nothing may overflow the page at the end of a test."""
-    phone = request.param == 390
-    options: dict[str, Any] = {"has_touch": True, "is_mobile": True} if phone else {}
-    context = browser.new_context(viewport={"width": request.param, "height": 844 if phone else 900}, **options)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    pages = []
-
-    def open_at(address: str) -> Page:
-        pages.append(page := context.new_page())
-        page.goto(address)
-        expect(page.locator("#status")).to_have_text(re.compile("^ready"))
-        return page
-
-    yield open_at
-    for page in pages:
-        assert page.evaluate("document.documentElement.scrollWidth") <= request.param, "nothing sticks out"
-    context.close()
-
-
-@pytest.fixture
-def page(opened: Open, address: str) -> Page:
-    return opened(address)
-
-
-def on_phone(page: Page) -> bool:
-    return page.viewport_size == {"width": 390, "height": 844}
-
-
-def point(page: Page, place: Locator) -> None:
-    """By touch on a phone, otherwise with the mouse."""
-    place.tap() if on_phone(page) else place.hover()
-
-
-def translated(page: Page, text: str, expected: str) -> None:
-    page.locator("#text").fill(text)
-    expect(page.locator("#translation")).to_have_text(expected)
 
 
 def test_words_of_the_translation_are_highlighted(page):
@@ -181,7 +134,7 @@ def test_the_empty_page_offers_example_texts_of_the_model(page, bundles, address
     expect(page.locator("#start")).to_be_hidden()
     page.locator("#clear").click()
     expect(page.locator("#examples button")).to_have_count(3)
-    page.locator("#tasks button", has_text="Post-edit").click()
+    page.locator("#tasks button", has_text="Edit").click()
     page.locator("#examples button").first.click()
     expect(page.locator("#mt")).not_to_be_empty()
     expect(page.locator("#edited")).to_be_visible()

@@ -1,34 +1,15 @@
 """Suggestions are kept beside the keys, once each, up to limits."""
 
 import stat
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import sqlalchemy
 
 from seq2seq.errors import KeyFileError, StoreError
 from service.auth.key_store import KeyStore
 from service.store.suggestion_store import Suggestion, SuggestionsFullError, SuggestionStore
-from tests.registry.servers import postgres
 
 DOG = Suggestion("Ein Hund läuft.", "A dog runs.", "de", "en", "app")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgres("interlinear", "s3cret") as address:
-        yield address
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def uri(request, tmp_path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "keys.db")
-    address = request.getfixturevalue("server")
-    with sqlalchemy.create_engine(address).begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS keys, rates, suggestions")
-    return address
 
 
 def english(number: int, key: str = "app") -> Suggestion:

@@ -1,0 +1,163 @@
+"""A text as its sentences: splitting, division of long ones, the edges of their outputs, and joining."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from seq2seq.formatted_output import format_result
+from seq2seq.generate import GenerationResult, Request
+from seq2seq.search import SearchOptions
+from seq2seq.target_prefix import TARGET_PREFIX
+from seq2seq.text.formatting import Edges, edges_of_parts
+from seq2seq.text.long_sentences import divide, grouped
+from seq2seq.text.sentences import SplitMode, sentence_separators, split_text
+from service.inference.merging import combined_candidates, joined_candidate, merge_explanations
+from service.inference.terms import join_divided, terms_within
+from service.models import ServedModel
+from service.problems import Problem
+
+CONTEXT = "context"  # name of a source that every sentence of a text is read with
+
+
+@dataclass(frozen=True)
+class PivotStep:
+    """The second search of a translation through a pivot language: the model, and its options."""
+
+    model: ServedModel
+    options: SearchOptions
+
+
+def always_fits(model: ServedModel, request: Request) -> bool:
+    """No text is too long."""
+    return True
+
+
+@dataclass(frozen=True)
+class SegmentationOptions:
+    """How texts are split: into sentences by the mode, and those into parts that `fits` says a model can read.
+
+    preserve_formatting: outputs begin and end as their sentences do. pivot: the second search of every sentence.
+    """
+
+    split_sentences: SplitMode = "1"
+    preserve_formatting: bool = False
+    fits: Callable[[ServedModel, Request], bool] = always_fits
+    pivot: PivotStep | None = None
+
+
+BY_SENTENCES = SegmentationOptions()
+
+
+@dataclass(frozen=True)
+class SegmentedText:
+    """A request for one text, as requests for its sentences."""
+
+    model: ServedModel
+    request: Request
+    sentences: tuple[Request, ...]
+    separators: tuple[str, ...]  # text before the first sentence, between sentences, and after the last
+    offsets: tuple[int, ...]  # offsets of the sentences in the text
+    edges: tuple[Edges, ...] = ()  # of each sentence, which edges of its output are made like its own
+    pivot: PivotStep | None = None
+    divided: int = 0  # number of sentences that were longer than the model reads
+
+    @staticmethod
+    def of(model: ServedModel, request: Request, how: SegmentationOptions = BY_SENTENCES) -> "SegmentedText":
+        """Split a text to translate into sentences, and sentences that are too long into parts.
+
+        Other texts are not split: a headline summarizes a whole text, and an edit or an image belongs to a whole
+        text. Raises Problem for a target prefix with several sentences: it does not say which of them it has.
+        """
+        text = request.texts.get(model.source)
+        others = {name for name in request.texts if name not in (model.source, CONTEXT)}
+        if model.task != "translation" or others or request.images or text is None:
+            return SegmentedText(model, request, (request,), ("", ""), (0,))
+        source, _ = model.language_pair
+        _, target = (how.pivot.model if how.pivot else model).language_pair
+
+        def part(span: tuple[int, int]) -> Request:
+            start, end = span
+            texts = {**request.texts, model.source: text[start:end]}
+            return replace(request, texts=texts, terms=terms_within(request.terms, start, end))
+
+        def fits(span: tuple[int, int]) -> bool:
+            return how.fits(model, part(span))
+
+        kept = [(term.start, term.end) for term in request.terms]
+        whole = join_divided(split_text(text, source, how.split_sentences), request.terms)
+        if how.split_sentences == "0" and not all(map(fits, whole)):
+            whole = grouped(join_divided(split_text(text, source, "1"), request.terms), fits)
+        if request.target_prefix is not None and len(whole) > 1:
+            raise Problem.in_field(
+                TARGET_PREFIX,
+                f"is for one sentence, and this text has {len(whole)}: send the one that is to be changed alone "
+                "(`explanations` with `explain` say where the sentences of a translation are)",
+            )
+        divided = [divide(text, span, fits, kept) for span in whole]
+        if request.target_prefix is not None and any(len(parts) > 1 for parts in divided):
+            raise Problem.in_field(
+                TARGET_PREFIX, f"is for a sentence that {model} reads whole, and this one is longer: send a part of it"
+            )
+        spans = [span for parts in divided for span in parts]
+        edges = [edges for parts in divided for edges in edges_of_parts(len(parts), how.preserve_formatting)]
+        separators = sentence_separators(text, spans, target)
+        if request.target_prefix is not None:  # it says how the output begins
+            separators = ["", *separators[1:]]
+            edges = [replace(each, begin=False) for each in edges]
+        return SegmentedText(
+            model,
+            request,
+            tuple(map(part, spans)),
+            tuple(separators),
+            tuple(start for start, _ in spans),
+            tuple(edges) if any(each.begin or each.end for each in edges) else (),
+            how.pivot,
+            sum(len(parts) > 1 for parts in divided),
+        )
+
+    @property
+    def last(self) -> PivotStep:
+        """The search that writes the output: its model, and its options."""
+        return self.pivot or PivotStep(self.model, self.request.options)
+
+    def join(self, parts: Sequence[str]) -> str:
+        """The results of the first sentences, or of all, joined with the separators."""
+        if not parts:
+            return ""
+        text = "".join(separator + part for separator, part in zip(self.separators, parts, strict=False))
+        return text + self.separators[-1] if len(parts) == len(self.sentences) else text
+
+    def format_prefix(self, index: int, text: str) -> str:
+        """The begin of a sentence's output as it will be in the result; empty while that is not certain."""
+        if not self.edges:
+            return text
+        model, edges = self.last.model, replace(self.edges[index], end=False)
+        text = self.edges[index].certain(text)
+        source = self.sentences[index].texts[self.model.source]
+        return edges.apply(source, text, model.bundle.tokenizers["target"], model.language_pair[1]).text
+
+    def format_answer(self, index: int, answer: GenerationResult) -> GenerationResult:
+        """A sentence's result, with the edges of its outputs as they are to be."""
+        if not self.edges:
+            return answer
+        model, source = self.last.model, self.sentences[index].texts[self.model.source]
+        tokenizer = model.bundle.tokenizers["target"]
+        return format_result(answer, source, self.edges[index], tokenizer, model.language_pair[1])
+
+    def merge_answers(self, answers: Sequence[GenerationResult]) -> GenerationResult:
+        """The result of the whole text from those of its sentences, formatted.
+
+        Its candidates are the best combinations of the sentences' candidates, ranked by the mean of the sentences'
+        scores.
+        """
+        if self.separators == ("", "") and self.offsets == (0,):
+            return answers[0]
+        candidates = [
+            joined_candidate(self.join([part.text for part in parts]), parts)
+            for parts in combined_candidates(answers, self.last.options.n_best)
+        ]
+        if not self.request.explain:
+            return GenerationResult(candidates)
+        explanations = [answer.explanation for answer in answers if answer.explanation is not None]
+        texts = [answer.candidates[0].text for answer in answers]
+        before = [len(self.join(texts[:i])) + len(self.separators[i]) for i in range(len(texts))]
+        return GenerationResult(candidates, merge_explanations(explanations, self.offsets, before))

@@ -1,0 +1,134 @@
+"""The glossary of the playground, and words that are not translated."""
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from service.auth.key_store import KeyStore
+from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, translated
+
+pytestmark = NEEDS_CHROMIUM
+
+CAT = "Eine Katze schläft."
+
+
+def fields(page: Page) -> list[list[str]]:
+    """The table of entries, without its empty row at the end."""
+    rows = page.locator("#entries tr").all()[:-1]
+    return [[field.input_value() for field in row.locator("input").all()] for row in rows]
+
+
+def paste(page: Page, text: str) -> None:
+    """Into the last row."""
+    page.locator("#entries tr").last.locator("input").first.evaluate(
+        """(field, text) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text", text);
+            field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        }""",
+        text,
+    )
+
+
+def test_an_entry_changes_the_translation_and_stays_with_its_languages(page):
+    translated(page, CAT, "A cat is sleeping.")
+    page.locator("#glossary-button").click()
+    expect(page.locator("#glossary-pair")).to_have_text("German to English")
+    page.get_by_label("Term in German").first.fill("Katze")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Its translation in English").first).to_be_focused()
+    page.keyboard.type("tiger")
+    term = page.locator("#translation .answer-word.term")
+    expect(term).to_have_text(["tiger"])
+    expect(term).to_have_attribute("title", re.compile("^glossary: Katze → tiger"))
+    expect(page.locator("#marks mark")).to_have_text(["Katze"])
+    expect(page.locator("#glossary-count")).to_have_text("1")
+    page.reload()
+    translated(page, CAT, re.compile("tiger"))
+    page.locator("#glossary-button").click()
+    assert fields(page) == [["Katze", "tiger"]]
+    page.locator("#swap").click()
+    expect(page.locator("#glossary-pair")).to_have_text("English to German")
+    assert fields(page) == []
+    page.locator("#swap").click()
+    page.get_by_role("button", name="Remove this entry").first.click()
+    expect(page.locator("#glossary-count")).to_be_hidden()
+    assert page.evaluate("localStorage.getItem('terms')") is None
+
+
+def test_pasted_tables_are_rows(page):
+    page.locator("#glossary-button").click()
+    paste(page, "Hund\thound\r\nKatze\ttiger\r\n")
+    assert fields(page) == [["Hund", "hound"], ["Katze", "tiger"]]
+    paste(page, 'Park,"park, green"\nFluss,stream\n')
+    assert fields(page)[2:] == [["Park", "park, green"], ["Fluss", "stream"]]
+    translated(page, DOG, re.compile("hound"))
+    page.get_by_role("button", name="Remove all").click()
+    expect(page.locator("#translation")).to_have_text(DOG_EN)
+    assert fields(page) == []
+
+
+def test_entries_that_contradict_each_other_are_marked(page):
+    translated(page, DOG, DOG_EN)
+    page.locator("#glossary-button").click()
+    paste(page, "Hund\thound\nHund\tpoodle")
+    expect(page.locator("#entries [aria-invalid=true]")).to_have_count(1)
+    expect(page.locator("#entries [aria-invalid=true]")).to_have_value("poodle")
+    expect(page.locator("#problem")).to_contain_text("The glossary")
+    page.get_by_role("button", name="Remove this entry").nth(1).click()
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#translation")).to_contain_text("hound")
+
+
+def test_a_selected_word_stays_as_it_is_by_keyboard_alone(page):
+    translated(page, DOG, DOG_EN)
+    page.locator("#text").focus()
+    page.keyboard.press("Control+Home")
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Tab")
+    keep = page.get_by_role("button", name="Do not translate")
+    expect(keep).to_be_focused()
+    expect(keep).to_have_attribute("title", "Keep “Hund” as it is")
+    page.keyboard.press("Enter")
+    expect(page.locator("#translation")).to_contain_text("Hund")
+    expect(page.locator("#translation .answer-word.term")).to_have_attribute("title", re.compile("^stays as it is"))
+    expect(page.locator("#marks mark")).to_have_text(["Hund"])
+    expect(page.locator("#kept-in-text .chip")).to_have_text(["Hund×"])
+    page.get_by_role("button", name="Translate Hund again").click()
+    expect(page.locator("#translation")).to_have_text(DOG_EN)
+    expect(page.locator("#kept-in-text, #marks mark").filter(visible=True)).to_have_count(0)
+    page.locator("#glossary-button").click()
+    page.get_by_label("Not translated", exact=True).last.fill("läuft")
+    page.keyboard.press("Enter")
+    expect(page.locator("#translation")).to_contain_text("läuft")
+
+
+@pytest.fixture
+def guarded(settings, serving, tmp_path):
+    """A service with keys, the address and a key."""
+    keys = KeyStore(tmp_path / "keys.db")
+    key = keys.add("reader")
+    with serving(settings.model_copy(update={"models": settings.models[:1], "keys": keys.path})) as address:
+        yield address, key
+
+
+def test_a_glossary_of_the_service_can_be_chosen(guarded, opened):
+    address, key = guarded
+    made = {"name": "Animals", "source_lang": "de", "target_lang": "en", "entries": "Hund\thound"}
+    answer = httpx.post(f"{address}/glossaries", json=made, headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 201
+    page = opened(address)
+    page.locator("#glossary-button").click()
+    expect(page.get_by_label("Of the service")).to_be_hidden()
+    page.get_by_label("API key").fill(key)
+    page.get_by_label("API key").press("Enter")
+    translated(page, DOG, DOG_EN)
+    page.get_by_label("Of the service").select_option(label="Animals (1)")
+    expect(page.locator("#translation")).to_contain_text("hound")
+    page.get_by_label("Of the service").select_option(label="None")
+    expect(page.locator("#translation")).to_have_text(DOG_EN)

@@ -1,0 +1,98 @@
+"""A click on a word of the translation offers others; the rest of the sentence is written anew."""
+
+import re
+
+import httpx
+from playwright.sync_api import Locator, Page, expect
+
+from tests.service.playground.pages import NEEDS_CHROMIUM, serious_problems, translated
+
+pytestmark = NEEDS_CHROMIUM
+
+CAT, CAT_EN = "Im Garten schläft eine Katze.", "A cat is sleeping in the garden."
+
+LABELS = "words => words.map((word) => word.ariaLabel)"
+
+
+def word(page: Page, text: str) -> Locator:
+    return page.locator("#translation .answer-word", has_text=re.compile(f"^{text}$"))
+
+
+def offered(page: Page) -> Locator:
+    return page.locator("#word-menu [role=option]")
+
+
+def selected(page: Page) -> Locator:
+    return page.locator("#word-menu [role=option][aria-selected=true]")
+
+
+def test_the_words_offered_are_those_of_the_search_and_one_rewrites_the_rest(page, address):
+    translated(page, CAT, CAT_EN)
+    word(page, "cat").click()
+    offers = offered(page)
+    expect(offers.first).to_have_text("cat is sleeping in the garden.")
+    request = {"q": CAT, "source": "de", "target": "en", "target_prefix": "A", "alternatives": 5}
+    found = httpx.post(f"{address}/translate", json=request).json()
+    texts = [found["translatedText"], *found["alternatives"]]
+    expect(offers).to_have_text([text.removeprefix("A ") for text in texts])
+    assert serious_problems(page) == []
+    other = offers.nth(1).locator("b").text_content()
+    offers.nth(1).click()
+    expect(page.locator("#word-menu")).to_be_hidden()
+    rest = httpx.post(
+        f"{address}/translate", json={"q": CAT, "source": "de", "target": "en", "target_prefix": f"A {other}"}
+    ).json()["translatedText"]
+    expect(page.locator("#translation")).to_have_text(rest)
+    expect(page.locator(".row.target .word")).to_have_text(re.findall(r"\w+|\.", rest))
+    expect(word(page, other)).to_be_focused()
+    expect(word(page, other)).not_to_have_class(re.compile("doubtful"))
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#translation")).to_have_text(CAT_EN)
+    expect(page.locator("#rewritten")).to_be_hidden()
+
+
+def test_by_keyboard_alone(page):
+    translated(page, CAT, CAT_EN)
+    word(page, "A").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    menu = page.get_by_role("listbox", name="Other words")
+    expect(menu).to_be_focused()
+    expect(selected(page)).to_contain_text("cat")
+    page.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    expect(word(page, "cat")).to_be_focused()
+    expect(page.locator("#word-weights")).to_contain_text("cat (")
+    page.keyboard.press("Enter")
+    expect(menu).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    chosen = selected(page).locator("b").text_content()
+    assert chosen != "cat"
+    page.keyboard.press("Enter")
+    expect(page.locator("#translation")).to_have_text(re.compile(f"^A {chosen} "))
+    expect(word(page, chosen)).to_be_focused()
+
+
+def test_one_sentence_of_several_is_rewritten_and_the_others_stay(page):
+    translated(page, f"Ein Hund läuft. {CAT} Eine Frau sitzt.", f"A dog is running. {CAT_EN} A woman is sitting.")
+    word(page, "cat").click()
+    chosen = offered(page).nth(1)
+    text = chosen.text_content()
+    chosen.click()
+    expect(page.locator("#translation")).to_have_text(
+        re.compile(f"^A dog is running. A {text.split()[0]} .* A woman is sitting.$")
+    )
+    expect(page.locator("#of-sentences")).to_have_text("sentence 2 of 3")
+    page.locator(".sentence", has_text="Eine Frau sitzt.").click()
+    for row, words in (("source", ["Eine", "Frau", "sitzt", "."]), ("target", ["A", "woman", "is", "sitting", "."])):
+        labels = [label.partition(":")[0] for label in page.locator(f".row.{row} .word").evaluate_all(LABELS)]
+        assert [label.split(" (")[0] for label in labels] == words
+    expect(page.locator("#heat tbody tr")).to_have_count(5)
+
+
+def test_a_new_text_closes_the_menu(page):
+    translated(page, CAT, CAT_EN)
+    word(page, "cat").click()
+    expect(page.get_by_role("listbox")).to_be_visible()
+    translated(page, "Ein Hund läuft.", "A dog is running.")
+    expect(page.locator("#word-menu")).to_be_hidden()
