@@ -91,7 +91,7 @@ class Engine:
     def fits(self, model: ServedModel, request: Request) -> bool:
         """Whether the text of a request, and its terms, are within the model's limits. May be called in any thread."""
         text, limit = request.texts[model.source], model.bundle.card.limits.source_length
-        if is_surely_beyond(text, limit):
+        if not request.terms and is_surely_beyond(text, limit):
             return False
         if not request.terms and is_surely_within(text, limit):
             return True
