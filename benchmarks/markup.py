@@ -52,7 +52,7 @@ NOTES = (
     "parts of a sentence are translated alone, they are not.",
     "*Argos Translate*: translatehtml 1.5.3 with the same translation. It translates a sentence with tags as a whole "
     "if it finds the translation of each tag's words in that of the sentence, else every part alone. Its time is that "
-    "of its process, translation included.",
+    "of its process, with its start and the translation.",
     "Half of the fragments have lost, doubled and moved some of their tags; their document is what a browser makes of "
     "them.",
 )

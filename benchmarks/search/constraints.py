@@ -38,7 +38,8 @@ NOTES = (
     "output has its target as a word, and *twice* if it has it once more than the reference (than once, if invented).",
     "*BLEU* by sacreBLEU, of the sentences with a term; *rest*: without the term's target, and without the reference's "
     "word for it in the other outputs and in the references.",
-    "*Throughput*: sentences/s of the whole file in 32 slots, in turns; medians over the rounds.",
+    "*Throughput*: sentences/s of the whole file in 32 slots, in turns; medians over the rounds. *x none, CPU*: by the "
+    "process' CPU time, which other processes of the machine change less.",
 )
 
 
@@ -119,17 +120,18 @@ def judge(cases: Sequence[Case], outputs: Sequence[str], references: Sequence[st
     )
 
 
-def search(generator: SequenceGenerator, lines: Sequence[str], cases: Sequence[Case]) -> tuple[list[str], float]:
-    """The outputs of all sentences, some with a term, and sentences a second."""
+def search(generator: SequenceGenerator, lines: Sequence[str], cases: Sequence[Case]) -> tuple[list[str], float, float]:
+    """The outputs of all sentences, some with a term, and sentences a second: of time, and of the process' CPU time."""
     card, terms = generator.bundle.card, {one.index: (one.term,) for one in cases}
     source = card.model.first_text
     requests = [Request({source: line}, card.search, terms=terms.get(i, ())) for i, line in enumerate(lines)]
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     outputs = []
     for result in generator.generate(requests):
         assert isinstance(result, GenerationResult)
         outputs.append(result.candidates[0].text)
-    return outputs, len(lines) / (time.perf_counter() - began)
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+    return outputs, len(lines) / seconds, len(lines) / cpu_seconds
 
 
 def main() -> None:
@@ -155,20 +157,24 @@ def main() -> None:
     say(f"{len(cases)} of {len(lines)} sentences have a term")
     search(generator, lines[:SLOTS], cases)  # warm-up
     rates: dict[str, list[float]] = {name: [] for name in runs}
+    cpu_rates: dict[str, list[float]] = {name: [] for name in runs}
     outputs: dict[str, list[str]] = {}
     for _ in range(asked.rounds):
         for name, own in runs.items():
-            outputs[name], rate = search(generator, lines, own)
+            outputs[name], rate, cpu_rate = search(generator, lines, own)
             rates[name].append(rate)
-            say(f"{name}: {rate:.1f} sentences/s")
+            cpu_rates[name].append(cpu_rate)
+            say(f"{name}: {rate:.1f} sentences/s, {cpu_rate:.1f} a second of CPU time")
 
     rows = []
-    kept: dict[str, object] = {"rates": rates, "terms": len(cases), "sentences": len(lines)}
+    kept: dict[str, object] = {"rates": rates, "cpu rates": cpu_rates, "terms": len(cases), "sentences": len(lines)}
     for name, own in runs.items():
         quality = judge(own or cases, outputs[name], references, bool(own))
         relative = median(rates[name]) / median(rates["none"])
         figures = [f"{quality.written:.1%}", f"{quality.twice:.1%}", f"{quality.bleu:.2f}", f"{quality.rest:.2f}"]
-        rows.append([name, str(len(own)), *figures, f"{median(rates[name]):.1f}", f"{relative:.2f}"])
+        cpu_relative = median(cpu_rates[name]) / median(cpu_rates["none"])
+        speed = [f"{median(rates[name]):.1f}", f"{relative:.2f}", f"{cpu_relative:.2f}"]
+        rows.append([name, str(len(own)), *figures, *speed])
         kept[name] = vars(quality)
     others = [i for i in range(len(lines)) if i not in {one.index for one in part}]
     same = sum(outputs["none"][i] == outputs[f"every {SHARE}th"][i] for i in others)
@@ -183,6 +189,7 @@ def main() -> None:
         "BLEU of the rest",
         "sentences/s",
         "x none",
+        "x none, CPU",
     ]
     title = f"Terms in a search, {bundle.card.recipe.get('name')}, beam {bundle.card.search.beam}, one thread"
     Report(f"constraints_{asked.save}", title, columns, rows, NOTES, kept).publish(bool(asked.save))

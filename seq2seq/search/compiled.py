@@ -36,7 +36,11 @@ ISOLATED: dict[str, Any] = (
 
 class CompiledStep:
     """`search_step`, compiled for one model when it is first called. Without a compiler that works it warns, and is not
-    compiled. A step with a coverage penalty, which is rare, is never compiled."""
+    compiled.
+
+    A step with a coverage penalty, which is rare, is never compiled; nor is one with constraints, whose programs for
+    one row and several, and for prefixes, would take three times as long as those without.
+    """
 
     def __init__(self, backend: str | Callable[..., Any] = "inductor") -> None:
         # Sizes that are equal in the first step are not one size for the compiler. For the whole process: setting it
@@ -55,7 +59,7 @@ class CompiledStep:
         constrained_R: Tensor | None = None,
     ) -> StepResult:
         given = (model, memory, rows, with_coverage, constrained_R)
-        if with_coverage or self._failed:
+        if with_coverage or constrained_R is not None or self._failed:
             return search_step(*given)
         if self._first:
             make_products(model)

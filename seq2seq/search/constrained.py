@@ -43,31 +43,26 @@ class ConstrainedStep:
 
 def constrain(
     constraints: ConstraintState,
-    log_NKV: Tensor,
-    end_NK: Tensor,
-    attention_NKT: Tensor,
+    token_NKC: Tensor,
+    attention_NKC: Tensor,
+    late_NK: Tensor,
     position_N: Tensor,
     remaining_N: Tensor,
-) -> tuple[ConstrainedStep, Tensor]:
-    """What constraints allow, and the log-probabilities of the other words, with those that are excluded at -inf.
+) -> ConstrainedStep:
+    """What constraints allow.
 
-    log_NKV: without END, whose log-probability is end_NK. position_N: the number of words before. remaining_N: the
-    number of words that may still be written. While a prefix is written, nothing else is allowed (`force_prefix`).
+    token_NKC: the log-probabilities of their tokens, wherever they may be written. attention_NKC: as `attention_on`.
+    late_NK: True where a hypothesis would end. position_N: the number of words before. remaining_N: the number of words
+    that may still be written. While a prefix is written, nothing else is allowed (`force_prefix`).
     """
-    column_NKC = constraints.column_NC[:, None].expand(-1, log_NKV.shape[1], -1)
-    token_NKC = log_NKV.gather(-1, column_NKC)
     following_NKC = constraints.following_NKC
     begun_NK = following_NKC.any(-1)
-    attention_NKC = attention_on(constraints, attention_NKT)
-    on_source_NKC = attention_NKC >= ON_SOURCE
-    log_NKV = exclude_repetitions(constraints, log_NKV, column_NKC, on_source_NKC, begun_NK, position_N)
-
     # Where attention never comes: when the hypothesis would end, and when no word more than the constraints fits.
     missing_NK = constraints.missing_NK
     forced_NK = (missing_NK > 0) & (missing_NK >= remaining_N[:, None])
-    late_NK = forced_NK | (end_NK >= log_NKV.amax(-1))
-    placed_NKC = on_source_NKC | constraints.anywhere_NC[:, None] | late_NK[..., None]
+    anytime_NKC = constraints.anywhere_NC[:, None] | (forced_NK | late_NK)[..., None]
     first_NKC = (constraints.first_NC & constraints.real_NC)[:, None]
+    placed_NKC = (attention_NKC >= ON_SOURCE) | anytime_NKC
     beginning_NKC = first_NKC & placed_NKC & ~constraints.met_NKC & ~begun_NK[..., None]
     allowed_NKC = following_NKC | beginning_NKC
     # Where attention is on the words of a constraint that is missing, another word would say them a second time.
@@ -77,7 +72,7 @@ def constrain(
         in_prefix_N1 = constraints.prefix.forced_N(position_N)[:, None]
         free_NK, complete_NK = free_NK | in_prefix_N1, complete_NK & ~in_prefix_N1
         allowed_NKC = allowed_NKC & ~in_prefix_N1[..., None]
-    return ConstrainedStep(token_NKC.masked_fill(~allowed_NKC, -torch.inf), free_NK, complete_NK), log_NKV
+    return ConstrainedStep(token_NKC.masked_fill(~allowed_NKC, -torch.inf), free_NK, complete_NK)
 
 
 def attention_on(constraints: ConstraintState, attention_NKT: Tensor) -> Tensor:
@@ -88,32 +83,27 @@ def attention_on(constraints: ConstraintState, attention_NKT: Tensor) -> Tensor:
 
 
 def exclude_repetitions(
-    constraints: ConstraintState,
-    log_NKV: Tensor,
-    column_NKC: Tensor,
-    on_source_NKC: Tensor,
-    begun_NK: Tensor,
-    position_N: Tensor,
+    constraints: ConstraintState, log_NKV: Tensor, attention_NKC: Tensor, position_N: Tensor
 ) -> Tensor:
-    """The log-probabilities of words, -inf for those that would say a constraint a second time, or lengthen its last
-    word or that of a prefix.
+    """Sets the log-probabilities of words to -inf that would say a constraint a second time, or lengthen its last word
+    or that of a prefix; returns the same tensor.
 
     While attention is on a constraint's source words, and directly behind it, its first token is not written as another
     word: it begins the constraint, or is not written.
     """
-    behind_NK = (constraints.latest_NK > 0) & ~begun_NK
+    behind_NK = (constraints.latest_NK > 0) & ~constraints.following_NKC.any(-1)
     latest_NK = constraints.index_NC.gather(1, (constraints.latest_NK - 1).clamp(min=0))
     repeated_NKC = behind_NK[..., None] & (constraints.index_NC[:, None] == latest_NK[..., None])
     beginnings_NC = constraints.first_NC & constraints.real_NC & ~constraints.anywhere_NC
-    excluded_NKC = beginnings_NC[:, None] & (on_source_NKC | repeated_NKC)
+    excluded_NKC = beginnings_NC[:, None] & ((attention_NKC >= ON_SOURCE) | repeated_NKC)
     # Added, since several tokens may have one column; padding adds to the column of PAD, which is -inf already.
-    penalty_NKC = torch.zeros_like(excluded_NKC, dtype=log_NKV.dtype).masked_fill(excluded_NKC, -torch.inf)
-    log_NKV = log_NKV.scatter_add(-1, column_NKC, penalty_NKC)
+    penalty_NKC = torch.zeros_like(attention_NKC, dtype=log_NKV.dtype).masked_fill(excluded_NKC, -torch.inf)
+    log_NKV.scatter_add_(-1, constraints.column_NC[:, None].expand_as(penalty_NKC), penalty_NKC)
     if constraints.joined_NV.shape[1]:
         new_word_NK = behind_NK
         if (prefix := constraints.prefix) is not None:
             new_word_NK = new_word_NK | (prefix.new_word_N & (position_N == prefix.length_N))[:, None]
-        log_NKV = log_NKV.masked_fill(new_word_NK[..., None] & constraints.joined_NV[:, None], -torch.inf)
+        log_NKV.masked_fill_(new_word_NK[..., None] & constraints.joined_NV[:, None], -torch.inf)
     return log_NKV
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from seq2seq.layers.state import pad_or_trim
 from seq2seq.text import PAD
@@ -89,17 +90,25 @@ def initial_prefixes(
     )
 
 
+def next_columns(prefix: PrefixState, position_N: Tensor) -> Tensor:
+    """The columns (N, 1) of the prefix' tokens at these output positions; PAD behind a prefix."""
+    return prefix.column_NL.gather(1, position_N.clamp(max=prefix.column_NL.shape[1] - 1)[:, None])
+
+
+def next_log_probability(prefix: PrefixState, position_N: Tensor, log_NKV: Tensor) -> Tensor:
+    """The log-probability (N, K, 1) of the prefix' token at these output positions."""
+    return log_NKV.gather(-1, next_columns(prefix, position_N)[:, None].expand(-1, log_NKV.shape[1], -1))
+
+
 def force_prefix(
-    prefix: PrefixState, position_N: Tensor, log_NKV: Tensor, best_NKk: Tensor, column_NKk: Tensor
+    prefix: PrefixState, position_N: Tensor, next_NK1: Tensor, best_NKk: Tensor, column_NKk: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The best words of hypotheses and their columns: in rows whose prefix is not complete, only its next token."""
-    last = prefix.column_NL.shape[1] - 1
-    next_N1 = prefix.column_NL.gather(1, position_N.clamp(max=last)[:, None])
-    next_NK1 = next_N1[:, None].expand(-1, log_NKV.shape[1], -1)
-    only_NKk = torch.full_like(best_NKk, -torch.inf)
-    only_NKk[..., :1] = log_NKV.gather(-1, next_NK1)
+    """The best words of hypotheses and their columns: in rows whose prefix is not complete, only its next token, with
+    the log-probability next_NK1."""
     forced_N11 = prefix.forced_N(position_N)[:, None, None]
-    return torch.where(forced_N11, only_NKk, best_NKk), torch.where(forced_N11, next_NK1, column_NKk)
+    only_NKk = F.pad(next_NK1, (0, best_NKk.shape[-1] - 1), value=-torch.inf)
+    next_N11 = next_columns(prefix, position_N)[:, None]
+    return torch.where(forced_N11, only_NKk, best_NKk), torch.where(forced_N11, next_N11, column_NKk)
 
 
 def advance_branches(prefix: PrefixState, parent_NK: Tensor, column_NK: Tensor, position_N: Tensor) -> PrefixState:

@@ -14,8 +14,15 @@ from torch import Tensor
 from seq2seq.layers.state import Memory
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search.constrained import advance_constraints, allocate, constrain
-from seq2seq.search.prefix import force_prefix
+from seq2seq.search.constrained import (
+    advance_constraints,
+    allocate,
+    attention_on,
+    constrain,
+    exclude_repetitions,
+)
+from seq2seq.search.constraints import ConstraintState
+from seq2seq.search.prefix import force_prefix, next_log_probability
 from seq2seq.search.ranking import active_beam, finished_mask, length_penalty_factor, rank_finished
 from seq2seq.search.state import SlotState
 from seq2seq.text import BEGIN, END, PAD
@@ -88,18 +95,20 @@ def search_step(
     ranked_NK = torch.cat([score_NK, end_score_NK], 1).topk(width, 1).values
     worst_N1 = ranked_NK.gather(1, active_beam(rows)[:, None] - 1)
     done_N1 = rows.done_N[:, None]
-    ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf) & ~done_N1
+    ends_NK = (end_score_NK >= worst_N1) & (end_score_NK > -torch.inf)
     column_NK = column_NKk.flatten(1).gather(1, chosen_NK)
     choice = Choice(score_NK, chosen_NK // k, column_NK, ends_NK, torch.zeros_like(chosen_NK))
-    if constrained_R is not None:
+    if rows.constraints is not None and constrained_R is not None:
 
         def select(tensor: Tensor) -> Tensor:
             return tensor.index_select(0, constrained_R)
 
-        given = [select(tensor) for tensor in (log_NKC, end_NK, end_score_NK, attention_weights.attention)]
-        choice = choice.replace_rows(constrained_R, choose_constrained(rows.map(select), *given))
+        tensors = (log_NKC, end_NK, end_score_NK, attention_weights.attention, rows.score_NK)
+        limits = (rows.length_N, rows.max_N, active_beam(rows))
+        constrained = choose_constrained(rows.constraints.map(select), *map(select, (*tensors, *limits)))
+        choice = choice.replace_rows(constrained_R, constrained)
     score_NK, parent_NK, token_NK = choice.score_NK, choice.parent_NK, word_NC.gather(1, choice.column_NK)
-    ends_NK = choice.ends_NK
+    ends_NK = choice.ends_NK & ~done_N1
     final_NK = end_score_NK / length_penalty_factor(rows, rows.length_N[:, None] + 1)
     if with_coverage:
         final_NK = final_NK + coverage_penalty(memory, rows, coverage_NKT)
@@ -134,38 +143,47 @@ def search_step(
 
 
 def choose_constrained(
-    rows: SlotState, log_NKC: Tensor, end_NK: Tensor, end_score_NK: Tensor, attention_NKT: Tensor
+    constraints: ConstraintState,
+    log_NKC: Tensor,
+    end_NK: Tensor,
+    end_score_NK: Tensor,
+    attention_NKT: Tensor,
+    score_NK: Tensor,
+    position_N: Tensor,
+    max_N: Tensor,
+    beam_N: Tensor,
 ) -> Choice:
     """The choice of rows with constraints, by dynamic beam allocation.
 
-    log_NKC: without END, whose log-probability is end_NK; end_score_NK: scores of the hypotheses that may end.
+    log_NKC: without END, whose log-probability is end_NK; it is overwritten. end_score_NK: scores of the hypotheses
+    that may end. position_N: the number of words before, at most max_N. beam_N: the current beam width.
     """
-    constraints, width = rows.constraints, rows.token_NK.shape[1]
-    assert constraints is not None
-    prefix, position_N = constraints.prefix, rows.length_N
-    step, free_NKC = constrain(constraints, log_NKC, end_NK, attention_NKT, position_N, rows.max_N - position_N)
-    k, tokens = min(width, log_NKC.shape[-1]), step.token_NKC.shape[2]
-    best_NKk, column_NKk = best_columns(free_NKC, k)
-    beam_N = active_beam(rows)
-    if prefix is not None:
-        best_NKk, column_NKk = force_prefix(prefix, position_N, log_NKC, best_NKk, column_NKk)
+    width, prefix = score_NK.shape[1], constraints.prefix
+    k, tokens = min(width, log_NKC.shape[-1]), constraints.column_NC.shape[1]
+    column_NKC = constraints.column_NC[:, None].expand(-1, width, -1)
+    token_NKC = log_NKC.gather(-1, column_NKC)
+    next_NK1 = None if prefix is None else next_log_probability(prefix, position_N, log_NKC)
+    attention_NKC = attention_on(constraints, attention_NKT)
+    best_NKk, column_NKk = best_columns(exclude_repetitions(constraints, log_NKC, attention_NKC, position_N), k)
+    late_NK = end_NK >= best_NKk[..., 0]
+    step = constrain(constraints, token_NKC, attention_NKC, late_NK, position_N, max_N - position_N)
+    if prefix is not None and next_NK1 is not None:
+        best_NKk, column_NKk = force_prefix(prefix, position_N, next_NK1, best_NKk, column_NKk)
         beam_N = torch.where(prefix.branching_N(position_N), torch.minimum(beam_N, prefix.branches_N), beam_N)
 
-    last_N11 = (position_N >= rows.max_N)[:, None, None]
-    closed_NK1 = ~step.free_NK[..., None] | last_N11
-    word_NKk = (rows.score_NK[..., None] + best_NKk).masked_fill(closed_NK1, -torch.inf)
-    token_NKC = (rows.score_NK[..., None] + step.token_NKC).masked_fill(last_N11, -torch.inf)
+    last_N11 = (position_N >= max_N)[:, None, None]
+    word_NKk = (score_NK[..., None] + best_NKk).masked_fill(~step.free_NK[..., None] | last_N11, -torch.inf)
+    token_NKC = (score_NK[..., None] + step.token_NKC).masked_fill(last_N11, -torch.inf)
     end_score_NK = end_score_NK.masked_fill(~step.complete_NK, -torch.inf)
     chosen_NK, ends_NK = allocate(constraints, word_NKk, token_NKC, end_score_NK, beam_N)
 
-    column_NKC = constraints.column_NC[:, None].expand_as(token_NKC)
-    score_NK = torch.cat([word_NKk, token_NKC], -1).flatten(1).gather(1, chosen_NK)
+    chosen_score_NK = torch.cat([word_NKk, token_NKC], -1).flatten(1).gather(1, chosen_NK)
     outside_NK = torch.arange(width, device=beam_N.device) >= beam_N[:, None]
     return Choice(
-        score_NK.masked_fill(outside_NK, -torch.inf),
+        chosen_score_NK.masked_fill(outside_NK, -torch.inf),
         chosen_NK // (k + tokens),
         torch.cat([column_NKk, column_NKC], -1).flatten(1).gather(1, chosen_NK),
-        ends_NK & ~rows.done_N[:, None],
+        ends_NK,
         (chosen_NK % (k + tokens) - k + 1).clamp(min=0),
     )
 

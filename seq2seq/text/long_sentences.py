@@ -13,7 +13,7 @@ from seq2seq.text.segmentation import is_unspaced
 
 CLAUSE_END = re.compile(r"[,;:)»”](?=\s)\s*|[、，；：]\s*|\s[-–—]\s+|—\s*")
 SPACE = re.compile(r"\s+")
-WORD_END = re.compile(r"(?<=[^\w\s])(?=\w)")
+WORD_END = re.compile(r"[^\w\s](?=\w)")
 JOINERS = "\u200c\u200d\ufe0f"  # belong to the character before them
 
 REACH = 200  # characters on both sides of the middle where a place to divide is sought first

@@ -137,6 +137,14 @@ def test_what_is_not_translated_is_set_off_as_it_was():
     )
 
 
+def test_what_is_not_translated_does_not_touch_a_word_that_comes_behind_it():
+    """A mark stood there, and is linked to a word."""
+    document = parse_html("<p>Sie tippt <code>ls</code>.</p>")
+    source, target = [(0, 3), (4, 9), (9, 10)], [(0, 3), (4, 9), (10, 12), (12, 13)]
+    translation = AlignedText("She types it.", source, target, [(0, 0), (1, 1), (2, 2)])
+    assert document.render([translation]) == "<p>She types <code>ls</code> it.</p>"
+
+
 def test_text_is_escaped_in_content_and_in_attributes():
     document = parse_html('<p title="Hund &quot;da&quot;">Hund &lt;b&gt;</p>')
     written = rendered(document, lambda text: by_word(text, str.upper))

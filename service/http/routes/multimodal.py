@@ -4,10 +4,11 @@ from fastapi import APIRouter
 
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
-from service.http.pipeline import Generation, ModelInput, PipelineResult, generating_route, read_texts
+from service.http.pipeline import Generation, PipelineResult, generating_route, read_texts
 from service.http.requests import MultimodalRequest
 from service.http.responses import ModelIdentity, TranslateResponse
 from service.http.routes.translation import detect_languages
+from service.http.search_inputs import ModelInput
 from service.models import ServedModel, ServedModels
 from service.problems import FieldProblem, Problem
 from service.settings import Settings

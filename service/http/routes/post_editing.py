@@ -5,9 +5,10 @@ from fastapi import APIRouter
 from seq2seq.text.edits import diff
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
-from service.http.pipeline import Generation, ModelInput, PipelineResult, generating_route
+from service.http.pipeline import Generation, PipelineResult, generating_route
 from service.http.requests import PostEditRequest
 from service.http.responses import ModelIdentity, Operation, PostEditResponse
+from service.http.search_inputs import ModelInput
 from service.settings import Settings
 
 MT, SOURCE = "mt", "source"  # source names of a post-editing model

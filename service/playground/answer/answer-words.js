@@ -73,7 +73,9 @@ export class AnswerWords {
   }
 
   onKey(event, index, node) {
-    const next = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: this.nodes.length - 1 }[event.key];
+    const rightToLeft = getComputedStyle(this.container).direction === "rtl";
+    const [forward, backward] = rightToLeft ? ["ArrowLeft", "ArrowRight"] : ["ArrowRight", "ArrowLeft"];
+    const next = { [forward]: index + 1, [backward]: index - 1, Home: 0, End: this.nodes.length - 1 }[event.key];
     if (event.key === "Escape") node.blur();
     if (["Enter", " ", "ArrowDown"].includes(event.key)) {
       event.preventDefault();

@@ -50,7 +50,8 @@ export class Rewriting {
   // Search a sentence of an answer, beginning with `prefix`, with the settings of the answer's request.
   search(answer, sentence, prefix, alternatives, signal) {
     const q = [...answer.given].slice(...sentence.characters[0]).join("");
-    const own = { q, source: answer.languages[0], model: identity(answer.model), target_prefix: prefix, alternatives };
+    const by = answer.model.pivot ? {} : { model: identity(answer.model) }; // two models cannot be named
+    const own = { q, source: answer.languages[0], ...by, target_prefix: prefix, alternatives };
     return api.translateOnce({ ...answer.request, ...own, explain: !alternatives }, signal);
   }
 

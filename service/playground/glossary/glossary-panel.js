@@ -5,7 +5,7 @@ import * as api from "../common/api.js";
 import { byId } from "../common/elements.js";
 import { EntryTable } from "./entry-table.js";
 import { KeptWords } from "./kept-words.js";
-import { readTerms, storeTerms, termFields } from "./term-store.js";
+import { joinTerms, readTerms, storeTerms, termFields } from "./term-store.js";
 
 export class GlossaryPanel {
   // `onChange` is called when the terms of the selected languages change.
@@ -29,9 +29,11 @@ export class GlossaryPanel {
     const pair = [source, target];
     const names = pair.map((code) => known.get(code) ?? (code || "the text"));
     if (pair.join() === this.pair.join() && names.join() === this.languages?.names.join()) return;
+    const typed = !this.pair[0] && this.pair[1] === target ? this.terms : null; // before the language was known
     this.pair = pair;
     this.languages = { codes: pair, names };
-    this.terms = readTerms(pair);
+    this.terms = typed ? joinTerms(readTerms(pair), typed) : readTerms(pair);
+    if (typed && source) storeTerms(pair, this.terms);
     this.table.show(this.terms.entries, this.languages);
     this.kept.show(this.terms.kept);
     byId("glossary-pair").textContent = names.join(" to ");

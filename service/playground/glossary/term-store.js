@@ -20,6 +20,12 @@ export function storeTerms(pair, { entries, kept, id }) {
   store(KEY, Object.keys(all).length ? all : null);
 }
 
+// Terms and others, each once.
+export function joinTerms(terms, others) {
+  const added = others.entries.filter((entry) => !terms.entries.some((one) => one.join("\t") === entry.join("\t")));
+  return { ...terms, entries: [...terms.entries, ...added], kept: [...new Set([...terms.kept, ...others.kept])] };
+}
+
 // The fields of a request that has these terms.
 export function termFields({ entries, kept, id }) {
   const whole = entries.filter(([source, target]) => source.trim() && target.trim());

@@ -78,9 +78,9 @@ export class Answering {
     if (!choices.detects || !text.value.trim()) return null;
     const guesses = await api.detect(text.value, signal);
     const [{ language: likeliest }] = guesses;
-    const back = choices.models.find(({ languages }) => languages.source === likeliest);
+    const back = choices.pairs.find(({ source }) => source === likeliest);
     if (choices.task === "translation" && likeliest === choices.target.value && back) {
-      choices.target.value = back.languages.target;
+      choices.target.value = back.target;
       choices.offerComparison();
     }
     return assessDetection(text.value, guesses, choices.possible, (code) => choices.name(code));

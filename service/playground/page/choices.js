@@ -15,13 +15,14 @@ export class Choices {
   // `comparison` is offered the models that can be compared with the selected one; `onOffer` is called when the
   // languages have been offered anew.
   constructor(comparison, onOffer) {
-    Object.assign(this, { comparison, onOffer, served: [], names: new Map(), task: "translation" });
+    Object.assign(this, { comparison, onOffer, served: [], translated: [], names: new Map(), task: "translation" });
     [this.model, this.source, this.target] = ["model", "source", "target"].map(byId);
   }
 
   serve(models, languages) {
     this.served = models;
     for (const { code, name } of languages) this.names.set(code, name);
+    this.translated = languages.flatMap(({ code, targets }) => targets.map((target) => ({ source: code, target })));
   }
 
   get selects() {
@@ -54,6 +55,13 @@ export class Choices {
     return this.served.filter((m) => m.task === this.task && (!this.model.value || identity(m) === this.model.value));
   }
 
+  // The pairs of languages to choose from, { source, target }: those of the models, and if any model may translate, those
+  // that two models translate through a language between them.
+  get pairs() {
+    const own = this.models.map((m) => m.languages);
+    return this.task === "translation" && !this.model.value ? [...own, ...this.translated] : own;
+  }
+
   // The models that translate the selected languages.
   fitting(models = this.models) {
     const fits = (m) => m.languages.target === this.target.value && [m.languages.source, "auto"].includes(this.source.value);
@@ -62,7 +70,7 @@ export class Choices {
 
   // The source languages from which the selected models translate into the selected target language.
   get possible() {
-    return unique(this.models.map((m) => m.languages).filter((p) => p.target === this.target.value).map((p) => p.source));
+    return unique(this.pairs.filter((p) => p.target === this.target.value).map((p) => p.source));
   }
 
   // The languages of the input and of the output; `detected`: the language detected in the input.
@@ -79,7 +87,7 @@ export class Choices {
 
   // Whether a model translates back from the target language.
   translatesBack(from) {
-    return this.models.some((m) => m.languages.source === this.target.value && m.languages.target === from);
+    return this.pairs.some((p) => p.source === this.target.value && p.target === from);
   }
 
   // Show the languages of input and output; `detected`: that of the answer.
@@ -103,7 +111,7 @@ export class Choices {
   // Only pairs that are served are offered.
   offerLanguages() {
     if (this.hasLanguages) {
-      const pairs = this.models.map((m) => m.languages);
+      const { pairs } = this;
       const detect = this.task === "post-edit" ? [] : [new Option("Detect language", "auto")];
       refill(this.source, [...detect, ...this.options(unique(pairs.map((p) => p.source)))]);
       const possible = pairs.filter((p) => this.source.value === "auto" || p.source === this.source.value);
@@ -120,9 +128,8 @@ export class Choices {
     this.comparison.offer(there.length > 1 ? others.map((m) => [identity(m), label(m)]) : []);
   }
 
-  // Translate in the other direction, from the language that is `detected` now.
-  swap(detected) {
-    const from = this.source.value === "auto" ? detected : this.source.value;
+  // Translate in the other direction, into the language `from` of the input.
+  swap(from) {
     this.model.value = "";
     if (this.model.selectedIndex < 0) this.model.selectedIndex = 0;
     this.source.value = this.target.value;

@@ -162,7 +162,11 @@ function state() {
   return { q: text.value, task: name === "translation" ? "" : name, ...languages, mt: draft, model: choices.model.value, beside: comparison.model };
 }
 
-const past = (answer) => ({ ...state(), text: answerText(answer), languages: answer.languages, names: byId("pair-mark").textContent, time: Date.now() });
+// An answer as the history keeps it.
+function past(answer) {
+  const { given: q, request, languages } = answer;
+  return { ...state(), q, mt: request.translation ?? "", text: answerText(answer), languages, names: byId("pair-mark").textContent, time: Date.now() };
+}
 
 function restore({ q, mt: draft, task, beside, ...choice }) {
   const wanted = task ?? (choice.target ? "translation" : name);
@@ -218,8 +222,9 @@ byId("anyway").onclick = () => {
 byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, answerText(output.shown));
 byId("link").onclick = ({ currentTarget }) => copy(currentTarget, linkOf(state()));
 byId("swap").onclick = () => {
+  const [from] = choices.likelyPair(detected());
   if (output.shown) inputs.set({ text: answerText(output.shown) });
-  choices.swap(detected());
+  choices.swap(from);
   again();
 };
 byId("theme").onclick = () => {

@@ -3,9 +3,9 @@
 import { byId, element } from "../common/elements.js";
 import { identity } from "../common/models.js";
 
-// Show those of the model that answered, or else of the first one selected.
+// Show those of the model that answered, none if two did, or else of the first one selected.
 export function drawScores(answered, choices) {
-  const one = choices.served.find((m) => answered && identity(m) === identity(answered)) ?? choices.models[0];
+  const one = answered ? choices.served.find((m) => identity(m) === identity(answered)) : choices.models[0];
   const made = [one?.recipe, one?.dataset].filter(Boolean).join(" on ");
   const entries = Object.entries(one?.scores ?? {}).map(([name, { score, signature }]) =>
     element("span", { textContent: `${name.replaceAll("_", " ").replace("bleu", "BLEU").replace("rouge", "ROUGE")} ${score.toFixed(1)}`, title: signature ?? "" }),

@@ -12,7 +12,7 @@ from tests.service.engine.test_engine import MANY
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=pytest.mark.ci)])
 def test_a_compiled_service(settings, precision, bundles):
-    """Requests of one text and of many, with and without explanations, with another beam."""
+    """Requests of one text and of many, with and without explanations, with another beam, with what is not compiled."""
     if not resolve_compile("on", "cpu"):
         pytest.skip("there is no C++ compiler")
     models = tuple(model for model in settings.models if model.uri == str(bundles.de_en))
@@ -21,6 +21,8 @@ def test_a_compiled_service(settings, precision, bundles):
         {"q": MANY[:50]},
         {"q": MANY[7], "explain": True},
         {"q": MANY[:3], "beam_size": 3, "alternatives": 2},
+        {"q": [*MANY[:9], "Ein Hund läuft 5 km."]},
+        {"q": MANY[7], "target_prefix": "A", "alternatives": 3},
     ]
     answers = {}
     try:

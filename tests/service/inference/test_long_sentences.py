@@ -158,5 +158,7 @@ def test_a_model_with_a_context_reads_it_with_every_sentence(settings, serving, 
         assert len(explained["sentences"]) == 2
         for weights in explained["between"].values():
             assert len(weights) == len(explained["target"])
+        listed = translate(client, [q, " "], context="Im Garten.")["translatedText"]
+        assert listed == [translate(client, q, context="Im Garten.")["translatedText"], " "]
         too_long = client.post("/translate", json=ASK | {"q": q, "context": "Garten " * 500})
         assert (too_long.status_code, too_long.json()["errors"][0]["field"]) == (400, "context")

@@ -1,5 +1,6 @@
 """Translation through a pivot language: German to French by a model into English, and one out of it."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.explain import Explanation
+from seq2seq.generate import Request
+from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.engine.admission import QueueLoad
-from service.http.pipeline import PIVOT_OUTPUTS
+from service.inference.pivoting import PIVOT_OUTPUTS, Sentence, search
+from service.inference.segmented_text import PivotStep
 from service.problems import Problem
 from service.settings import ServedModelConfig, Settings
 from tests.service.conftest import DOES, WHERE, WHO, Bundles, capital, texts
@@ -182,6 +186,30 @@ def test_second_searches_are_reserved_and_released(pivoting):
             engine.reserve_later(reservation, 3, 30)
             assert engine.admission.waiting.texts == 4
         assert engine.admission.waiting == QueueLoad()
+
+
+def test_the_tokens_of_both_searches_are_charged(pivoting):
+    app = create_app(pivoting)
+    with TestClient(app):
+        service = app.state.service
+        path = service.models.translation_path("de", "fr", None)
+        charged = []
+
+        async def charge(tokens: int) -> None:
+            charged.append(tokens)
+
+        async def ask() -> None:
+            request = Request({"source": "Ein Hund läuft."}, SearchOptions(beam=3, n_best=3))
+            sentence = Sentence(path.first, request, PivotStep(path.second, SearchOptions(beam=2)))
+            with service.engine.admit("somebody", ["Ein Hund läuft."]) as reservation:
+                reservation.charge = charge
+                await search(service.engine, reservation, [sentence])
+
+        asyncio.run(ask())
+    first, both = charged
+    read = path.first.bundle.tokenizers["source"].encode("Ein Hund läuft.", raw=True).ids
+    assert first == 3 * (len(read) + 1)
+    assert both - first >= PIVOT_OUTPUTS * 2 * 2  # three texts, of at least a token and the end, with a beam of two
 
 
 def test_second_searches_count_as_part_of_their_request(pivoting):

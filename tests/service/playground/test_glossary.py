@@ -6,7 +6,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from seq2seq.bundle import load, write_bundle
 from service.auth.key_store import KeyStore
+from service.settings import ServedModelConfig
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, translated
 
 pytestmark = NEEDS_CHROMIUM
@@ -56,6 +58,22 @@ def test_an_entry_changes_the_translation_and_stays_with_its_languages(page):
     page.get_by_role("button", name="Remove this entry").first.click()
     expect(page.locator("#glossary-count")).to_be_hidden()
     assert page.evaluate("localStorage.getItem('terms')") is None
+
+
+def test_entries_made_before_the_language_is_known_belong_to_it(settings, bundles, opened, serving, tmp_path):
+    other = load(bundles.de_en)
+    card = other.card.model_copy(update={"languages": {"source": "nl", "target": "en"}})
+    write_bundle(tmp_path / "nl-en", other.model, other.tokenizers, card)
+    places = {"de-en": bundles.de_en, "nl-en": tmp_path / "nl-en"}
+    models = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
+    with serving(settings.model_copy(update={"models": models})) as address:
+        page = opened(address)
+        page.locator("#glossary-button").click()
+        expect(page.locator("#glossary-pair")).to_have_text("the text to English")
+        paste(page, "Hund\thound\n")
+        translated(page, "Ein Hund läuft im Park und ein Kind spielt.", re.compile("hound"))
+        expect(page.locator("#glossary-pair")).to_have_text("German to English")
+        assert fields(page) == [["Hund", "hound"]]
 
 
 def test_pasted_tables_are_rows(page):

@@ -5,6 +5,8 @@ import re
 import httpx
 from playwright.sync_api import Locator, Page, expect
 
+from seq2seq.bundle import load, write_bundle
+from service.settings import ServedModelConfig
 from tests.service.playground.pages import NEEDS_CHROMIUM, serious_problems, translated
 
 pytestmark = NEEDS_CHROMIUM
@@ -96,3 +98,20 @@ def test_a_new_text_closes_the_menu(page):
     expect(page.get_by_role("listbox")).to_be_visible()
     translated(page, "Ein Hund läuft.", "A dog is running.")
     expect(page.locator("#word-menu")).to_be_hidden()
+
+
+def test_a_language_that_two_models_reach_can_be_chosen(settings, bundles, opened, serving, tmp_path):
+    back = load(bundles.en_de)
+    card = back.card.model_copy(update={"languages": {"source": "en", "target": "fr"}})
+    write_bundle(tmp_path / "en-fr", back.model, back.tokenizers, card)
+    places = {"de-en": bundles.de_en, "en-fr": tmp_path / "en-fr"}
+    models = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
+    with serving(settings.model_copy(update={"models": models})) as address:
+        page = opened(address)
+        page.locator("#source").select_option("de")
+        page.locator("#target").select_option("fr")
+        page.locator("#text").fill("Ein Hund läuft.")
+        expect(page.locator("#answered-by")).to_have_text("de-en+en-fr")
+        page.locator("#translation .answer-word").nth(1).click()
+        offered(page).nth(1).click()
+        expect(page.locator("#rewritten")).to_be_visible()

@@ -1,0 +1,127 @@
+"""The inputs of models that a request has, and their searches: options, splitting, and what is reserved for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from documents import Document
+from seq2seq.generate import Request
+from seq2seq.search import SearchOptions
+from service.engine.admission import Reservation
+from service.engine.engine import CHARACTERS_PER_TOKEN
+from service.http.dependencies import Service
+from service.http.requests import GenerateRequest
+from service.inference import segmentation
+from service.inference.pivoting import PIVOT_OUTPUTS, outputs_translated
+from service.inference.segmented_document import SegmentedDocument
+from service.inference.segmented_text import CONTEXT, PivotStep, SegmentationOptions, SegmentedText
+from service.inference.terms import RequestTerms
+from service.models import ServedModel
+from service.pivots import ModelPath
+from service.problems import Problem
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One input of a model: the model, its texts and images by source name, and the request field of each source.
+
+    `document`: the document that the text is of, if it has markup. `second`: the model that translates the outputs of
+    the first, if there is a pivot language.
+    """
+
+    model: ServedModel
+    texts: Mapping[str, str]
+    fields: Mapping[str, str]
+    images: Mapping[str, np.ndarray] = field(default_factory=dict)
+    document: Document | None = None
+    second: ServedModel | None = None
+
+    @property
+    def language_pair(self) -> tuple[str, str]:
+        """The languages of the input and the output."""
+        return ModelPath(self.model, self.second).language_pair
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to search: the answer to a blank text is the text itself."""
+        return not self.images and not any(text.strip() for name, text in self.texts.items() if name != CONTEXT)
+
+
+@dataclass(frozen=True)
+class SearchInput:
+    """An input with its search, and how its text is split."""
+
+    item: ModelInput
+    search: Request
+    how: SegmentationOptions
+
+    @staticmethod
+    def of(service: Service, request: GenerateRequest, item: ModelInput) -> "SearchInput":
+        """The search of an input with the options of the request. Raises Problem."""
+        n_best = (request.alternatives or 0) + 1
+        if item.second is None:
+            options, pivot = search_options(request, item.model, n_best), None
+        else:
+            options = search_options(request, item.model, PIVOT_OUTPUTS, of_pivot=True)
+            pivot = PivotStep(item.second, search_options(request, item.second, n_best))
+        how = SegmentationOptions(request.split_mode, request.keeps_formatting, service.engine.fits, pivot)
+        search = Request(
+            dict(item.texts),
+            options,
+            explain=bool(request.explain),
+            images=dict(item.images),
+            target_prefix=request.output_prefix,
+        )
+        return SearchInput(item, search, how)
+
+    @property
+    def characters(self) -> int:
+        """Number of characters to split."""
+        return sum(map(len, self.search.texts.values()))
+
+
+def split(terms: RequestTerms, searched: SearchInput) -> segmentation.Segmented:
+    """An input as requests for its sentences, with their terms. Raises Problem for contradictory terms."""
+    model, document = searched.item.model, searched.item.document
+    if document is not None:
+        return SegmentedDocument.of(model, searched.search, document, terms, searched.how)
+    return SegmentedText.of(model, terms.add_to(model, searched.search), searched.how)
+
+
+def reserve_second_searches(
+    service: Service, reservation: Reservation, request: GenerateRequest, texts: Sequence[segmentation.Segmented]
+) -> None:
+    """Reserve queue load for the second searches of texts that are translated through a pivot language. Raises Problem
+    429."""
+    sentences = [sentence for text in texts if text.pivot for sentence in text.sentences]
+    if sentences:
+        outputs = outputs_translated(len(sentences))
+        characters = sum(len(text) for sentence in sentences for text in sentence.texts.values())
+        tokens = characters // CHARACTERS_PER_TOKEN * (request.beam_size or 1)
+        service.engine.reserve_later(reservation, outputs * len(sentences), outputs * tokens)
+
+
+def search_options(request: GenerateRequest, model: ServedModel, outputs: int, of_pivot: bool = False) -> SearchOptions:
+    """The model's search options with the request's overrides, for so many outputs, or as many as the model has.
+    `of_pivot`: they are translated further, and the request's limit is not one of theirs. Raises Problem."""
+    defaults, longest = model.bundle.card.search, model.bundle.card.limits.target_length
+    max_length = None if of_pivot else request.max_length
+    n_best = min(outputs, model.width)
+    beam = max(request.beam_size or defaults.beam, n_best)
+    if request.output_prefix is not None and n_best > 1 and not of_pivot:
+        beam = model.width  # which the first words after the prefix share
+    if beam > model.width:
+        raise Problem.in_field("beam_size", f"must be at most {model.width} for {model}")
+    if max_length and max_length > longest:
+        raise Problem.in_field("max_length", f"must be at most {longest}, the model's limit")
+    if max_length and max_length < defaults.min_length:
+        raise Problem.in_field("max_length", f"must be at least {defaults.min_length}: the model writes no less")
+    changed = {
+        "beam": beam,
+        "n_best": n_best,
+        "length_penalty": request.length_penalty,
+        "max_length": max_length,
+    }
+    overrides = {name: value for name, value in changed.items() if value is not None}
+    return SearchOptions.model_validate(defaults.model_dump() | overrides)
