@@ -3,7 +3,10 @@ characters."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 
 from seq2seq.text.config import Span
 from seq2seq.text.segmentation import is_unspaced
@@ -13,6 +16,10 @@ SPACE = re.compile(r"\s+")
 WORD_END = re.compile(r"[^\w\s](?=\w)")
 JOINERS = "\u200c\u200d\ufe0f"  # belong to the character before them
 
+REACH = 200  # characters on both sides of the middle where a place to divide is sought first
+LONGEST_MATCH = 100  # characters of white space or marks at which a match can begin before its end
+
+LONGEST_TOKEN = 50  # characters of a token, far more than vocabularies have
 BYTE_TOKENS = 2  # most tokens of a byte: one, and one for the begin of a word
 
 
@@ -23,6 +30,11 @@ def is_surely_within(text: str, limit: int) -> bool:
         return False
     written = unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass")
     return len(written) * BYTE_TOKENS <= limit
+
+
+def is_surely_beyond(text: str, limit: int) -> bool:
+    """Whether a text has more than `limit` tokens by its length alone: it need not be encoded to know."""
+    return len(text) > LONGEST_TOKEN * limit
 
 
 def divide(text: str, span: Span, fits: Callable[[Span], bool], kept: Sequence[Span] = ()) -> list[Span]:
@@ -52,26 +64,53 @@ def place_to_divide(text: str, span: Span, kept: Sequence[Span] = ()) -> int | N
     """
     start, end = span
     quarter = (end - start) // 4
-    middle = (start + end) // 2
     half, whole = (start + quarter, end - quarter), (start + 1, end - 1)
-    for places in (
-        ends_of(CLAUSE_END, text, span, half),
-        ends_of(SPACE, text, span, half),
-        (i for i in range(half[0], half[1] + 1) if start < i < end and is_between_unspaced(text, i)),
-        ends_of(SPACE, text, span, whole),
-        ends_of(WORD_END, text, span, whole),
-        (i for i in range(whole[0], whole[1] + 1) if begins_character(text, i)),
+    for places, within in (
+        (partial(ends_of, CLAUSE_END, text, span), half),
+        (partial(ends_of, SPACE, text, span), half),
+        (
+            lambda near: (i for i in range(near[0], near[1] + 1) if start < i < end and is_between_unspaced(text, i)),
+            half,
+        ),
+        (partial(ends_of, SPACE, text, span), whole),
+        (partial(ends_of, WORD_END, text, span), whole),
+        (lambda near: (i for i in range(near[0], near[1] + 1) if begins_character(text, i)), whole),
     ):
-        allowed = [i for i in places if not any(a < i < b for a, b in kept)]
+        place = nearest(places, within, (start + end) // 2, kept)
+        if place is not None:
+            return place
+    return None
+
+
+def nearest(places: Callable[[Span], Iterable[int]], within: Span, middle: int, kept: Sequence[Span]) -> int | None:
+    """The place nearest to the middle that is inside no kept span; None if there is none.
+
+    It is sought wider and wider around the middle, so that texts of any length are divided in linear time.
+    """
+    reach = REACH
+    while within[0] <= within[1]:
+        near = max(within[0], middle - reach), min(within[1], middle + reach)
+        allowed = [i for i in places(near) if not is_inside(i, kept)]
         if allowed:
             return min(allowed, key=lambda i: abs(i - middle))
+        if near == within:
+            break
+        reach *= 4
     return None
+
+
+def is_inside(place: int, spans: Sequence[Span]) -> bool:
+    """Whether a place is inside one of the spans, which are in the order of the text and do not overlap."""
+    i = bisect_right(spans, place, key=itemgetter(1))
+    return i < len(spans) and spans[i][0] < place
 
 
 def ends_of(pattern: "re.Pattern[str]", text: str, span: Span, within: Span) -> Iterator[int]:
     """The ends of a pattern's matches inside a span, of those from one offset to another."""
-    for match in pattern.finditer(text, *span):
-        if match.start() > span[0] and within[0] <= match.end() <= within[1] and match.end() < span[1]:
+    for match in pattern.finditer(text, max(span[0], within[0] - LONGEST_MATCH), span[1]):
+        if match.end() > within[1]:
+            return
+        if match.start() > span[0] and within[0] <= match.end() < span[1]:
             yield match.end()
 
 

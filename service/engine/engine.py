@@ -19,7 +19,7 @@ from seq2seq.errors import RequestError
 from seq2seq.explain import Explanation
 from seq2seq.generate import EncodedRequest, GenerationResult, Request, SequenceGenerator
 from seq2seq.terms.term import TERMS
-from seq2seq.text.long_sentences import is_surely_within
+from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from service.engine.admission import QueueLoad, Reservation
 from service.engine.dispatch import NO_WORKER, Dispatcher, ModelState
 from service.engine.interpreter import shorten_pauses
@@ -90,7 +90,10 @@ class Engine:
 
     def fits(self, model: ServedModel, request: Request) -> bool:
         """Whether the text of a request, and its terms, are within the model's limits. May be called in any thread."""
-        if not request.terms and is_surely_within(request.texts[model.source], model.bundle.card.limits.source_length):
+        text, limit = request.texts[model.source], model.bundle.card.limits.source_length
+        if not request.terms and is_surely_beyond(text, limit):
+            return False
+        if not request.terms and is_surely_within(text, limit):
             return True
         try:
             self._models[model].encoder.encode(request)

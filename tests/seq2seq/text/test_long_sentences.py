@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from seq2seq.text import TextConfig, Tokenizer
+from seq2seq.text import TextConfig, Tokenizer, long_sentences
 from seq2seq.text.long_sentences import divide, grouped, is_surely_within
 from seq2seq.text.sentences import sentence_separators, split_text
 
@@ -88,3 +88,17 @@ def test_the_modes_of_splitting():
 def test_neighbouring_sentences_are_grouped_as_long_as_they_fit():
     spans = [(0, 4), (5, 9), (10, 30), (31, 33)]
     assert grouped(spans, lambda span: span[1] - span[0] <= 10) == [(0, 9), (10, 30), (31, 33)]
+
+
+@given(TEXT, st.integers(1, 30), st.integers(1, 3))
+def test_the_place_is_that_nearest_to_the_middle_however_near_it_is_sought_first(text, longest, reach):
+    expected = parts(text, longest)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_sentences, "REACH", reach)
+        assert parts(text, longest) == expected
+
+
+@pytest.mark.parametrize("text", ["." * 100_000 + "a", "ab " * 30_000, "a" * 100_000, "a" + "\u0301" * 100_000])
+def test_texts_of_any_length_are_divided_in_linear_time(text):
+    """In quadratic time this would take minutes, and reach the time limit of a test."""
+    assert "".join(parts(text, 100)).replace(" ", "") == text.replace(" ", "")
