@@ -4,7 +4,7 @@
 
 Errors: a word of a right translation of the demo's world is replaced, dropped or repeated at random, and the demo's
 model is forced to write the result. Quality: Spearman's correlation of a sentence's score with its chrF, and words that
-the reference does not have, on Multi30k, German to English. Thresholds are compared on the dev sets.
+the reference does not have, on Multi30k and MLQE-PE, German to English. Thresholds are compared on the dev sets.
 """
 
 import argparse
@@ -43,7 +43,9 @@ NOTES = (
     "kind, explained by forced decoding. A doubt is right if it names the wrong word, the word after a gap, or a "
     "source word that the error left without a translation by the gold links. *Right references*: those that the model "
     "translates differently.",
-    "*Multi30k*: the model's own outputs. A word *is in the reference* if it is one of its words, wherever it stands. "
+    "*Multi30k*: the model's own outputs, German to English. *MLQE-PE*: those of the same model for the German "
+    "post-edits of the set, against its English sources: sentences of Wikipedia, of which a model of captions knows "
+    "little. A word *is in the reference* if it is one of its words, wherever it stands.",
     "The *score* is the output's log-probability a token; *with doubts*, less a penalty times the doubts a word, where "
     "the penalty is the best on the dev set of " + ", ".join(map(str, PENALTIES)) + ".",
 )
@@ -51,7 +53,7 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Translated:
-    """A sentence of Multi30k: the explanation and score of its translation, its chrF, and the reference's words."""
+    """A sentence: the explanation and score of its translation, its chrF, and the reference's words."""
 
     explanation: Explanation
     score: float
@@ -62,10 +64,14 @@ class Translated:
 Case = tuple[PlantedError, Explanation]
 
 
-def translate(generator: SequenceGenerator, texts: Sequence[str]) -> list[GenerationResult]:
+def translate(
+    generator: SequenceGenerator, texts: Sequence[str], tokenised: frozenset[str] = frozenset()
+) -> list[GenerationResult]:
     """The translations of texts with their explanations, by the options of the model's card."""
     options = generator.bundle.card.search
-    results = generator.generate(Request({"source": text}, options, explain=True) for text in texts)
+    results = generator.generate(
+        Request({"source": text}, options, explain=True, tokenised=tokenised) for text in texts
+    )
     return [result for result in results if isinstance(result, GenerationResult)]
 
 
@@ -99,12 +105,26 @@ def forced(generator: SequenceGenerator, errors: Sequence[PlantedError]) -> list
 
 
 def multi30k(bundle: Path, split: str, data_root: Path | None) -> list[Translated]:
-    """Every sentence of a split, translated."""
+    """Every sentence of a split of Multi30k, translated from German to English."""
+    dataset = open_dataset("multi30k-de-en", data_root)
+    return compared(bundle, [row.texts for row in read_rows(dataset, split, ["source", "target"])])
+
+
+def wikipedia(bundle: Path, split: str, data_root: Path | None) -> list[Translated]:
+    """The German post-edits of a split of MLQE-PE translated into English, whose references are the English sources.
+    The set is from English to German: there is no model of that direction."""
+    dataset = open_dataset("mlqe-pe-en-de", data_root)
+    pairs = [row.texts for row in read_rows(dataset, split, ["target", "source"])]
+    return compared(bundle, pairs, frozenset({"source"}))
+
+
+def compared(bundle: Path, rows: Sequence[Sequence[str]], tokenised: frozenset[str] = frozenset()) -> list[Translated]:
+    """Every source of pairs translated, and compared with its reference."""
     generator = SequenceGenerator(seq2seq.load(bundle), slots=SLOTS)
-    rows = [row.texts for row in read_rows(open_dataset("multi30k-de-en", data_root), split, ["source", "target"])]
     chrf = CHRF()
     translated = []
-    for result, (_, reference) in zip(translate(generator, [row[0] for row in rows]), rows, strict=True):
+    results = translate(generator, [row[0] for row in rows], tokenised)
+    for result, (_, reference) in zip(results, rows, strict=True):
         best, explanation = result.candidates[0], result.explanation
         assert explanation is not None
         quality = chrf.sentence_score(best.text, [reference]).score
@@ -183,16 +203,18 @@ def planted_figures(cases: Sequence[Case], others: Sequence[Case]) -> dict[str, 
     }
 
 
-def multi30k_figures(sentences: Sequence[Translated], penalty: float) -> dict[str, str]:
-    """The rows of Multi30k, for one split."""
+def translated_figures(name_of_set: str, sentences: Sequence[Translated], penalty: float) -> dict[str, str]:
+    """The rows of translated sentences, for one split."""
     doubtful = sum(bool(find_doubts(one.explanation, True)) for one in sentences) / len(sentences)
-    return {
-        "Multi30k: sentences with a doubt": percent(doubtful),
+    figures = {
+        "sentences with a doubt": percent(doubtful),
+        "mean chrF": f"{sum(one.chrf for one in sentences) / len(sentences):.1f}",
         **{f"words {name}": percent(share) for name, share in word_figures(sentences, THRESHOLDS).items()},
         "Spearman, chrF and the score": f"{correlation(sentences):.3f}",
         "Spearman, chrF and the score with doubts": f"{correlation(sentences, penalty=penalty):.3f}",
         "Spearman, chrF and the doubts a word alone": f"{correlation(sentences, score=0.0, penalty=1.0):.3f}",
     }
+    return {f"{name_of_set}: {name}": value for name, value in figures.items()}
 
 
 def main() -> None:
@@ -203,14 +225,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
     asked = parser.parse_args()
-    planted, translated = {}, {}
+    planted, translated, edited = {}, {}, {}
     for split in SPLITS:
         planted[split] = planted_cases(asked.demo, split, asked.seed)
         say(f"demo, {split}: {len(planted[split][0]):,} outputs explained")
         translated[split] = multi30k(asked.multi30k, split, asked.data_root)
         say(f"Multi30k, {split}: {len(translated[split]):,} sentences translated")
+        edited[split] = wikipedia(asked.multi30k, split, asked.data_root)
+        say(f"MLQE-PE, {split}: {len(edited[split]):,} sentences translated")
     penalty = max(PENALTIES, key=lambda one: correlation(translated["dev"], penalty=one))
-    columns = [planted_figures(*planted[split]) | multi30k_figures(translated[split], penalty) for split in SPLITS]
+    columns = [
+        planted_figures(*planted[split])
+        | translated_figures("Multi30k", translated[split], penalty)
+        | translated_figures("MLQE-PE", edited[split], penalty)
+        for split in SPLITS
+    ]
     Report(
         "doubts",
         "Doubtful words, and scores as estimates of quality",
