@@ -108,8 +108,8 @@ def multi30k(bundle: Path, split: str, data_root: Path | None) -> list[Translate
 
 def wikipedia_figures(bundle: Path, split: str, data_root: Path | None) -> dict[str, str]:
     """The rows of MLQE-PE for one split: its German post-edits translated into English, whose references are its
-    English sources. The set is from English to German: there is no model of that direction. Without explanations, which take
-    long for long sentences."""
+    English sources. The set is from English to German: there is no model of that direction. Sentences are not
+    explained, which takes long for long ones."""
     generator = SequenceGenerator(seq2seq.load(bundle), slots=SLOTS)
     rows = read_rows(open_dataset("mlqe-pe-en-de", data_root), split, ["target", "source"])
     pairs = [row.texts for row in rows]
