@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from documents.inline import AlignedText, InlineTag, Template
+from documents.inline import AlignedText, InlineTag, Template, is_edge_inside
 from documents.placement import place_tags
 
 
@@ -26,10 +26,7 @@ class Segment:
         """Whether a tag opens, closes or stands among the words in the characters [start, end) of the text, so that
         its place in their translation depends on the alignment of words. Before the first and after the last of them
         it does not."""
-        part = self.text[start:end]
-        first = start + len(part) - len(part.lstrip())
-        last = start + len(part.rstrip())
-        return any(first < edge < last for tag in self.tags for edge in (tag.start, tag.end))
+        return is_edge_inside(self.text, [edge for tag in self.tags for edge in (tag.start, tag.end)], start, end)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Inline tags over the text of a segment, and a translation with the words that are linked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Template = tuple[str | int, ...]  # markup as it is written, and indices of the segments whose translations stand in it
@@ -67,3 +67,11 @@ def join_aligned(parts: Sequence[AlignedText], separators: Sequence[str], offset
         position += len(part.text)
         written += [separator, part.text]
     return AlignedText("".join([*written, separators[-1]]), source_words, target_words, links)
+
+
+def is_edge_inside(text: str, edges: Iterable[int], start: int, end: int) -> bool:
+    """Whether an edge of a tag lies among the words in the characters [start, end): behind the begin of the first, and
+    before the end of the last."""
+    part = text[start:end]
+    first, last = start + len(part) - len(part.lstrip()), start + len(part.rstrip())
+    return any(first < edge < last for edge in edges)

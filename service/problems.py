@@ -21,6 +21,7 @@ log = logging.getLogger("interlinear.service")
 MEDIA_TYPE = "application/problem+json"
 SCHEMA = "#/components/schemas/ProblemDetails"  # added by http/openapi.py
 MAX_ECHOED_CHARACTERS = 60  # longest excerpt of a caller's text in a response
+RETRYABLE_STATUSES = frozenset({429, 503})  # the client is asked to retry, and the request is not charged to a quota
 CLIENT_CLOSED_REQUEST = 499  # not sent to a client, but counted in the metrics
 
 

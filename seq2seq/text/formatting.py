@@ -47,11 +47,11 @@ class Edges:
         """The beginning of an output that will not change with more text: without marks at its end, and nothing until
         its first word is complete."""
         if self.end:
-            output = output[: END_MARKS.search(output).start()]  # type: ignore[union-attr]
+            output = output.removesuffix(found(END_MARKS.search(output))[0])
         if not self.begin:
             return output
-        content = output[BEGIN_MARKS.match(output).end() :]  # type: ignore[union-attr]
-        content = content[OPENING.match(content).end() :]  # type: ignore[union-attr]
+        content = output[found(BEGIN_MARKS.match(output)).end() :]
+        content = content[found(OPENING.match(content)).end() :]
         word = WORD.match(content)
         return output if word is not None and word.end() < len(content) else ""
 
@@ -80,11 +80,17 @@ class Edges:
             return FormattedText(output, 0, len(output), 0)
         content = output[start:end]
         if self.begin:
-            place = start + OPENING.match(content).end()  # type: ignore[union-attr]
+            place = start + found(OPENING.match(content)).end()
             if place < end and not any(a <= place < b for a, b in kept):
                 letter = first_letter(source, output[place:end], tokenizer, language)
                 content = content[: place - start] + letter + output[place + 1 : end]
         return FormattedText(prefix + content + suffix, start, end, len(prefix))
+
+
+def found(match: re.Match[str] | None) -> re.Match[str]:
+    """The match of a pattern that matches every text, as it matches nothing too."""
+    assert match is not None
+    return match
 
 
 def edges_of_parts(count: int, ends_too: bool = False) -> list[Edges]:
@@ -96,8 +102,7 @@ def edges_of_parts(count: int, ends_too: bool = False) -> list[Edges]:
 def begin_of(source: str, output: str) -> tuple[int, str]:
     """How many characters of the output's begin are replaced, and by what: as the source begins with a dash, a bullet
     or dots, or without."""
-    wanted, present = BEGIN_MARKS.match(source), BEGIN_MARKS.match(output)
-    assert wanted and present  # both match nothing, too
+    wanted, present = found(BEGIN_MARKS.match(source)), found(BEGIN_MARKS.match(output))
     if wanted[0].strip() == present[0].strip():
         return 0, ""
     return present.end(), wanted[0]
@@ -106,8 +111,7 @@ def begin_of(source: str, output: str) -> tuple[int, str]:
 def end_of(source: str, output: str, language: str | None) -> tuple[int, str]:
     """From which character on the output's end is replaced, and by what: the marks with which the source ends, in the
     form that the language has."""
-    wanted, present = END_MARKS.search(source), END_MARKS.search(output)
-    assert wanted and present
+    wanted, present = found(END_MARKS.search(source)), found(END_MARKS.search(output))
     marks = "".join(PLAIN.get(mark, mark) for mark in wanted[1])
     if marks == "".join(PLAIN.get(mark, mark) for mark in present[1]):
         return len(output), ""
@@ -117,8 +121,8 @@ def end_of(source: str, output: str, language: str | None) -> tuple[int, str]:
 
 def first_letter(source: str, output: str, tokenizer: Tokenizer, language: str | None) -> str:
     """The first character of an output, in the case that the source's first letter has."""
-    bare = source[BEGIN_MARKS.match(source).end() :]  # type: ignore[union-attr]
-    wanted = bare[OPENING.match(bare).end() :][:1]  # type: ignore[union-attr]
+    bare = source[found(BEGIN_MARKS.match(source)).end() :]
+    wanted = bare[found(OPENING.match(bare)).end() :][:1]
     letter = output[0]
     if wanted.isupper() and letter.islower():
         return letter.upper() if len(letter.upper()) == 1 else letter

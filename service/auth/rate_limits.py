@@ -6,6 +6,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+TOKENS_PER_UNIT = 1000  # tokens x beam that quotas and rate limits count as one text
+
+
+def units_of_tokens(tokens: int) -> int:
+    """The units, which are texts, as which tokens x beam count."""
+    return -(-tokens // TOKENS_PER_UNIT)
+
 
 @dataclass(frozen=True)
 class RateLimit:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from documents.inline import AlignedText
+from documents.inline import AlignedText, is_edge_inside
 from service.problems import Problem
 
 log = logging.getLogger("interlinear.service")
@@ -30,10 +30,7 @@ class FileSegment:
 
     def has_edge_inside(self, start: int, end: int) -> bool:
         """Whether a tag has an edge among the words in the characters [start, end), as `documents.Segment` says."""
-        part = self.text[start:end]
-        first = start + len(part) - len(part.lstrip())
-        last = start + len(part.rstrip())
-        return any(first < edge < last for edge in self.edges)
+        return is_edge_inside(self.text, self.edges, start, end)
 
 
 class DocumentProcesses:

@@ -11,12 +11,11 @@ from service.files.file_job import ENDED, FileJob, FileStatus
 from service.files.file_store import FileStore, StoredFile, StoreFullError
 from service.logging import exception_location
 from service.metrics import Metrics
-from service.problems import Problem
+from service.problems import RETRYABLE_STATUSES, Problem
 from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
 
-RETRYABLE = (429, 503)  # statuses of problems for which no quota is charged
 MAX_RETRY_AFTER = 60  # upper bound of Retry-After, in seconds
 
 
@@ -158,7 +157,7 @@ class FileJobs:
 
     def _fail(self, job: FileJob, problem: Problem) -> None:
         job.problem = problem
-        if problem.status in RETRYABLE:
+        if problem.status in RETRYABLE_STATUSES:
             job.request.refund()
         if job.status not in ENDED:
             self._end(job, "failed")

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from seq2seq.generate import GenerationResult
 from seq2seq.search import SearchOptions
+from service.auth.rate_limits import units_of_tokens
 from service.engine.engine import Engine, InvalidTextError
 from service.files.document_processes import DocumentProcesses, FileSegment
 from service.files.document_sentences import DocumentSentences, SplitSegment, split_segment
@@ -18,15 +19,13 @@ from service.inference.segmented_text import PivotStep, SegmentationOptions
 from service.inference.terms import RequestTerms
 from service.models import ServedModel, ServedModels
 from service.pivots import ModelPath
-from service.problems import Problem
+from service.problems import RETRYABLE_STATUSES, Problem
 from service.settings import Settings
 
 CALLER = "files"  # the name by which all documents together have one caller's share of slots and threads
-TOKENS_PER_TEXT = 1000  # tokens x beam that quotas and rates count as a text, as for other requests
 DETECTED_CHARACTERS = 10_000  # characters of a document by which its language is detected
 ATTEMPTS = 20  # of a sentence that is refused because too much waits, or whose engine has ended
 MAX_PAUSE = 5.0  # seconds between two of them
-RETRYABLE = (429, 503)
 
 
 class FileTranslator:
@@ -129,7 +128,7 @@ class FileTranslator:
             except InvalidTextError:
                 return None
             except Problem as problem:
-                if problem.status not in RETRYABLE or attempts == ATTEMPTS or self._engine.stopping:
+                if problem.status not in RETRYABLE_STATUSES or attempts == ATTEMPTS or self._engine.stopping:
                     raise
                 await asyncio.sleep(min(float(problem.headers.get("Retry-After", 1)), MAX_PAUSE))
             attempts += 1
@@ -143,7 +142,7 @@ def best_only(model: ServedModel) -> SearchOptions:
 def units(sentences: DocumentSentences) -> int:
     """The number of texts as which a document counts: the tokens x beam of its search, of which 1,000 are a text."""
     beam = max((sentence.request.options.beam for sentence in sentences.sentences.values()), default=1)
-    return max(1, -(-sentences.tokens * beam // TOKENS_PER_TEXT))
+    return max(1, units_of_tokens(sentences.tokens * beam))
 
 
 def beginning(segments: Sequence[FileSegment]) -> str:

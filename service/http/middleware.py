@@ -14,7 +14,7 @@ from service.auth.auth import CHALLENGE, Auth, bearer_token
 from service.http.body_budget import BodyBudget, BodyReservation
 from service.logging import exception_location
 from service.metrics import Metrics
-from service.problems import CLIENT_CLOSED_REQUEST, Problem, problem_response
+from service.problems import CLIENT_CLOSED_REQUEST, RETRYABLE_STATUSES, Problem, problem_response
 from service.settings import Settings
 
 log = logging.getLogger("interlinear.service")
@@ -23,7 +23,6 @@ access_log = logging.getLogger("interlinear.access")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
-RETRYABLE_STATUSES = frozenset({429, 503})  # the client is asked to retry, and the request is not charged to a quota
 CLOSE_CONNECTION = {"Connection": "close"}
 
 SECURITY_HEADERS = {

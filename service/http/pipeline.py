@@ -15,6 +15,7 @@ from seq2seq.explain import Explanation
 from seq2seq.generate import GenerationResult
 from seq2seq.terms import TermOptions
 from seq2seq.terms.term import TERMS
+from service.auth.rate_limits import units_of_tokens
 from service.engine.admission import Reservation
 from service.engine.engine import INLINE_CHARACTERS, InvalidTextError
 from service.engine.preparation import run_inline_or_in_thread
@@ -38,7 +39,6 @@ from service.settings import Settings
 T = TypeVar("T")
 G = TypeVar("G", bound=GenerateRequest)
 
-TOKENS_PER_UNIT = 1000  # tokens x beam that quotas and rate limits count as one text
 INLINE_EXPLAINED_CHARACTERS = 300  # characters whose explanation is serialised faster than a thread wakes up
 
 EMPTY_EXPLANATION = Explanation(source=[], target=[], matrices={}, alignment=[])
@@ -203,7 +203,7 @@ async def admit_request(service: Service, caller: Caller, request: GenerateReque
         request.beam_size or 1,
     ) as reservation:
         await service.auth.charge(caller.request, request.units)
-        reservation.charge = lambda tokens: service.auth.charge(caller.request, -(-tokens // TOKENS_PER_UNIT))
+        reservation.charge = lambda tokens: service.auth.charge(caller.request, units_of_tokens(tokens))
         yield reservation
 
 

@@ -15,9 +15,9 @@ from seq2seq.generate import GenerationResult
 from seq2seq.target_prefix import decode_beginning
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service
-from service.http.middleware import RETRYABLE_STATUSES, internal_error
+from service.http.middleware import internal_error
 from service.inference.segmentation import Segmented
-from service.problems import CLIENT_CLOSED_REQUEST, Problem, problem_json
+from service.problems import CLIENT_CLOSED_REQUEST, RETRYABLE_STATUSES, Problem, problem_json
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": alive\n\n"

@@ -1,5 +1,6 @@
 """Constrained search: outputs contain their constraints, the best one is found, and other sentences are as before."""
 
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -235,7 +236,7 @@ def constrained_table(step: object = search_step, device: str = "cpu", joined: b
     """A table with a constrained sentence and another."""
     model: Predictor = model_of("rnnsearch")
     if device != "cpu":
-        model = __import__("copy").deepcopy(model).to(device)
+        model = copy.deepcopy(model).to(device)
     joined_V = torch.arange(VOCABULARY) == 6 if joined else None
     table = SlotTable(model, 3, sync_interval=8, search_step=step, joined_V=joined_V)  # type: ignore[arg-type]
     options = SearchOptions(beam=3, max_length=6)

@@ -1,6 +1,7 @@
 """Prefix-constrained search: outputs begin with their prefix, what follows is the best there is, and with alternatives
 they differ in the first word after it."""
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -213,7 +214,7 @@ def prefixed_table(step: Callable = search_step, device: str = "cpu") -> SlotTab
     """A table with a prefix and alternatives, a prefix and a constraint, and a sentence with neither."""
     model: Predictor = model_of("rnnsearch")
     if device != "cpu":
-        model = __import__("copy").deepcopy(model).to(device)
+        model = copy.deepcopy(model).to(device)
     table = SlotTable(model, 3, sync_interval=8, search_step=step, joined_V=torch.arange(VOCABULARY) == 6)
     options = SearchOptions(beam=3, n_best=2, max_length=6)
     requests = [
