@@ -122,7 +122,7 @@ class AttentionWithSentinel(nn.Module):
         self.sentinels: list[SentinelCandidate] = []  # one or none
 
     def add_sentinel(self, config: ModelConfig) -> None:
-        """Adds the sentinel's modules after those of the sources: the order in which their weights are drawn."""
+        """Adds the sentinel's modules, if the recipe has one."""
         if config.sentinel:
             self.sentinel = Sentinel(config.embedding, config.hidden)
             self.sentinel_key = BiasedStepLinear(config.hidden, config.energy_size)

@@ -123,7 +123,6 @@ class Decoder(nn.Module, ABC):
         hidden, embedding, annotation = config.hidden, config.embedding, config.annotation
         source, *_ = config.sources
 
-        # Modules are registered in this order, in which their first weights are drawn.
         modules = {name: build_coverage(config) for name in config.sources} if config.coverage != "none" else {}
         self.coverages = nn.ModuleDict(modules)
         coverage_size = next(iter(modules.values())).size if modules else 0

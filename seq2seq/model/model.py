@@ -16,9 +16,7 @@ from torch.nn import functional as F
 from seq2seq.attention_reading import POSTERIOR, AttentionReading, best_reading
 from seq2seq.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.layers.cells import GRUCell, LSTMCell
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
-from seq2seq.layers.gates import SelectiveGate
 from seq2seq.layers.int8 import Int8Linear
 from seq2seq.layers.state import Candidates, Memory, State, View, pad_or_trim
 from seq2seq.layers.step_linear import StepInputs
@@ -26,6 +24,7 @@ from seq2seq.losses.cross_entropy import GuideLoss, Loss, bag_of_words, chunked_
 from seq2seq.losses.guided_attention import guided_attention_loss, normalize
 from seq2seq.model.attend import STATES
 from seq2seq.model.attention_weights import AttentionWeights
+from seq2seq.model.initialization import draw_seed, initialize, seed_of
 from seq2seq.model.posterior_attention import posterior_attention
 from seq2seq.model.step_orders import build_decoder
 from seq2seq.text import BEGIN, END, PAD
@@ -40,14 +39,15 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoders = nn.ModuleDict(
-            {
-                name: TextEncoder(config, source.vocabulary)
-                if isinstance(source, TextVocabulary)
-                else ImageEncoder(config, source)
-                for name, source in config.sources.items()
-            }
-        )
+        seed = draw_seed()
+        self.encoders = nn.ModuleDict()
+        for name, source in config.sources.items():
+            if isinstance(source, TextVocabulary):
+                self.encoders[name] = TextEncoder(config, source.vocabulary)
+                continue
+            with torch.random.fork_rng(devices=[]):  # an image network initialises its own weights
+                torch.default_generator.manual_seed(seed_of(seed, f"encoders.{name}"))
+                self.encoders[name] = ImageEncoder(config, source)
         # The alignment module pads targets with <null>, which is PAD: its embedding must then be trained.
         null = None if config.alignment_module else PAD
         self.target_words = nn.Embedding(config.target.vocabulary, config.embedding, padding_idx=null)
@@ -69,7 +69,8 @@ class Model(nn.Module):
             for text in self.texts.values():
                 text.words.weight = self.target_words.weight
         self.output_dropout = config.dropout if config.output_dropout is None else config.output_dropout
-        self.initialize()
+        networks = [image.network for image in self.images.values() if image.network is not None]
+        initialize(self, config, seed, self.embeddings, networks)
 
     @property
     def attention_kinds(self) -> list[str]:
@@ -379,39 +380,6 @@ class Model(nn.Module):
             readouts_NR, self.output.weight, self.output.bias, targets_N, smoothing, None if on_host else counted_N
         )
 
-    @torch.no_grad()
-    def initialize(self) -> None:
-        """Initialises the weights as `initialization` says.
-
-        xavier: Glorot uniform, zero biases, open forget and selective gates. uniform: one uniform distribution for all
-        parameters (Wu et al. 2018). orthogonal: orthogonal recurrent weights, zero biases, a normal distribution for
-        the rest (Meng et al. 2016). Image networks initialise their own weights.
-        """
-        kind, scale = self.config.initialization, self.config.initialization_scale
-        networks = {
-            id(weight) for image in self.images.values() if image.network for weight in image.network.parameters()
-        }
-        for parameter in self.parameters():
-            if id(parameter) in networks:
-                continue
-            if kind == "uniform":
-                nn.init.uniform_(parameter, -(scale or 0.05), scale or 0.05)
-            elif parameter.dim() == 1:
-                nn.init.zeros_(parameter)
-            elif kind == "orthogonal":
-                nn.init.normal_(parameter, std=scale or 0.01)
-            else:
-                nn.init.xavier_uniform_(parameter)
-        if kind == "xavier":  # Glorot's fan is the vocabulary size, which gives too small values
-            for weight in (self.output.weight, *(words.weight for words in self.embeddings)):
-                nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
-            open_gates(self)
-        elif kind == "orthogonal":
-            orthogonalize(self)
-        for words in self.embeddings:
-            if words.padding_idx is not None:
-                words.weight[PAD] = 0
-
     @property
     def embeddings(self) -> list[nn.Embedding]:
         """Word embeddings of every text source and of the target."""
@@ -431,35 +399,6 @@ class Model(nn.Module):
 def log_softmax(logits: Tensor) -> Tensor:
     """The logarithm of the softmax over the last axis, in at least fp32."""
     return torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
-
-
-def open_gates(model: Model) -> None:
-    """Sets the forget bias of every LSTM to 1, and the bias of selective gates so that they start open."""
-    for module in model.modules():
-        if isinstance(module, LSTMCell):
-            module.open_forget_gate()
-        elif isinstance(module, SelectiveGate):
-            module.open_gate()
-        elif isinstance(module, nn.LSTM):
-            for layer in range(module.num_layers):
-                getattr(module, f"bias_ih_l{layer}")[module.hidden_size : 2 * module.hidden_size] = 1.0
-
-
-def orthogonalize(model: Model) -> None:
-    """Draws an orthogonal matrix for every map from a cell's state to one of its gates."""
-    hidden = model.config.hidden
-    for module in model.modules():
-        if isinstance(module, nn.RNNBase):
-            recurrent = [getattr(module, f"weight_hh_l{layer}") for layer in range(module.num_layers)]
-        elif isinstance(module, LSTMCell):
-            recurrent = [module.gates.weight[:, -hidden:]]
-        elif isinstance(module, GRUCell):
-            recurrent = [module.gates.weight[:, -hidden:], module.candidate_state.weight]
-        else:
-            continue
-        for weight in recurrent:
-            for gate in weight.split(hidden):
-                gate.copy_(nn.init.orthogonal_(torch.empty(hidden, hidden)))
 
 
 def drop_sources(batch: Batch, share: float) -> Batch:
