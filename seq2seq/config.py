@@ -107,6 +107,12 @@ class Architecture(BaseModel):
         0.0, ge=0, lt=1, description="on embeddings, except those that word attention reads, and between layers"
     )
     output_dropout: float | None = Field(None, ge=0, lt=1, description="before the softmax; default: dropout")
+    word_dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of source and target words whose whole embedding is dropped, except for word attention",
+    )
     initialization: Literal["xavier", "uniform", "orthogonal"] = "xavier"
     initialization_scale: float | None = Field(
         None,

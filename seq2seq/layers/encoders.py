@@ -19,6 +19,7 @@ from seq2seq.batch import ImageInput, InputLengths, TextInput, positions
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.images.networks import build_network
 from seq2seq.layers.cells import GRUCell
+from seq2seq.layers.dropout import drop_words
 from seq2seq.layers.gates import SelectiveGate
 from seq2seq.layers.step_linear import StepInputs, at_least_fp32
 from seq2seq.text import PAD
@@ -48,7 +49,8 @@ class TextEncoder(nn.Module):
 
     def forward(self, text: TextInput) -> EncoderOutput:
         words_BTE = self.words(text.ids_BT)  # without dropout, for word attention
-        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text)
+        entering_BTE = drop_words(words_BTE, self.config.word_dropout, self.training)
+        encoded = self.recurrent(F.dropout(entering_BTE, self.config.dropout, self.training), text)
         states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
         if self.gate is not None:
             ends = (encoded.last_forward_BH, encoded.first_backward_BH)

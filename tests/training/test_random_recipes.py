@@ -62,6 +62,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "tie_embeddings": ("output", "all"),
     "dropout": (0.2,),
     "output_dropout": (0.2,),
+    "word_dropout": (0.2,),
     "initialization": ("xavier", "uniform", "orthogonal"),
     "initialization_scale": (0.3,),
 }
