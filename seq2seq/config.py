@@ -113,6 +113,13 @@ class Architecture(BaseModel):
         lt=1,
         description="share of source and target words whose whole embedding is dropped, except for word attention",
     )
+    state_dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="of the states that enter the cells of encoder and decoder: one mask a sentence and layer for all "
+        "steps; the encoder then steps its cells one by one, which takes longer",
+    )
     initialization: Literal["xavier", "uniform", "orthogonal"] = "xavier"
     initialization_scale: float | None = Field(
         None,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
-from seq2seq.layers.cells import GRUCell, LSTMCell
+from seq2seq.layers.cells import Cell, LSTMCell
 from seq2seq.layers.gates import SelectiveGate
 
 
@@ -171,10 +171,8 @@ def orthogonalize(model: nn.Module, hidden: int, seed: int) -> None:
     for name, module in model.named_modules():
         if isinstance(module, nn.RNNBase):
             recurrent = [getattr(module, f"weight_hh_l{layer}") for layer in range(module.num_layers)]
-        elif isinstance(module, LSTMCell):
-            recurrent = [module.gates.weight[:, -hidden:]]
-        elif isinstance(module, GRUCell):
-            recurrent = [module.gates.weight[:, -hidden:], module.candidate_state.weight]
+        elif isinstance(module, Cell):
+            recurrent = module.recurrent_weights()
         else:
             continue
         generator = torch.Generator().manual_seed(seed_of(seed, f"{name}, orthogonal"))

@@ -56,18 +56,20 @@ def cell(
 ) -> tuple[Tensor, Tensor]:
     """One step of a cell that is stepped in Python: `y` is the previous word's embedding, if the cell takes it;
     `enters` are its further inputs; `mixed` is what gated contexts add to its gates and its candidate, in their
-    order."""
+    order. `w` may have a mask of the state, `NAME.state_mask`, which applies where the state enters a product (Gal and
+    Ghahramani 2016, section 4.2)."""
     n = s.shape[0]
+    kept = s * w.get(f"{name}.state_mask", torch.ones_like(s))
     given = w[f"{name}.bias"] if y is None else w[f"{name}.words.weight"] @ y + w[f"{name}.words.bias"]
     given = given + mixed
     if config.cell == "lstm":
-        return lstm(given + w[f"{name}.gates.weight"] @ torch.cat([enters, s]), c)
-    r, z = sigma(given[: 2 * n] + w[f"{name}.gates.weight"] @ torch.cat([enters, s])).chunk(2)
+        return lstm(given + w[f"{name}.gates.weight"] @ torch.cat([enters, kept]), c)
+    r, z = sigma(given[: 2 * n] + w[f"{name}.gates.weight"] @ torch.cat([enters, kept])).chunk(2)
     candidate = given[2 * n :] + w[f"{name}.candidate_inputs.weight"] @ enters
     U = w[f"{name}.candidate_state.weight"]
     if config.gru == "paper":  # Wu et al. 2018, equation (10)
-        return (1 - z) * s + z * torch.tanh(candidate + U @ (r * s)), c
-    new = torch.tanh(candidate + r * (U @ s + w[f"{name}.candidate_bias"]))
+        return (1 - z) * s + z * torch.tanh(candidate + U @ (r * kept)), c
+    new = torch.tanh(candidate + r * (U @ kept + w[f"{name}.candidate_bias"]))
     return (1 - z) * new + z * s, c
 
 
@@ -78,9 +80,10 @@ def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list
     for layer in range(depth):
         s = c = zeros(config.hidden)
         states = []
+        stepped = f"encoders.source.recurrent.{side}.{stack}.layers.{layer}"
         for x in xs:
-            if config.cell == "gru" and config.gru == "paper":
-                s, c = cell(w, config, f"encoders.source.recurrent.{side}.{stack}.layers.{layer}", x, zeros(0), s, c)
+            if f"{stepped}.words.weight" in w:
+                s, c = cell(w, config, stepped, x, zeros(0), s, c)
             else:
                 s, c = kernel_cell(w, config, f"encoders.source.recurrent.{side}.{stack}", layer, x, s, c)
             states.append(s)

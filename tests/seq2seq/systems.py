@@ -33,7 +33,7 @@ def model_of(system: str, vocabulary: int = 9) -> Model:
     if system in COMBINED:
         chosen = COMBINED[system]
     else:
-        chosen = load_recipe(system).model.model_dump(exclude={"dropout", "word_dropout"})
+        chosen = load_recipe(system).model.model_dump(exclude={"dropout", "word_dropout", "state_dropout"})
     sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
     torch.manual_seed(5)
     words = TextVocabulary(vocabulary=vocabulary)

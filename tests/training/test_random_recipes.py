@@ -63,6 +63,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "dropout": (0.2,),
     "output_dropout": (0.2,),
     "word_dropout": (0.2,),
+    "state_dropout": (0.2,),
     "initialization": ("xavier", "uniform", "orthogonal"),
     "initialization_scale": (0.3,),
 }

@@ -77,3 +77,33 @@ def test_padding_stays_zero_and_rows_do_not_depend_on_it() -> None:
     assert torch.isfinite(model.loss(batch).objective)
     source_BTE, _ = entering(model, batch)
     assert not source_BTE[0, len(short[0]) + 1 :].any()
+
+
+@pytest.mark.parametrize("decoder", ["bahdanau", "conditional", "luong"])
+def test_each_sentence_and_layer_has_a_mask_of_states_in_training_only(decoder: str) -> None:
+    model = model_of(state_dropout=0.3, layers=2, hidden=60, decoder=decoder).train()
+    batch = batch_of(50)
+    torch.manual_seed(1)
+    memory = model.encode(batch)
+    starts = [model.start(memory) for _ in range(2)]
+    masks = [start.leaves[f"state_mask.{layer}"] for start in starts for layer in range(2)]
+    for mask in masks:
+        assert mask.shape == (50, 1, 60)
+        assert float((mask == 0).double().mean()) == pytest.approx(0.3, abs=0.03)
+        torch.testing.assert_close(mask[mask != 0], torch.full_like(mask[mask != 0], 1 / 0.7))
+        assert len({tuple(row) for row in mask[:, 0].tolist()}) == 50
+    assert not any(torch.equal(masks[0], other) for other in masks[1:])
+    model.eval()
+    before = torch.get_rng_state()
+    assert not [name for name in model.start(model.encode(batch)).leaves if name.startswith("state_mask")]
+    assert torch.get_rng_state().equal(before)
+
+
+def test_hypotheses_of_a_sentence_share_its_mask() -> None:
+    """As candidates of minimum risk training are compared with each other."""
+    model, batch = model_of(state_dropout=0.5).train(), batch_of(2)
+    memory = model.encode(batch)
+    assert batch.target_BL is not None
+    readouts_BKLR, _ = model.teacher_forced(memory, torch.stack([batch.target_BL] * 3, 1))
+    for k in (1, 2):
+        torch.testing.assert_close(readouts_BKLR[:, k], readouts_BKLR[:, 0], rtol=0, atol=1e-12)

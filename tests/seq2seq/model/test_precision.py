@@ -28,7 +28,7 @@ RECIPES = [str(path.relative_to("recipes").with_suffix("")) for path in sorted(P
 # fp32; luong's mixture is computed anew at each step and only enters matrix products.
 STATES = {
     "hidden": torch.float32, "memory": torch.float32, "written": torch.float32, "coverage": torch.float32,
-    "mixture": torch.bfloat16,
+    "mixture": torch.bfloat16, "state_mask": torch.float32,
 }  # fmt: skip
 VIEW = ("keys_BTA", "values_BTD", "covered_BTC")
 

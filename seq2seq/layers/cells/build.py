@@ -1,0 +1,16 @@
+"""The cell that a recipe names."""
+
+from seq2seq.config import Architecture
+from seq2seq.layers.cells.lstm_gru import GRUCell, LSTMCell
+
+Cell = LSTMCell | GRUCell
+
+
+def build_cell(config: Architecture, words: int, inputs: int) -> Cell:
+    """The config's cell.
+
+    `words`: size of the inputs that are known before the recurrence (0: none); `inputs`: of those of each step.
+    """
+    if config.cell == "lstm":
+        return LSTMCell(words, inputs, config.hidden)
+    return GRUCell(words, inputs, config.hidden, config.gru or "cudnn")
