@@ -34,6 +34,12 @@ class Architecture(BaseModel):
     gru: Literal["cudnn", "paper"] | None = Field(
         None, description="cudnn: reset gate after the product, z weighs the old state; paper: Wu et al. 2018, eq. 10"
     )
+    layer_norm: bool = Field(
+        False,
+        description="layer normalisation in the cells of encoder and decoder (Ba et al. 2016): of the product of what "
+        "enters, of that of the state, and of an LSTM's memory; the encoder then steps its cells one by one, which "
+        "takes longer",
+    )
     embedding: int = Field(256, ge=1)
     hidden: int = Field(256, ge=1)
     decoder: Literal["bahdanau", "conditional", "luong"] = Field(

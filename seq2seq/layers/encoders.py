@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -19,7 +20,7 @@ from seq2seq.images.networks import build_network
 from seq2seq.layers.cells import StackedCells
 from seq2seq.layers.dropout import drop_words
 from seq2seq.layers.gates import SelectiveGate
-from seq2seq.layers.step_linear import StepInputs, at_least_fp32
+from seq2seq.layers.step_linear import at_least_fp32
 from seq2seq.text import PAD
 
 
@@ -281,7 +282,7 @@ def last_states(states_BTH: Tensor, lengths_B: Tensor) -> Tensor:
 def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
     """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
     paper_gru = config.cell == "gru" and config.gru == "paper"  # with an LSTM, `gru` is the form of neural coverage
-    if paper_gru or config.state_dropout:
+    if paper_gru or config.layer_norm or config.state_dropout:
         return StackedCells(config, inputs, layers)
     dropout = config.dropout if layers > 1 else 0.0  # torch warns about dropout with a single layer
     network = nn.LSTM if config.cell == "lstm" else nn.GRU

@@ -1,6 +1,10 @@
-"""Dropout of recurrent states (Gal and Ghahramani 2016, section 4.2), which Sennrich and Zhang (2019) use on small
-data: the other papers' equations with a mask where a state enters a product, the same at all steps."""
+"""What Sennrich and Zhang (2019) use on small data, in the other papers' equations.
 
+Dropout of recurrent states (Gal and Ghahramani 2016, section 4.2): a mask where a state enters a product, the same at
+all steps. Layer normalisation in the cells (Ba et al. 2016).
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,10 +12,11 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import collate
+from seq2seq.layers.cells import LayerNorm
 from seq2seq.model.model import Model
 from seq2seq.text import BEGIN, END
 from tests.papers import test_interactive_attention, test_unsupervised_alignment, test_word_attention
-from tests.papers.agreement import SOURCES, TARGETS, Transcription, small
+from tests.papers.agreement import SOURCES, TARGETS, Transcription, agrees, small, stepping_agrees
 
 SHARE = 0.4
 Variant = tuple[dict[str, Any], Transcription]
@@ -32,6 +37,16 @@ VARIANTS: dict[str, Variant] = {
     "conditional": (test_interactive_attention.STAR, STAR),
     "luong, UAM": (test_unsupervised_alignment.UAM, UAM),
 }
+
+
+def normalised(**keys: Any) -> Model:
+    """With layer normalisation whose gains and biases are not those of an untrained model."""
+    model = small(**keys, layer_norm=True)
+    for module in model.modules():
+        if isinstance(module, LayerNorm):
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(module.bias, -0.5, 0.5)
+    return model
 
 
 def masked_weights(model: Model) -> list[dict[str, Tensor]]:
@@ -61,9 +76,19 @@ def masked_weights(model: Model) -> list[dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
-def test_the_state_is_masked_where_it_enters_a_product(variant: Variant) -> None:
+def test_layer_normalisation_is_the_papers(variant: Variant) -> None:
+    """And a step of search is one of training."""
     keys, transcription = variant
-    model = small(**keys, state_dropout=SHARE).train()
+    model = normalised(**keys)
+    agrees(model, transcription)
+    stepping_agrees(model)
+
+
+@pytest.mark.parametrize("make", [small, normalised])
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
+def test_the_state_is_masked_where_it_enters_a_product(variant: Variant, make: Callable[..., Model]) -> None:
+    keys, transcription = variant
+    model = make(**keys, state_dropout=SHARE).train()
     torch.manual_seed(2)
     weights = masked_weights(model)
     masks = [w[name] for w in weights for name in w if name.endswith(".state_mask")]

@@ -23,6 +23,10 @@ COMBINED: dict[str, dict[str, Any]] = {
         "word_attention": True, "coverage": "neural", "selective_gate": "sum", "decoder": "conditional", "layers": 2,
     },
     "luong's order, writing to what it reads": {"decoder": "luong", "attention": "bilinear", "writing": "shared"},
+    "layer normalisation": {"layer_norm": True, "layers": 2},
+    "layer normalisation under contextual gates": {
+        "layer_norm": True, "cell": "gru", "decoder": "conditional", "word_attention": True, "contextual_gates": True,
+    },
 }  # fmt: skip
 ALL = (*SYSTEMS, *COMBINED)
 

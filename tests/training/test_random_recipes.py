@@ -35,6 +35,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "directions": ("concatenated", "summed"),
     "selective_gate": ("sum", "concatenation"),
     "gru": ("cudnn", "paper"),
+    "layer_norm": (True,),
     "embedding": SIZES,
     "hidden": SIZES,
     "decoder": ("bahdanau", "conditional", "luong"),
