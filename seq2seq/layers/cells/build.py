@@ -12,6 +12,9 @@ def build_cell(config: Architecture, words: int, inputs: int) -> Cell:
 
     `words`: size of the inputs that are known before the recurrence (0: none); `inputs`: of those of each step.
     """
+    hidden, form = config.hidden, config.gru or "cudnn"
     if config.cell == "lstm":
-        return (LayerNormLSTMCell if config.layer_norm else LSTMCell)(words, inputs, config.hidden)
-    return (LayerNormGRUCell if config.layer_norm else GRUCell)(words, inputs, config.hidden, config.gru or "cudnn")
+        return LayerNormLSTMCell(words, inputs, hidden) if config.layer_norm else LSTMCell(words, inputs, hidden)
+    if config.layer_norm:
+        return LayerNormGRUCell(words, inputs, hidden, form)
+    return GRUCell(words, inputs, hidden, form)
