@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +17,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.batch import ImageInput, InputLengths, TextInput, positions
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.images.networks import build_network
-from seq2seq.layers.cells import GRUCell
+from seq2seq.layers.cells import StackedCells
+from seq2seq.layers.dropout import drop_words
 from seq2seq.layers.gates import SelectiveGate
-from seq2seq.layers.step_linear import StepInputs, at_least_fp32
+from seq2seq.layers.step_linear import at_least_fp32
 from seq2seq.text import PAD
 
 
@@ -48,7 +48,8 @@ class TextEncoder(nn.Module):
 
     def forward(self, text: TextInput) -> EncoderOutput:
         words_BTE = self.words(text.ids_BT)  # without dropout, for word attention
-        encoded = self.recurrent(F.dropout(words_BTE, self.config.dropout, self.training), text)
+        entering_BTE = drop_words(words_BTE, self.config.word_dropout, self.training)
+        encoded = self.recurrent(F.dropout(entering_BTE, self.config.dropout, self.training), text)
         states_BTD, padding_BT = encoded.states_BTD, text.padding_BT
         if self.gate is not None:
             ends = (encoded.last_forward_BH, encoded.first_backward_BH)
@@ -169,33 +170,6 @@ class BidirectionalEncoder(nn.Module):
         )
 
 
-class PaperGRU(nn.Module):
-    """A stack of GRU layers in the form of Wu et al. 2018 (equation 10), which no fused kernel computes."""
-
-    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(GRUCell(hidden if i else inputs, 0, hidden, "paper") for i in range(layers))
-        self.hidden = hidden
-        self.dropout = dropout
-
-    def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """States of the top layer, and a list of the states of all layers, each (B, T, H)."""
-        layers = []
-        for i, layer in enumerate(cast(list[GRUCell], list(self.layers))):
-            precomputed = layer.precompute(F.dropout(inputs_BTI, self.dropout, self.training and i > 0))
-            nothing_B0 = inputs_BTI.new_zeros(inputs_BTI.shape[0], 0)
-            hidden, states = at_least_fp32(inputs_BTI.new_zeros(inputs_BTI.shape[0], self.hidden)), []
-            for t in range(inputs_BTI.shape[1]):
-                step = StepInputs(
-                    {part: share if share.dim() == 1 else share[:, t] for part, share in precomputed.items()}
-                )
-                (hidden,) = layer(step, nothing_B0, (hidden,))
-                states.append(hidden)
-            inputs_BTI = torch.stack(states, 1).to(inputs_BTI.dtype)
-            layers.append(inputs_BTI)
-        return inputs_BTI, layers
-
-
 @contextmanager
 def usable_kernels(device: torch.device) -> Iterator[None]:
     """Disables oneDNN for recurrent layers under CPU autocast where its LSTM does not support bf16 on this processor.
@@ -235,7 +209,7 @@ def top_states(network: nn.Module, inputs_BTI: Tensor, text: InputLengths) -> Te
 
 def run_with_last_states(network: nn.Module, inputs_BTI: Tensor, text: InputLengths) -> tuple[Tensor, list[Tensor]]:
     """States of the top layer (B, T, H), and each layer's state (and memory) at each sentence's last word, (B, H)."""
-    if isinstance(network, PaperGRU):
+    if isinstance(network, StackedCells):
         states_BTH, layers = network(inputs_BTI)
         return states_BTH, [last_states(layer, text.lengths_B) for layer in layers]
     assert isinstance(network, nn.LSTM | nn.GRU)
@@ -307,9 +281,10 @@ def last_states(states_BTH: Tensor, lengths_B: Tensor) -> Tensor:
 
 def build_direction(config: Architecture, inputs: int, layers: int) -> nn.Module:
     """One direction's stack of layers: (B, T, I) -> (B, T, H)."""
+    paper_gru = config.cell == "gru" and config.gru == "paper"  # with an LSTM, `gru` is the form of neural coverage
+    if paper_gru or config.layer_norm or config.state_dropout:
+        return StackedCells(config, inputs, layers)
     dropout = config.dropout if layers > 1 else 0.0  # torch warns about dropout with a single layer
-    if config.cell == "gru" and config.gru == "paper":  # with an LSTM, `gru` is only the form of neural coverage
-        return PaperGRU(inputs, config.hidden, layers, dropout)
     network = nn.LSTM if config.cell == "lstm" else nn.GRU
     return network(inputs, config.hidden, layers, batch_first=True, dropout=dropout)
 

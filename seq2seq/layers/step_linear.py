@@ -5,7 +5,7 @@ Their sum equals one product of all output gradients with all inputs: `UnrolledI
 that product once. Axes: L steps, N rows, I inputs, O outputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -71,6 +71,19 @@ def words_or_bias(layer: nn.Linear | None, bias: nn.Parameter | None, words: Ten
         return product
     assert bias is not None
     return bias
+
+
+def terms_at_every_step(
+    module: nn.Module, terms: Mapping[StepLinear, Tensor], axes: Sequence[int]
+) -> dict[StepLinear, Tensor]:
+    """The precomputed term (*axes, O) of every map in a module: biases repeated, zeros where there is none; each in the
+    dtype that the product has. `axes` begin with that of the steps."""
+    maps = [part for part in module.modules() if isinstance(part, StepLinear)]
+    zeros = {part: part.weight.new_zeros(part.weight.shape[0]) for part in maps if part not in terms}
+    return {
+        part: term.to(product_dtype(part.weight)).expand(*axes, term.shape[-1])
+        for part, term in {**terms, **zeros}.items()
+    }
 
 
 class UnrolledInputs:

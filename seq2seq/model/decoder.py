@@ -21,12 +21,20 @@ from seq2seq.config import Architecture, ModelConfig
 from seq2seq.layers.attention import AdditiveAttention, Attention, BilinearAttention
 from seq2seq.layers.cells import Cell, build_cell
 from seq2seq.layers.coverage import Coverage, LinguisticCoverage, NeuralCoverage
+from seq2seq.layers.dropout import draw_state_mask
 from seq2seq.layers.encoders import EncoderOutput
 from seq2seq.layers.gates import ContextualGate
 from seq2seq.layers.memory_update import MemoryUpdate
 from seq2seq.layers.multi_source import build_combination
 from seq2seq.layers.state import Memory, State, View
-from seq2seq.layers.step_linear import StepInputs, StepLinear, UnrolledInputs, at_least_fp32, product_dtype
+from seq2seq.layers.step_linear import (
+    StepInputs,
+    StepLinear,
+    UnrolledInputs,
+    at_least_fp32,
+    product_dtype,
+    terms_at_every_step,
+)
 from seq2seq.model.attend import (
     STATES,
     WORDS,
@@ -162,8 +170,7 @@ class Decoder(nn.Module, ABC):
         own = [hidden if i else self.first_inputs for i in range(config.decoder_depth)]
         beside = contexts if self.contexts_enter_cells and not config.contextual_gates else 0
         self.cells = nn.ModuleList(
-            build_cell(config.cell, config.gru, words=w, inputs=x + beside, hidden=hidden)
-            for w, x in zip(words, own, strict=True)
+            build_cell(config, words=w, inputs=x + beside) for w, x in zip(words, own, strict=True)
         )
         self.context_inputs: ContextsBesideInputs | GatedContexts = ContextsBesideInputs()
         if config.contextual_gates:
@@ -197,7 +204,7 @@ class Decoder(nn.Module, ABC):
     @property
     def product_dtype(self) -> torch.dtype:
         """The precision of the products in the loop: what enters them again and again is cast to it once."""
-        return product_dtype(self.layers[0].gates.weight)
+        return product_dtype(self.layers[0].recurrent_weights()[0])
 
     def views(self, source: str, read: EncoderOutput) -> dict[str, View]:
         """What this decoder attends to in a source, with all that can be computed once a sentence."""
@@ -217,6 +224,8 @@ class Decoder(nn.Module, ABC):
         for i, layer in enumerate(self.layers):
             for leaf, value in zip(layer.leaves, self.first_leaves(memory, i), strict=False):
                 leaves[f"{leaf}.{i}"] = value
+            if self.training and self.config.state_dropout:  # one mask for all steps, and for all hypotheses
+                leaves[f"state_mask.{i}"] = draw_state_mask(leaves[f"hidden.{i}"], self.config.state_dropout)
         positions: dict[str, str] = {}
         for part in (self.annotations, *self.reader.coverages.values()):
             if of_positions := part.start(memory):
@@ -263,21 +272,27 @@ class Decoder(nn.Module, ABC):
         """The top layer's hidden state, (B, K, H)."""
         return state.leaves[f"hidden.{len(self.cells) - 1}"]
 
+    def dropped_hidden(self, state: State, layer: int) -> Tensor:
+        """A layer's hidden state after state dropout, (B, K, H): what enters the products of its cell."""
+        hidden_BKH, mask = state.leaves[f"hidden.{layer}"], f"state_mask.{layer}"
+        return hidden_BKH * state.leaves[mask] if mask in state.leaves else hidden_BKH
+
     def run_cells(
         self, step: StepInputs, state: State, first: CellInput, above: Callable[[int, Tensor, Tensor], CellInput]
     ) -> CellOutput:
         """All layers' cells in turn: `first` enters the lowest, `above(layer, output of the layer below, hidden)` what
-        is above it."""
+        is above it; hidden is the state after dropout."""
         leaves: dict[str, Tensor] = {}
         gates: list[Tensor] = []
         entering, hidden = first, first.inputs
         for i, layer in enumerate(self.layers):
+            dropped = self.dropped_hidden(state, i)
             if i:
                 below = F.dropout(hidden, self.config.dropout, self.training)
-                entering = above(i, below, state.leaves[f"hidden.{i}"])
+                entering = above(i, below, dropped)
             gates += entering.gates
             before = tuple(state.leaves[f"{leaf}.{i}"] for leaf in layer.leaves)
-            after = layer(step, entering.inputs, before, *entering.added)
+            after = layer(step, entering.inputs, before, *entering.added, dropped=dropped)
             leaves |= {f"{leaf}.{i}": value for leaf, value in zip(layer.leaves, after, strict=True)}
             hidden = after[0].to(entering.inputs.dtype)
         return CellOutput(hidden, leaves, tuple(gates))
@@ -288,9 +303,9 @@ class Decoder(nn.Module, ABC):
         """Attention with a query, then all cells over the contexts; then annotations are updated."""
         attended = self.attend(step, memory, state, query_BKH, before_BKH)
         contexts = self.context_inputs
-        first = contexts.first(step, state.leaves["hidden.0"], attended)
+        first = contexts.first(step, self.dropped_hidden(state, 0), attended)
         cells = self.run_cells(step, state, first, lambda i, below, own: contexts.above(i, step, below, own, attended))
-        leaves = cells.leaves | attended.leaves
+        leaves = state.leaves | cells.leaves | attended.leaves
         leaves |= self.annotations.update(step, memory, state, cells.hidden, attended)
         weights = AttentionWeights(attended.weights, cells.gates, source_weights=attended.source_weights)
         return State(leaves, state.positions), StepOutput(cells.hidden, attended.context, weights)
@@ -314,11 +329,7 @@ class Decoder(nn.Module, ABC):
 
     def at_every_step(self, terms: Mapping[StepLinear, Tensor], axes: torch.Size) -> dict[StepLinear, Tensor]:
         """The precomputed term of every recurrent map at every step: biases repeated, zeros where there is none."""
-        maps = [part for part in self.modules() if isinstance(part, StepLinear)]
-        zeros = {part: part.weight.new_zeros(part.weight.shape[0]) for part in maps if part not in terms}
-        return {
-            part: term.to(self.product_dtype).expand(*axes, term.shape[-1]) for part, term in {**terms, **zeros}.items()
-        }
+        return terms_at_every_step(self, terms, axes)
 
     def read_steps(self, words_BKLE: Tensor, outputs: list[StepOutput]) -> Tensor:
         """The readouts (B, K, L, R) of all steps, in one product."""

@@ -9,6 +9,7 @@ Axes: rows are outputs, columns inputs.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,8 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.config import ModelConfig
-from seq2seq.layers.cells import GRUCell, LSTMCell
+from seq2seq.layers.cells import Cell, LayerNorm, LayerNormLSTMCell, LSTMCell
 from seq2seq.layers.gates import SelectiveGate
+
+STACKED_CELL = re.compile(r"(encoders\.\w+\.recurrent\.\w+\.\d+)\.layers\.(\d+)\.(words|gates|state)\.weight")
+STACKED_MAPS = {"words": "ih", "gates": "hh", "state": "hh"}
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,15 @@ def seed_of(seed: int, name: str) -> int:
 def initialize(
     model: nn.Module, config: ModelConfig, seed: int, embeddings: Sequence[nn.Embedding], networks: Sequence[nn.Module]
 ) -> None:
-    """Draw all weights of a model as `initialization` says, except those of the image `networks`.
+    """Draw all weights of a model as `initialization` says, except those of the image `networks`, and the gains and
+    biases of layer normalisation, which are 1 and 0.
 
     xavier: Glorot uniform for each matrix of the equations, zero biases, open forget and selective gates. uniform: one
     uniform distribution for all parameters (Wu et al. 2018). orthogonal: orthogonal recurrent weights, zero biases, a
     normal distribution for the rest (Meng et al. 2016).
     """
-    initialised = {id(weight) for network in networks for weight in network.parameters()}
+    norms = [module for module in model.modules() if isinstance(module, LayerNorm)]
+    initialised = {id(weight) for module in (*networks, *norms) for weight in module.parameters()}
     rows_are_words = {id(words.weight) for words in embeddings} | {id(model.get_submodule("output").weight)}
     blocks = blocks_of(config)
     for name, parameter in model.named_parameters():
@@ -91,6 +97,10 @@ def shared_name(config: ModelConfig, name: str) -> str:
     if config.combination == "none":  # the attention over a single source is that over this one of several
         source = next(iter(config.sources))
         name = name.replace("decoder.attention.", f"decoder.combination.attentions.{source}.")
+    if config.layer_norm:
+        name = name.replace("decoder.opening.state.", "decoder.opening.gates.")
+    if config.cell == "lstm":  # an encoder's cells, in the place of torch's layers, whose gates have the same order
+        name = STACKED_CELL.sub(lambda found: f"{found[1]}.weight_{STACKED_MAPS[found[3]]}_l{found[2]}", name)
     return name.replace(".map.weight", ".weight")
 
 
@@ -107,24 +117,23 @@ def blocks_of(config: ModelConfig) -> dict[str, list[Block]]:
     blocks: dict[str, list[Block]] = {}
     for layer in range(config.decoder_depth):
         below = [("below", hidden)] if layer else [("mixture", hidden)] if luong else []
-        cell = f"decoder.cells.{layer}"
+        cell, state = f"decoder.cells.{layer}", [("state", hidden)]
         # How many gates a map has; those of a GRU and its candidate are separate maps.
         maps = {"gates": LSTMCell.gates_count} if config.cell == "lstm" else {"gates": 2, "candidate_inputs": 1}
-        for name in maps:
-            state = [("state", hidden)] if name == "gates" else []
-            blocks[f"{cell}.{name}.weight"] = columns(f"{cell}.{name}", [*below, *beside, *state])
+        of_cell = [(f"{cell}.{name}", count * hidden) for name, count in maps.items()]
+        if config.layer_norm:  # the same matrices, those of what enters above each other
+            blocks[f"{cell}.inputs.weight"] = rows_and_columns(of_cell, [*below, *beside])
+            blocks[f"{cell}.state.weight"] = columns(f"{cell}.gates", state)
+        else:
+            for name in maps:
+                of_state = state if name == "gates" else []
+                blocks[f"{cell}.{name}.weight"] = columns(f"{cell}.{name}", [*below, *beside, *of_state])
         if config.contextual_gates:
             gate = f"decoder.gates.{layer}"
-            blocks[f"{gate}.state.weight"] = columns(f"{gate}.state", [*below, ("state", hidden)])
+            blocks[f"{gate}.state.weight"] = columns(f"{gate}.state", [*below, *state])
             entering = {"annotation_context": of_annotations, "word_context": [("words", config.embedding)]}
             for part, inputs in entering.items():
-                rows = [*((f"{cell}.{name}", count * hidden) for name, count in maps.items()), (gate, hidden)]
-                bounds = pairwise(accumulate((count for _, count in rows), initial=0))
-                blocks[f"{gate}.{part}.weight"] = [
-                    Block(block.name, slice(first, last), block.columns)
-                    for (owner, _), (first, last) in zip(rows, bounds, strict=True)
-                    for block in columns(owner, inputs)
-                ]
+                blocks[f"{gate}.{part}.weight"] = rows_and_columns([*of_cell, (gate, hidden)], inputs)
     if luong:
         blocks["decoder.mixing.weight"] = columns("decoder.mixing", [*contexts, ("state", hidden)])
     else:
@@ -145,6 +154,16 @@ def columns(owner: str, inputs: Sequence[tuple[str, int]]) -> list[Block]:
     ]
 
 
+def rows_and_columns(outputs: Sequence[tuple[str, int]], inputs: Sequence[tuple[str, int]]) -> list[Block]:
+    """Blocks of a weight with the rows of several maps, one for each map and input, each with a name and a size."""
+    bounds = pairwise(accumulate((size for _, size in outputs), initial=0))
+    return [
+        Block(block.name, slice(first, last), block.columns)
+        for (owner, _), (first, last) in zip(outputs, bounds, strict=True)
+        for block in columns(owner, inputs)
+    ]
+
+
 def context_sizes(config: ModelConfig) -> list[tuple[str, int]]:
     """The contexts that the decoder concatenates, in their order."""
     if config.combination in ("none", "concat"):
@@ -157,7 +176,7 @@ def context_sizes(config: ModelConfig) -> list[tuple[str, int]]:
 def open_gates(model: nn.Module) -> None:
     """Sets the forget bias of every LSTM to 1, and the bias of selective gates so that they start open."""
     for module in model.modules():
-        if isinstance(module, LSTMCell):
+        if isinstance(module, LSTMCell | LayerNormLSTMCell):
             module.open_forget_gate()
         elif isinstance(module, SelectiveGate):
             module.open_gate()
@@ -171,10 +190,8 @@ def orthogonalize(model: nn.Module, hidden: int, seed: int) -> None:
     for name, module in model.named_modules():
         if isinstance(module, nn.RNNBase):
             recurrent = [getattr(module, f"weight_hh_l{layer}") for layer in range(module.num_layers)]
-        elif isinstance(module, LSTMCell):
-            recurrent = [module.gates.weight[:, -hidden:]]
-        elif isinstance(module, GRUCell):
-            recurrent = [module.gates.weight[:, -hidden:], module.candidate_state.weight]
+        elif isinstance(module, Cell):
+            recurrent = module.recurrent_weights()
         else:
             continue
         generator = torch.Generator().manual_seed(seed_of(seed, f"{name}, orthogonal"))

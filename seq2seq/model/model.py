@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from seq2seq.attention_reading import POSTERIOR, AttentionReading, best_reading
 from seq2seq.batch import Batch, CandidateInput, SourceInput, positions, target_lengths
 from seq2seq.config import ModelConfig, TextVocabulary
+from seq2seq.layers.dropout import drop_words
 from seq2seq.layers.encoders import ImageEncoder, TextEncoder
 from seq2seq.layers.int8 import Int8Linear
 from seq2seq.layers.state import Candidates, Memory, State, View, pad_or_trim
@@ -219,7 +220,8 @@ class Model(nn.Module):
     def unroll(self, memory: Memory, target_BKL: Tensor) -> tuple[Tensor, list[AttentionWeights]]:
         """Readouts (B, K, L, R), and the attention weights of each step."""
         before_BKL = F.pad(target_BKL, (1, -1), value=BEGIN)
-        words_BKLE = F.dropout(self.embed(before_BKL), self.config.dropout, self.training)
+        words_BKLE = drop_words(self.embed(before_BKL), self.config.word_dropout, self.training)
+        words_BKLE = F.dropout(words_BKLE, self.config.dropout, self.training)
         return self.decoder.unroll(memory, words_BKLE)
 
     def source_log_probabilities(self, readout: Tensor) -> Tensor | None:

@@ -37,7 +37,7 @@ class ConditionalDecoder(Decoder):
 
     def add_opening(self) -> None:
         config = self.config
-        self.opening = build_cell(config.cell, config.gru, config.embedding, 0, config.hidden)
+        self.opening = build_cell(config, config.embedding, 0)
 
     def recurrent_parts(self) -> list[HasPrecomputed]:
         return [self.opening, *super().recurrent_parts()]
@@ -46,7 +46,8 @@ class ConditionalDecoder(Decoder):
         before_BKH = self.top_hidden(state)
         names = [f"{leaf}.0" for leaf in self.opening.leaves]
         no_inputs = state.leaves[names[0]][..., :0]
-        after = self.opening(step, no_inputs, tuple(state.leaves[name] for name in names))
+        before = tuple(state.leaves[name] for name in names)
+        after = self.opening(step, no_inputs, before, dropped=self.dropped_hidden(state, 0))
         opened = replace(state, leaves=state.leaves | dict(zip(names, after, strict=True)))
         return self.attend_then_run(memory, opened, step, after[0], before_BKH)
 
@@ -78,7 +79,7 @@ class LuongDecoder(Decoder):
         attended = self.attend(step, memory, state, cells.hidden, before_BKH)
         inputs = torch.cat([attended.context, cells.hidden.to(attended.context.dtype)], -1)
         mixture = torch.tanh(step(self.mixing, inputs))
-        leaves = cells.leaves | attended.leaves | {"mixture": mixture}
+        leaves = state.leaves | cells.leaves | attended.leaves | {"mixture": mixture}
         leaves |= self.annotations.update(step, memory, state, cells.hidden, attended)
         weights = AttentionWeights(attended.weights, source_weights=attended.source_weights)
         return State(leaves, state.positions), StepOutput(mixture, attended.context, weights)

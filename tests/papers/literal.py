@@ -56,19 +56,59 @@ def cell(
 ) -> tuple[Tensor, Tensor]:
     """One step of a cell that is stepped in Python: `y` is the previous word's embedding, if the cell takes it;
     `enters` are its further inputs; `mixed` is what gated contexts add to its gates and its candidate, in their
-    order."""
+    order. `w` may have a mask of the state, `NAME.state_mask`, which applies where the state enters a product (Gal and
+    Ghahramani 2016, section 4.2)."""
     n = s.shape[0]
+    kept = s * w.get(f"{name}.state_mask", torch.ones_like(s))
+    if f"{name}.state_norm.weight" in w:
+        return layer_norm_cell(w, config, name, y, enters, kept, s, c, mixed)
     given = w[f"{name}.bias"] if y is None else w[f"{name}.words.weight"] @ y + w[f"{name}.words.bias"]
     given = given + mixed
     if config.cell == "lstm":
-        return lstm(given + w[f"{name}.gates.weight"] @ torch.cat([enters, s]), c)
-    r, z = sigma(given[: 2 * n] + w[f"{name}.gates.weight"] @ torch.cat([enters, s])).chunk(2)
+        return lstm(given + w[f"{name}.gates.weight"] @ torch.cat([enters, kept]), c)
+    r, z = sigma(given[: 2 * n] + w[f"{name}.gates.weight"] @ torch.cat([enters, kept])).chunk(2)
     candidate = given[2 * n :] + w[f"{name}.candidate_inputs.weight"] @ enters
     U = w[f"{name}.candidate_state.weight"]
     if config.gru == "paper":  # Wu et al. 2018, equation (10)
-        return (1 - z) * s + z * torch.tanh(candidate + U @ (r * s)), c
-    new = torch.tanh(candidate + r * (U @ s + w[f"{name}.candidate_bias"]))
+        return (1 - z) * s + z * torch.tanh(candidate + U @ (r * kept)), c
+    new = torch.tanh(candidate + r * (U @ kept + w[f"{name}.candidate_bias"]))
     return (1 - z) * new + z * s, c
+
+
+def layer_norm(w: Weights, name: str, a: Tensor) -> Tensor:
+    """Ba et al. 2016, equations 3 and 4; epsilon is that of their implementation."""
+    mu = sum(a) / len(a)
+    variance = sum((a_i - mu) ** 2 for a_i in a) / len(a)
+    return w[f"{name}.weight"] * (a - mu) / torch.sqrt(variance + 1e-5) + w[f"{name}.bias"]
+
+
+def layer_norm_cell(
+    w: Weights,
+    config: Any,
+    name: str,
+    y: Tensor | None,
+    enters: Tensor,
+    kept: Tensor,
+    s: Tensor,
+    c: Tensor,
+    mixed: Tensor | float,
+) -> tuple[Tensor, Tensor]:
+    """Ba et al. 2016, equations 20 - 22 for an LSTM and those of the GRU after them; `kept` is the masked state."""
+    n = s.shape[0]
+    x = w[f"{name}.inputs.weight"] @ enters + mixed
+    x = x if y is None else x + w[f"{name}.words.weight"] @ y
+    state = w[f"{name}.state.weight"] @ kept
+    if config.cell == "lstm":
+        i, f, g, o = (layer_norm(w, f"{name}.input_norm", x) + layer_norm(w, f"{name}.state_norm", state)).chunk(4)
+        c = sigma(f) * c + sigma(i) * torch.tanh(g)
+        return sigma(o) * torch.tanh(layer_norm(w, f"{name}.memory_norm", c)), c
+    gates = layer_norm(w, f"{name}.input_norm", x[: 2 * n]) + layer_norm(w, f"{name}.state_norm", state)
+    r, z = sigma(gates).chunk(2)
+    candidate = layer_norm(w, f"{name}.candidate_input_norm", x[2 * n :])
+    U, norm = w[f"{name}.candidate_state.weight"], f"{name}.candidate_state_norm"
+    if config.gru == "paper":
+        return (1 - z) * s + z * torch.tanh(candidate + layer_norm(w, norm, U @ (r * kept))), c
+    return (1 - z) * torch.tanh(candidate + r * layer_norm(w, norm, U @ kept)) + z * s, c
 
 
 def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list[Tensor]) -> Any:
@@ -78,9 +118,10 @@ def one_way(w: Weights, config: Any, side: str, stack: int, depth: int, xs: list
     for layer in range(depth):
         s = c = zeros(config.hidden)
         states = []
+        stepped = f"encoders.source.recurrent.{side}.{stack}.layers.{layer}"
         for x in xs:
-            if config.cell == "gru" and config.gru == "paper":
-                s, c = cell(w, config, f"encoders.source.recurrent.{side}.{stack}.layers.{layer}", x, zeros(0), s, c)
+            if f"{stepped}.words.weight" in w:
+                s, c = cell(w, config, stepped, x, zeros(0), s, c)
             else:
                 s, c = kernel_cell(w, config, f"encoders.source.recurrent.{side}.{stack}", layer, x, s, c)
             states.append(s)

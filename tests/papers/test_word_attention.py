@@ -55,8 +55,8 @@ def transcription(w: Weights, config: Any, x: list[int], y: list[int]) -> Transc
             )
             C_beta, C_o_beta = w[f"{g}.word_context.weight"].split([w[f"{g}.word_context.weight"].shape[0] - n, n])
             W_o_y = w[f"{g}.words.weight"] @ y_before + w[f"{g}.words.bias"] if layer == 0 else w[f"{g}.bias"]
-            U_o = w[f"{g}.state.weight"]
-            o = sigma(W_o_y + U_o @ torch.cat([*below, s[layer]]) + C_o_alpha @ c_alpha + C_o_beta @ c_beta)  # (11)
+            U_o, kept = w[f"{g}.state.weight"], s[layer] * w.get(f"{name}.state_mask", torch.ones_like(s[layer]))
+            o = sigma(W_o_y + U_o @ torch.cat([*below, kept]) + C_o_alpha @ c_alpha + C_o_beta @ c_beta)  # (11)
             gates[layer].append(o)
             mixed = torch.cat(  # (12), gate by gate
                 [

@@ -23,6 +23,10 @@ COMBINED: dict[str, dict[str, Any]] = {
         "word_attention": True, "coverage": "neural", "selective_gate": "sum", "decoder": "conditional", "layers": 2,
     },
     "luong's order, writing to what it reads": {"decoder": "luong", "attention": "bilinear", "writing": "shared"},
+    "layer normalisation": {"layer_norm": True, "layers": 2},
+    "layer normalisation under contextual gates": {
+        "layer_norm": True, "cell": "gru", "decoder": "conditional", "word_attention": True, "contextual_gates": True,
+    },
 }  # fmt: skip
 ALL = (*SYSTEMS, *COMBINED)
 
@@ -33,7 +37,7 @@ def model_of(system: str, vocabulary: int = 9) -> Model:
     if system in COMBINED:
         chosen = COMBINED[system]
     else:
-        chosen = load_recipe(system).model.model_dump(exclude={"dropout"})
+        chosen = load_recipe(system).model.model_dump(exclude={"dropout", "word_dropout", "state_dropout"})
     sizes = {"embedding": 6, "hidden": 5, "initialization": "uniform", "initialization_scale": 1.2}
     torch.manual_seed(5)
     words = TextVocabulary(vocabulary=vocabulary)

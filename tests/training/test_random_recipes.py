@@ -35,6 +35,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "directions": ("concatenated", "summed"),
     "selective_gate": ("sum", "concatenation"),
     "gru": ("cudnn", "paper"),
+    "layer_norm": (True,),
     "embedding": SIZES,
     "hidden": SIZES,
     "decoder": ("bahdanau", "conditional", "luong"),
@@ -62,6 +63,8 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "tie_embeddings": ("output", "all"),
     "dropout": (0.2,),
     "output_dropout": (0.2,),
+    "word_dropout": (0.2,),
+    "state_dropout": (0.2,),
     "initialization": ("xavier", "uniform", "orthogonal"),
     "initialization_scale": (0.3,),
 }

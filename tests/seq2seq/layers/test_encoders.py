@@ -15,6 +15,7 @@ KINDS = {
     "LSTM": {"cell": "lstm"},
     "GRU": {"cell": "gru"},
     "the GRU of Wu et al.": {"cell": "gru", "gru": "paper"},
+    "LSTM with layer normalisation": {"cell": "lstm", "layer_norm": True},
 }
 STACKS: dict[str, dict[str, Any]] = {
     "one layer": {"layers": 1},

@@ -80,6 +80,58 @@ def test_two_layers_and_either_cell_share_their_matrices(cell: str) -> None:
             assert torch.equal(candidate[:, below : below + D], contexts[rows : rows + H])
 
 
+def in_cells_own_order(stack: dict[str, Tensor], layer: int) -> tuple[Tensor, Tensor]:
+    """A decoder layer's maps of what enters, all gates, and of the state, of cells with or without layer_norm."""
+    cell = f"decoder.cells.{layer}"
+    if f"{cell}.state.weight" in stack:
+        maps = [stack[f"{cell}.state.weight"]]
+        if f"{cell}.candidate_state.weight" in stack:
+            maps.append(stack[f"{cell}.candidate_state.weight"])
+        return stack[f"{cell}.inputs.weight"], torch.cat(maps)
+    gates = stack[f"{cell}.gates.weight"]
+    if f"{cell}.candidate_state.weight" not in stack:
+        return gates[:, :-H], gates[:, -H:]
+    inputs = torch.cat([gates[:, :-H], stack[f"{cell}.candidate_inputs.weight"]])
+    return inputs, torch.cat([gates[:, -H:], stack[f"{cell}.candidate_state.weight"]])
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("system", ["rnnsearch", "word_attention", "contextual_gates", "rnnsearch_star", "luong"])
+def test_layer_normalisation_leaves_the_matrices_as_they_are(system: str, cell: str) -> None:
+    plain = weights(model_of(system, cell=cell, layers=2))
+    normalised = weights(model_of(system, cell=cell, layers=2, layer_norm=True))
+    for layer in range(2):
+        pairs = zip(in_cells_own_order(plain, layer), in_cells_own_order(normalised, layer), strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs)
+    outside = [name for name in plain if not name.startswith(("encoders.", "decoder.cells.", "decoder.opening."))]
+    assert all(torch.equal(plain[name], normalised[name]) for name in outside)
+
+
+@pytest.mark.parametrize("keys", [{"layer_norm": True}, {"state_dropout": 0.2}])
+def test_an_lstm_encoder_has_the_same_matrices_whatever_computes_it(keys: dict[str, Any]) -> None:
+    fused, stepped = weights(model_of("rnnsearch", layers=2)), weights(model_of("rnnsearch", layers=2, **keys))
+    for side in ("forwards", "backwards"):
+        for layer in range(2):
+            own, torchs = (f"encoders.source.recurrent.{side}.0{rest}" for rest in (f".layers.{layer}", ""))
+            state = f"{own}.state.weight" if "layer_norm" in keys else f"{own}.gates.weight"
+            assert torch.equal(stepped[f"{own}.words.weight"], fused[f"{torchs}.weight_ih_l{layer}"])
+            assert torch.equal(stepped[state], fused[f"{torchs}.weight_hh_l{layer}"])
+
+
+@pytest.mark.parametrize("initialization", ["xavier", "uniform", "orthogonal"])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_untrained_gains_are_one_and_biases_zero(initialization: str, cell: str) -> None:
+    """But for an LSTM's forget gate with Glorot's initialization, which starts open."""
+    found = weights(model_of("contextual_gates", cell=cell, layer_norm=True, initialization=initialization))
+    norms = {name: value for name, value in found.items() if "norm." in name}
+    assert len(norms) == 3 * (8 if cell == "gru" else 6)
+    for name, value in norms.items():
+        expected = torch.full_like(value, float(name.endswith("weight")))
+        if initialization == "xavier" and cell == "lstm" and name.endswith(".input_norm.bias"):
+            expected[H : 2 * H] = 1
+        assert torch.equal(value, expected), name
+
+
 def test_multi_source_systems_share_encoders_and_attentions() -> None:
     """Images and their network too, whatever is built before them."""
     systems = [weights(model_of(f"multimodal_{kind}")) for kind in ("concat", "flat", "hierarchical")]

@@ -22,6 +22,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "flat, coverage, sentinel": {"combination": "flat", "coverage": "linguistic", "sentinel": True, "image_words": 0.5},
     "hierarchical, sentinel": {"combination": "hierarchical", "sentinel": True, "decoder": "conditional"},
     "the paper's gru": {"cell": "gru", "gru": "paper", "layers": 2, "encoder_stacks": "interleaved"},
+    "dropout of states": {"state_dropout": 0.2, "layers": 2},
 }
 
 

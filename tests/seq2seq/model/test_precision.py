@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.batch import Batch, collate, stack_images
 from seq2seq.images.inputs import blank_image
-from seq2seq.layers.cells import GRUCell, LSTMCell
+from seq2seq.layers.cells import Cell
 from seq2seq.layers.step_linear import StepInputs, UnrolledInputs
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions, SearchRequest, SlotTable
@@ -28,7 +28,7 @@ RECIPES = [str(path.relative_to("recipes").with_suffix("")) for path in sorted(P
 # fp32; luong's mixture is computed anew at each step and only enters matrix products.
 STATES = {
     "hidden": torch.float32, "memory": torch.float32, "written": torch.float32, "coverage": torch.float32,
-    "mixture": torch.bfloat16,
+    "mixture": torch.bfloat16, "state_mask": torch.float32,
 }  # fmt: skip
 VIEW = ("keys_BTA", "values_BTD", "covered_BTC")
 
@@ -75,7 +75,7 @@ def test_products_are_in_bf16_and_states_in_fp32(recipe: str) -> None:
     model, batch = small(recipe)
     decoder, found = model.decoder, []
     for name, cell in model.named_modules():
-        if isinstance(cell, GRUCell | LSTMCell):
+        if isinstance(cell, Cell):
             cell.register_forward_hook(
                 lambda _, inputs, state, name=name: found.append((name, [leaf.dtype for leaf in state]))
             )

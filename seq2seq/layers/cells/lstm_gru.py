@@ -1,4 +1,4 @@
-"""Recurrent cells that compute one step: for the decoder, and for encoders whose equations no fused kernel computes.
+"""LSTM and GRU cells that compute one step: for the decoder, and for encoders whose equations no fused kernel computes.
 
 A cell's state accumulates over all steps, so it has at least fp32, whatever the precision of the matrix products.
 
@@ -39,9 +39,25 @@ class LSTMCell(nn.Module):
         assert bias is not None
         bias[bias.shape[0] // 4 : bias.shape[0] // 2] = 1.0
 
-    def forward(self, step: StepInputs, inputs: Tensor, state: CellState, added: Tensor | None = None) -> CellState:
-        """The state after one step; `added` (..., 4H) is the contextual gate's summand of the gates."""
+    def recurrent_weights(self) -> list[Tensor]:
+        """The maps of the state, as views of the weights: all gates, (4H, H)."""
+        return [self.gates.weight[:, -(self.gates.weight.shape[0] // 4) :]]
+
+    def forward(
+        self,
+        step: StepInputs,
+        inputs: Tensor,
+        state: CellState,
+        added: Tensor | None = None,
+        dropped: Tensor | None = None,
+    ) -> CellState:
+        """The state after one step.
+
+        `added` (..., 4H): the contextual gate's summand of the gates. `dropped` (..., H): the hidden state after
+        dropout, which enters the products in its place.
+        """
         hidden, memory = state
+        hidden = hidden if dropped is None else dropped
         gates = step(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
         i, f, g, o = (gates if added is None else gates + added).chunk(4, -1)
         memory = torch.sigmoid(f) * memory + torch.sigmoid(i) * torch.tanh(g)
@@ -76,31 +92,39 @@ class GRUCell(nn.Module):
         bias = candidate.new_zeros(self.hidden) if self.candidate_bias is None else self.candidate_bias
         return {self.gates: gates, self.candidate_inputs: candidate, self.candidate_state: bias}
 
-    def forward(self, step: StepInputs, inputs: Tensor, state: CellState, added: Tensor | None = None) -> CellState:
-        """The state after one step; `added` (..., 3H) is the contextual gate's summand of r, z and the candidate."""
+    def recurrent_weights(self) -> list[Tensor]:
+        """The maps of the state, as views of the weights: r and z, (2H, H), and the candidate, (H, H)."""
+        return [self.gates.weight[:, -self.hidden :], self.candidate_state.weight]
+
+    def forward(
+        self,
+        step: StepInputs,
+        inputs: Tensor,
+        state: CellState,
+        added: Tensor | None = None,
+        dropped: Tensor | None = None,
+    ) -> CellState:
+        """The state after one step.
+
+        `added` (..., 3H): the contextual gate's summand of r, z and the candidate. `dropped` (..., H): the hidden state
+        after dropout, which enters the products in its place; the old state that z weighs is kept whole.
+        """
         (hidden,) = state
-        gates = step(self.gates, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
+        dropped = hidden if dropped is None else dropped
+        gates = step(self.gates, torch.cat([inputs, dropped.to(inputs.dtype)], -1))
         candidate = step(self.candidate_inputs, inputs)
         if added is not None:
             to_gates, to_candidate = added.split([2 * self.hidden, self.hidden], -1)
             gates, candidate = gates + to_gates, candidate + to_candidate
         r, z = torch.sigmoid(gates).chunk(2, -1)
         if self.form == "paper":
-            n = torch.tanh(candidate + step(self.candidate_state, r * hidden))
+            n = torch.tanh(candidate + step(self.candidate_state, r * dropped))
             return (interpolate(hidden, n, z),)
-        n = torch.tanh(candidate + r * step(self.candidate_state, hidden))
+        n = torch.tanh(candidate + r * step(self.candidate_state, dropped))
         return (interpolate(n, hidden, z),)
-
-
-Cell = LSTMCell | GRUCell
 
 
 def interpolate(start: Tensor, end: Tensor, z: Tensor) -> Tensor:
     """(1 - z) start + z end, in at least fp32: z may have the lower precision of the matrix products."""
     z = at_least_fp32(z)
     return (1 - z) * start + z * end
-
-
-def build_cell(kind: str, form: str | None, words: int, inputs: int, hidden: int) -> Cell:
-    """Builds a cell from the recipe's names: `kind` is lstm or gru, `form` is that of the GRU (default cudnn)."""
-    return LSTMCell(words, inputs, hidden) if kind == "lstm" else GRUCell(words, inputs, hidden, form or "cudnn")
