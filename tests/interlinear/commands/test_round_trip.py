@@ -99,8 +99,8 @@ def test_triples_are_a_text_and_what_two_models_make_of_it(models, english, tmp_
     assert rows[len(artificial) :] == edits * 3
     assert triples(made, "dev") == triples(real, "dev") and triples(made, "test") == triples(real, "test")
 
-    german = run_lines(capsys, "translate", models[0], tmp_path / "text.en")
-    back = run_lines(capsys, "translate", models[1], written_to(tmp_path / "back", german))
+    german = run_lines(capsys, "translate", models[0], tmp_path / "text.en", "--no-protect")
+    back = run_lines(capsys, "translate", models[1], written_to(tmp_path / "back", german), "--no-protect")
     every = [
         triple
         for triple in zip(german, back, (tmp_path / "text.en").read_text().splitlines(), strict=True)
@@ -134,10 +134,11 @@ def test_a_post_editing_model_is_trained_on_the_data_set(models, english, tmp_pa
 
 
 def test_the_text_is_written_as_the_real_post_edits_are(models, english, tmp_path, capsys):
-    (tmp_path / "text.en").write_text("the cat, and the dog.\n" * LINES)
+    written(tmp_path / "text.en", [f"{word}, dog." for word in ENGLISH * 5][:LINES])
     real = post_edits(tmp_path, tokenised=True)
     made, _ = run(capsys, *command(models, english, real, tmp_path / "new", "--triples", 50))
-    assert {target for _, _, target in triples(made)[:-400]} == {"the cat , and the dog ."}
+    targets = {target for _, _, target in triples(made)[:-400]}
+    assert targets and targets <= {f"{word} , dog ." for word in ENGLISH}
     assert yaml.safe_load(Path(made).read_text())["splits"]["train"]["target"]["tokenised"] is True
 
 
