@@ -76,7 +76,8 @@ def search_step(
     state, readout_NKR, attention_weights = model.step(memory, rows.state, rows.token_NK)
     log_NKC, word_NC = model.next_words(memory, readout_NKR)  # a special symbol's column is its id
     if rows.penalty_NV is not None:
-        log_NKC = log_NKC - rows.penalty_NV.gather(1, word_NC)[:, None]
+        penalty_NC = rows.penalty_NV.gather(1, word_NC) if memory.candidates else rows.penalty_NV
+        log_NKC -= penalty_NC[:, None]
     log_NKC[..., PAD] = log_NKC[..., BEGIN] = -torch.inf
     end_NK = log_NKC[..., END].clone()
     log_NKC[..., END] = -torch.inf

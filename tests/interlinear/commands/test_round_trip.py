@@ -172,7 +172,7 @@ def test_a_killed_command_continues_where_it_stopped(models, english, tmp_path, 
     process.wait()
     assert not (tmp_path / "cut" / "cut.yaml").exists()
     made, said = run(capsys, *words)
-    assert f"{name}: going on after line" in said
+    assert f"translations.{name}: going on after line" in said
     assert triples(made) == triples(whole)
 
 
@@ -186,7 +186,7 @@ def test_models_text_and_post_edits_that_do_not_fit_are_refused(models, editing_
         (command(models[::-1], english, real, tmp_path / "new"), 2, "--to-source: the model's 'source' is de"),
         (command((models[0], editing_toy), english, real, tmp_path / "new"), 2, "--to-target: it reads source and mt"),
         (command(models, english, english, tmp_path / "new"), 1, "has no field 'mt'"),
-        (command(models, plain, real, tmp_path / "new"), 2, "name one with --field: source, target"),
+        (command(models, plain, real, tmp_path / "new"), 2, "ame one with --field: source, target"),
         (command(models, english, dropping, tmp_path / "new"), 2, "--repeat: dropping is cleaned"),
         (command(models, english, real, tmp_path), 2, "is there already, and is no data set of round trips"),
     ):

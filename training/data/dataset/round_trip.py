@@ -98,6 +98,6 @@ def round_trip_description(dataset: Dataset, files: Mapping[str, str], about: st
 
 def repeated(file: str | dict[str, Any], times: int) -> str | dict[str, Any]:
     """A file as it is written in a description, read so many times as often."""
-    content = {"file": file} if isinstance(file, str) else file
-    times *= content.get("repeat", 1)
+    content: dict[str, Any] = {"file": file} if isinstance(file, str) else file
+    times *= int(content.get("repeat", 1))
     return file if times == 1 else {**content, "repeat": times}
