@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from interlinear.reproduction.run_training import ReproduceConfig
+from interlinear.reproduction.summary_page import update_page
 
 if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables, Result
@@ -27,6 +28,7 @@ def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "pape
     page = folder / "table.md"
     pictures = draw_figures(table, tables, results, folder)
     page.write_text(markdown(table, scale, tables, results, command, pictures), encoding="utf-8")
+    update_page(output.with_suffix(".md"), paper, tables)
     (folder / "table.json").write_text(json.dumps(as_json(tables), indent=1) + "\n", encoding="utf-8")
     return page
 

@@ -96,7 +96,7 @@ def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceC
 
 
 def setting(key: str, value: object) -> str:
-    """A setting as `--set` reads it."""
+    """A setting as `train --set` reads it, in YAML."""
     return f"{key}={'null' if value is None else value}"
 
 
