@@ -23,6 +23,7 @@ from interlinear.commands.info import info
 from interlinear.commands.models import models, promote
 from interlinear.commands.prepare import prepare
 from interlinear.commands.reproduce import reproduce
+from interlinear.commands.round_trip import round_trip
 from interlinear.commands.serve import serve
 from interlinear.commands.shortlist import shortlist
 from interlinear.commands.submit import submit
@@ -61,6 +62,7 @@ app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
 app.command(rich_help_panel=MAKE)(distill)
+app.command(rich_help_panel=MAKE)(round_trip)
 app.command(rich_help_panel=MAKE)(submit)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(features)

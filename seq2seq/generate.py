@@ -242,11 +242,23 @@ class SequenceGenerator(ForcedDecoder):
                 row.request.explain or row.request.options.replace_unknown,
                 row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
+                self._input_words(row) if row.request.options.post_editing_penalty else frozenset(),
             )
             for key, row in searched
         ]
         if searched:
             self.table.admit(self._collate([row for _, row in searched]), search_requests)
+
+    def _input_words(self, row: EncodedRequest) -> frozenset[int]:
+        """The ids that a post-editing penalty leaves out: of the texts in the target's own pieces, which may differ
+        from those that the model reads, of what the output must contain, and of special symbols and edit operations.
+        """
+        tokenizer, words = self.bundle.tokenizers["target"], set(row.required_ids)
+        words.update(range(len(tokenizer.config.reserved)))
+        for name, text in row.request.texts.items():
+            raw = name not in row.request.tokenised
+            words.update(tokenizer.encode(to_model_text(tokenizer, text, raw), raw).ids)
+        return frozenset(words)
 
     def _collate(self, rows: Sequence[EncodedRequest]) -> Batch:
         """The batch of model inputs; a source that a request lacks is absent in its row. With the words of the

@@ -11,6 +11,7 @@ from interlinear.decoding.search_options import (
     LengthPenalty,
     MaxLength,
     MinLength,
+    PostEditingPenalty,
     ReplaceUnknown,
     SearchOverrides,
 )
@@ -33,6 +34,7 @@ def distill(
     min_length: MinLength = None,
     max_length: MaxLength = None,
     coverage_penalty: CoveragePenalty = None,
+    post_editing_penalty: PostEditingPenalty = None,
     replace_unknown: ReplaceUnknown = None,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
@@ -44,7 +46,7 @@ def distill(
     Prints the path of the new data set's description, for `train student --data`. Its dev and test are the
     original ones. An interrupted command continues when it is called again.
     """
-    from interlinear.decoding.distillation import Distillation
+    from interlinear.synthetic_data.distillation import Distillation
 
     overrides = SearchOverrides(
         beam_size,
@@ -53,6 +55,7 @@ def distill(
         max_length=max_length,
         coverage_penalty=coverage_penalty,
         replace_unknown=replace_unknown,
+        post_editing_penalty=post_editing_penalty,
     )
     distillation = Distillation(
         model, data, data_root, output, with_originals, overrides, device, precision, use_shortlist, tracking

@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from interlinear.console import say
-from interlinear.decoding.search_options import BeamSize, LengthPenalty, MaxLength, SearchOverrides
+from interlinear.decoding.search_options import (
+    BeamSize,
+    LengthPenalty,
+    MaxLength,
+    PostEditingPenalty,
+    SearchOverrides,
+)
 from interlinear.evaluation.evaluation_options import EvaluationOptions
 from interlinear.evaluation.test_sets import TestSetSource
 from interlinear.options import (
@@ -72,6 +78,7 @@ def evaluate(
     beam_size: BeamSize = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
+    post_editing_penalty: PostEditingPenalty = None,
     output: Annotated[
         Path | None,
         typer.Option(dir_okay=False, metavar="FILE", show_default=False, help="Write the translations to this file."),
@@ -111,7 +118,9 @@ def evaluate(
         by=by,
         reverse=reverse,
         symmetrize=symmetrize,
-        search=SearchOverrides(beam_size, length_penalty, max_length=max_length),
+        search=SearchOverrides(
+            beam_size, length_penalty, max_length=max_length, post_editing_penalty=post_editing_penalty
+        ),
         shuffle_images=shuffle_images,
         seed=seed,
         output=output,

@@ -17,6 +17,7 @@ from interlinear.decoding.search_options import (
     MaxLength,
     MinLength,
     NBest,
+    PostEditingPenalty,
     ReplaceUnknown,
     SearchOverrides,
 )
@@ -56,6 +57,7 @@ def translate(
     min_length: MinLength = None,
     max_length: MaxLength = None,
     coverage_penalty: CoveragePenalty = None,
+    post_editing_penalty: PostEditingPenalty = None,
     replace_unknown: ReplaceUnknown = None,
     tokenised: TokenisedInput = False,
     glossary: Glossary = None,
@@ -104,7 +106,14 @@ def translate(
     if reverse and not explain:
         raise UsageError("--reverse", "it is for explanations", "say --explain too, or leave it out")
     overrides = SearchOverrides(
-        beam_size, length_penalty, n_best, min_length, max_length, coverage_penalty, replace_unknown
+        beam_size,
+        length_penalty,
+        n_best,
+        min_length,
+        max_length,
+        coverage_penalty,
+        replace_unknown,
+        post_editing_penalty,
     )
     document = None
     if output:

@@ -35,6 +35,13 @@ CoveragePenalty = Annotated[
         min=0, metavar="BETA", show_default=False, help="GNMT's beta: penalty for source words without attention."
     ),
 ]
+PostEditingPenalty = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=100, metavar="WEIGHT", show_default=False,
+        help="Penalty for each output token that is in no input text, for post-editing models.",
+    ),
+]  # fmt: skip
 NBest = Annotated[
     int | None, typer.Option(min=1, max=64, metavar="N", show_default=False, help="Number of outputs for every line.")
 ]
@@ -59,6 +66,7 @@ class SearchOverrides:
     max_length: int | None = None
     coverage_penalty: float | None = None
     replace_unknown: bool | None = None
+    post_editing_penalty: float | None = None
 
     def apply_to(self, defaults: "SearchOptions") -> "SearchOptions":
         """The defaults with these overrides. Raises UsageError for an invalid combination."""
@@ -72,6 +80,7 @@ class SearchOverrides:
             "max_length": self.max_length,
             "coverage_penalty": self.coverage_penalty,
             "replace_unknown": self.replace_unknown,
+            "post_editing_penalty": self.post_editing_penalty,
         }
         overrides = {name: value for name, value in options.items() if value is not None}
         try:

@@ -65,6 +65,7 @@ class EvaluationOptions:
             "--beam-size": self.search.beam_size,
             "--length-penalty": self.search.length_penalty,
             "--max-length": self.search.max_length,
+            "--post-editing-penalty": self.search.post_editing_penalty,
             "--shortlist": self.shortlist or None,
         }
         if is_output_file(self.model):

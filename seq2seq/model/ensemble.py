@@ -38,6 +38,11 @@ class Ensemble(nn.Module):
         return cast(list[Model], list(self.members))
 
     @property
+    def target_vocabulary(self) -> int:
+        """The number of words that the output layers know."""
+        return self.models[0].target_vocabulary
+
+    @property
     def attention_kinds(self) -> list[str]:
         """The attention kinds that every member has."""
         first, *others = self.models

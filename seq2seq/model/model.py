@@ -74,6 +74,11 @@ class Model(nn.Module):
         initialize(self, config, seed, self.embeddings, networks)
 
     @property
+    def target_vocabulary(self) -> int:
+        """The number of words that the output layer knows."""
+        return self.config.target.vocabulary
+
+    @property
     def attention_kinds(self) -> list[str]:
         """The attention kinds that explanations can return."""
         return self.config.attention_kinds

@@ -77,6 +77,7 @@ class CapturedStep:
             *(() if rows.constraints is None else rows.constraints.column_NC.shape[1:]),
             *(() if constrained_R is None else constrained_R.shape),
             rows.constraints is not None and rows.constraints.prefix is not None,
+            rows.penalty_NV is not None,
         )
         with self._lock:
             graph = self._graphs.get(size)

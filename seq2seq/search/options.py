@@ -30,6 +30,9 @@ class SearchOptions(BaseModel):
     coverage_penalty: float = Field(
         0.0, ge=0, description="GNMT's beta: a penalty on source words with little attention"
     )
+    post_editing_penalty: float = Field(
+        0.0, ge=0, le=100, description="subtracted from the log-probability of each word that is in no input text"
+    )
     replace_unknown: bool = Field(False, description="an unknown word becomes the source word with most attention")
 
     @model_validator(mode="after")
@@ -80,7 +83,11 @@ class SearchResult:
 @dataclass(frozen=True)
 class SearchRequest:
     """A sentence to search for: key, options, maximum number of words, whether to return attention weights, and what
-    the output must contain and begin with: at most `max_length` tokens together."""
+    the output must contain and begin with: at most `max_length` tokens together.
+
+    input_words: with a post-editing penalty, the ids of the target's vocabulary that it leaves out: those of the words
+    in the inputs, and of the special symbols.
+    """
 
     key: Hashable
     options: SearchOptions
@@ -88,6 +95,7 @@ class SearchRequest:
     with_attention: bool = False
     constraints: tuple[Constraint, ...] = ()
     prefix: TargetPrefix | None = None
+    input_words: frozenset[int] = frozenset()
 
     @property
     def constrained(self) -> bool:

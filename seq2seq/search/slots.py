@@ -20,6 +20,7 @@ from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.constraints import ConstraintState, columns_of, initial_constraints, token_count
 from seq2seq.search.options import Hypothesis, SearchRequest, SearchResult
+from seq2seq.search.post_editing import token_penalties, without_penalty, word_penalties
 from seq2seq.search.prefix import initial_prefixes
 from seq2seq.search.ranking import (
     ConstraintTable,
@@ -101,13 +102,15 @@ class SlotTable:
         memory = self.model.encode(batch.to(self.device))
         new_rows = self._initial_state(memory, requests, batch.candidates)
         tokens, prefixed = self._constraint_capacity([*self.requests, *requests])
+        vocabulary = self._penalised_vocabulary([*self.requests, *requests])
         if self.rows is not None and self.memory is not None:
             capacity = {s: round_up_capacity(max(n, self.memory.capacity[s])) for s, n in memory.capacity.items()}
             written = max(self.rows.written_NKL.shape[2], new_rows.written_NKL.shape[2])
             memory = concatenate_memories(self.memory.resize(capacity), memory.resize(capacity))
             widths = (tokens, self._joined_words(capacity), prefixed)
-            rows = self.rows.resize(written, capacity).resize_constraints(*widths)
-            rows = rows.concatenate(new_rows.resize(written, capacity).resize_constraints(*widths))
+            rows = self.rows.resize(written, capacity).resize_constraints(*widths).with_penalty(vocabulary)
+            new_rows = new_rows.resize(written, capacity).resize_constraints(*widths).with_penalty(vocabulary)
+            rows = rows.concatenate(new_rows)
         else:
             capacity = {s: round_up_capacity(n) for s, n in memory.capacity.items()}
             memory, rows = memory.resize(capacity), new_rows.resize(new_rows.written_NKL.shape[2], capacity)
@@ -207,6 +210,7 @@ class SlotTable:
         rows_state = self.rows.map(lambda tensor: tensor.index_select(0, index)).resize(longest, capacity)
         tokens, prefixed = self._constraint_capacity(self.requests)
         rows_state = rows_state.resize_constraints(tokens, self._joined_words(capacity), prefixed)
+        rows_state = rows_state.with_penalty(self._penalised_vocabulary(self.requests))
         self.memory, self.rows = memory.resize(capacity).map(to_contiguous), rows_state.map(to_contiguous)
 
     def _set_requests(self, requests: list[SearchRequest]) -> None:
@@ -220,6 +224,11 @@ class SlotTable:
         most = max(token_count(request.constraints) for request in requests)
         prefixed = any(request.prefix is not None for request in requests)
         return round_up_capacity(max(most, int(prefixed))), prefixed
+
+    def _penalised_vocabulary(self, requests: Sequence[SearchRequest]) -> int | None:
+        """The size of the vocabulary if a request has a post-editing penalty, else None."""
+        penalised = any(request.options.post_editing_penalty for request in requests)
+        return self.model.target_vocabulary if penalised else None
 
     def _joined_words(self, capacity: dict[str, int]) -> int:
         """The number of words that may come next, for those that continue the word before; 0 if none does."""
@@ -246,6 +255,7 @@ class SlotTable:
         zeros = torch.zeros(n, k, dtype=torch.long, device=self.device)
         penalties = [o.length_penalty_terms for o in options]
         positions = next(iter(memory.positions.values()))
+        penalty_NV = word_penalties(requests, self.model.target_vocabulary, dtype)
         return SlotState(
             state=state,
             token_NK=torch.full_like(zeros, BEGIN),
@@ -268,6 +278,7 @@ class SlotTable:
             min_N=integers([min(request.options.min_length, request.max_length) for request in requests]),
             max_N=integers([request.max_length for request in requests]),
             beta_N=floats([o.coverage_penalty for o in options]),
+            penalty_NV=None if penalty_NV is None else penalty_NV.to(self.device),
             constraints=self._initial_constraints(requests, longest, candidates),
         )  # fmt: skip
 
@@ -287,23 +298,26 @@ class SlotTable:
 
     def _result(self, row: int, hypotheses: Sequence[tuple[Hypothesis, list[int]]]) -> SearchResult:
         """The result of a finished row, from its hypotheses and their paths."""
-        request, best = self.requests[row], [hypothesis for hypothesis, _ in hypotheses]
+        request = self.requests[row]
+        best = [without_penalty(hypothesis, request) for hypothesis, _ in hypotheses]
         if not request.with_attention:
             return SearchResult(request.key, best)
         paths = [path for _, path in hypotheses]
-        logs = [self._token_log_probabilities(request.key, path) for path in paths]
+        logs = [self._token_log_probabilities(request, hypothesis.ids, path) for hypothesis, path in hypotheses]
         return SearchResult(request.key, best, self._attention_weights(row, paths), logs)
 
-    def _token_log_probabilities(self, key: Hashable, path: Sequence[int]) -> list[float]:
-        """The log-probability of each token along a hypothesis' path: by how much its score falls at the step."""
+    def _token_log_probabilities(self, request: SearchRequest, ids: Sequence[int], path: Sequence[int]) -> list[float]:
+        """The log-probability of each token along a hypothesis' path: by how much its score falls at the step, without
+        its penalty."""
         if len(path) < 2:
             return []
+        key = request.key
         first = self.admitted_at[key] + 1
         records = [self.records[first + step] for step in range(len(path) - 1)]
         scores = [record.score_NK[record.rows[key], k] for record, k in zip(records, path[1:], strict=True)]
         score_L = torch.stack(scores)
-        logs: list[float] = score_L.diff(prepend=score_L.new_zeros(1)).tolist()
-        return logs
+        falls: list[float] = score_L.diff(prepend=score_L.new_zeros(1)).tolist()
+        return [fall + penalty for fall, penalty in zip(falls, token_penalties(ids, request), strict=True)]
 
     def _attention_weights(self, row: int, paths: Sequence[list[int]]) -> AttentionWeights | None:
         """Attention weights of a row's hypotheses, (1, n, L, ...), read from the step records along their paths."""

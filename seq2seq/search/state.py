@@ -19,7 +19,7 @@ from seq2seq.text import PAD
 class SlotState:
     """The search state of all sentences in the table; the first axis of every tensor is N.
 
-    constraints: None while no sentence has any.
+    penalty_NV: None while no sentence has a post-editing penalty. constraints: None while no sentence has any.
     """
 
     state: State
@@ -43,6 +43,7 @@ class SlotState:
     min_N: Tensor
     max_N: Tensor
     beta_N: Tensor
+    penalty_NV: Tensor | None = None  # subtracted from the log-probability of each word of the vocabulary
     constraints: ConstraintState | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "SlotState":
@@ -72,6 +73,14 @@ class SlotState:
             parent_NKL=pad_or_trim(self.parent_NKL, 2, written, 0),
             coverage_NKT=pad_or_trim(self.coverage_NKT, 2, next(iter(capacity.values())), 0.0),
         )
+
+    def with_penalty(self, vocabulary: int | None) -> "SlotState":
+        """The rows with a penalty of 0 where they have none; without any for None."""
+        if vocabulary is None:
+            return replace(self, penalty_NV=None)
+        if self.penalty_NV is not None:
+            return self
+        return replace(self, penalty_NV=self.score_NK.new_zeros(len(self.done_N), vocabulary))
 
     def resize_constraints(self, tokens: int, words: int, prefixed: bool) -> "SlotState":
         """The rows with a table of so many constraint tokens, and of `words` that may come next, or without one for 0

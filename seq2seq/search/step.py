@@ -75,6 +75,9 @@ def search_step(
     width = rows.token_NK.shape[1]
     state, readout_NKR, attention_weights = model.step(memory, rows.state, rows.token_NK)
     log_NKC, word_NC = model.next_words(memory, readout_NKR)  # a special symbol's column is its id
+    if rows.penalty_NV is not None:
+        penalty_NC = rows.penalty_NV.gather(1, word_NC) if memory.candidates else rows.penalty_NV
+        log_NKC -= penalty_NC[:, None]
     log_NKC[..., PAD] = log_NKC[..., BEGIN] = -torch.inf
     end_NK = log_NKC[..., END].clone()
     log_NKC[..., END] = -torch.inf

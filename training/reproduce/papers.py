@@ -3,10 +3,10 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
 
 from seq2seq.errors import DataError, UsageError
 from seq2seq.metrics.metric import Preprocessing, Statistics
@@ -61,6 +61,27 @@ class SystemGroup(StrictModel):
     settings: dict[str, Any] = {}
     small: Scale = Scale()
     paper: Scale = Scale()
+
+    def stages(self, system: str) -> list[str]:
+        """The systems whose weights a system starts from, the first one first, and the system itself."""
+        stages = [system]
+        while (start := self.starts_from.get(stages[0])) is not None:
+            stages.insert(0, start)
+        return stages
+
+    @model_validator(mode="after")
+    def _check_stages(self) -> Self:
+        unknown = [one for pair in self.starts_from.items() for one in pair if one not in self.systems]
+        if unknown:
+            raise ValueError(f"starts_from: {unknown[0]} is none of the group's systems: {', '.join(self.systems)}")
+        for system in self.starts_from:
+            passed, one = {system}, self.starts_from.get(system)
+            while one is not None and one not in passed:
+                passed.add(one)
+                one = self.starts_from.get(one)
+            if one is not None:
+                raise ValueError(f"starts_from: {system} starts from {one}, which starts from itself")
+        return self
 
     def training(self, system: str, scale: ScaleName) -> TrainingSpec:
         """The training settings of a system at a scale, without the seed and the model that it starts from."""
@@ -196,14 +217,11 @@ def plan_runs(name: str, table: PaperTables, scale: ScaleName, seeds: int, only:
         chosen += matches
     if not only:
         chosen = [(key, system) for key, group in core.items() for system in group.systems]
-    for group, system in list(chosen):  # the system that another starts from is trained first
-        start = table.groups[group].starts_from.get(system)
-        if start and (group, start) not in chosen:
-            chosen.insert(chosen.index((group, system)), (group, start))
+    ordered = [(group, one) for group, system in chosen for one in table.groups[group].stages(system)]
     return [
         RunKey(table=name, group=group, system=system, scale=scale, seed=seed)
         for seed in range(1, seeds + 1)
-        for group, system in dict.fromkeys(chosen)
+        for group, system in dict.fromkeys(ordered)
     ]
 
 

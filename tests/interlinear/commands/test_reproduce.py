@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from interlinear.cli import run as interlinear
+from interlinear.reproduction.run_training import setting, training_stages
+from seq2seq.errors import DataError
 from tests.training.toy import SETTINGS, write_corpus, write_edited
 from training.reproduce.papers import load_paper, paper_names, plan_runs
 
@@ -239,6 +241,41 @@ def test_an_unknown_paper_group_or_system_is_named(folder: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("name", paper_names())
+def test_minimum_risk_starts_from_the_first_stage_and_is_compared_with_it(name: str):
+    """`--only minimum-risk` trains both, the first stage first; gains are over the group's first system."""
+    table = load_paper(name)
+    for key in (key for key in table.groups if "minimum-risk" in key):
+        group = table.groups[key]
+        first, second, *_ = group.systems
+        assert second == f"{first}-mrt" and group.starts_from[second] == first
+        runs = plan_runs(name, table, "small", 2, [key])
+        assert plan_runs(name, table, "small", 2, [f"{key}/{second}"]) == runs
+        stages = [[run.system for run in stage] for stage in training_stages(runs, table)]
+        assert stages[-2:] == [[first, first], [second, second]]
+        settings = group.training(second, "small").settings
+        assert settings["training.objective"] == "risk"
+        assert settings.items() >= {"training.epochs": 5, "training.epoch_updates": 100}.items()
+        assert "training.objective" not in group.training(first, "small").settings
+    assert any("minimum-risk" in key for key in table.groups)
+
+
+@pytest.mark.parametrize(
+    ("starts", "problem"),
+    [
+        ("{interactive_attention: rnnsearch}", "starts_from: rnnsearch is none of the group's systems: "),
+        ("{interactive_attention: rnnsearch_star, rnnsearch_star: interactive_attention}", "which starts from itself"),
+    ],
+)
+def test_a_table_whose_systems_start_from_nowhere_is_refused(tmp_path: Path, starts: str, problem: str):
+    text = TABLE.format(data="demo", settings="training.epochs: 1")
+    (tmp_path / "paper.yaml").write_text(
+        text.replace("starts_from: {interactive_attention: rnnsearch_star}", f"starts_from: {starts}")
+    )
+    with pytest.raises(DataError, match=problem):
+        load_paper(str(tmp_path / "paper.yaml"))
+
+
+@pytest.mark.parametrize("name", paper_names())
 def test_the_papers_tables_use_existing_recipes_and_metrics(name: str):
     from seq2seq.metrics.catalogue import GROUPS, METRICS
     from training.data.dataset import dataset_names
@@ -247,11 +284,11 @@ def test_the_papers_tables_use_existing_recipes_and_metrics(name: str):
     table = load_paper(name)
     assert plan_runs(name, table, "small", 1)
     for key, group in table.groups.items():
-        assert set(group.starts_from) | set(group.starts_from.values()) <= set(group.systems)
         for scale in ("small", "paper"):
             for place in plan_runs(name, table, scale, 2, [key]):
                 own = group.training(place.system, scale)
                 assert own.data in dataset_names()
-                load_recipe(own.recipe, [f"{k}={v}" for k, v in own.settings.items()])
+                settings = own.settings | ({"training.init_from": "a"} if place.system in group.starts_from else {})
+                load_recipe(own.recipe, [setting(name, value) for name, value in settings.items()])
         for metrics in group.tests.values():
             assert all(metric in METRICS or metric in GROUPS for metric in metrics.split(","))

@@ -11,6 +11,7 @@ from PIL import Image
 from interlinear import cli
 from interlinear.decoding.images import shuffle_images
 from seq2seq.errors import UsageError
+from tests.interlinear.conftest import write_toy
 
 COLOURS = ["red", "green", "blue", "white", "black", "yellow", "orange", "purple"]
 
@@ -62,6 +63,28 @@ def test_a_line_is_post_edited_with_its_machine_translation(editing_toy, paralle
         one.write_text(source.read_text().splitlines()[number])
         other.write_text(edited.read_text().splitlines()[number])
         assert run(capsys, "translate", editing_toy, one, "--mt", other) == [both[number]]
+
+
+def test_a_post_editing_penalty_keeps_words_out_that_no_input_has(parallel, edited, tmp_path, capsys):
+    editor = write_toy(tmp_path / "editor", 9, combination="flat", initialization="uniform", initialization_scale=1.0)
+
+    def foreign(*options) -> list[str]:
+        """The words of the outputs that are in neither input."""
+        outputs = run(capsys, "translate", editor, parallel[0], "--mt", edited, *options)
+        inputs = zip(parallel[0].read_text().splitlines(), edited.read_text().splitlines(), strict=True)
+        return [
+            word
+            for output, texts in zip(outputs, inputs, strict=True)
+            for word in output.split()
+            if word not in " ".join(texts).split() and word != "<unk>"
+        ]
+
+    assert foreign() == foreign("--post-editing-penalty", "0") != []
+    assert foreign("--post-editing-penalty", "50") == []
+    data = ["--source", parallel[0], "--mt", edited, "--reference", parallel[1], "--metrics", "bleu"]
+    scores = [run_json(capsys, "evaluate", editor, *data, *words) for words in ([], ["--post-editing-penalty", "50"])]
+    assert scores[0]["bleu"]["score"] != scores[1]["bleu"]["score"]
+    assert "--post-editing-penalty" in fails(capsys, "evaluate", "unedited", *data, "--post-editing-penalty", "1")
 
 
 def test_either_source_may_be_empty(editing_toy, tmp_path, capsys):

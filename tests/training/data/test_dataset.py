@@ -70,6 +70,20 @@ def test_several_files_are_concatenated(tmp_path: Path):
     assert streams == [["one", "two"], ["1", "2"]]
 
 
+def test_a_file_is_repeated(tmp_path: Path):
+    """A small corpus beside a large one, as files that match a pattern, too."""
+    for name, text in (("a.de", "eins\n"), ("b1.de", "zwei\n"), ("b2.de", "drei\n"), ("b.en", "two\nthree\n")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "a.en").write_text("one\n")
+    source = ["a.de", {"file": "b*.de", "repeat": 3}]
+    train = {"source": source, "target": {"files": ["a.en", {"file": "b.en", "repeat": 3}]}}
+    once = {"source": ["a.de", "b*.de"], "target": ["a.en", "b.en"]}
+    dataset = open_dataset(str(described(tmp_path, splits={"train": train})))
+    assert train_rows(dataset) == [("eins", "one"), *[("zwei", "two"), ("drei", "three")] * 3]
+    plain = open_dataset(str(described(tmp_path, splits={"train": once})))
+    assert plain.fingerprint("train", ["source"]) != dataset.fingerprint("train", ["source"])
+
+
 def test_a_field_declares_its_tokenisation(tmp_path: Path):
     corpus(tmp_path)
     source = {"files": "train.de", "tokenised": True, "case": "lower", "segmentation": "@@", "unknown": "<unk>"}
@@ -171,6 +185,19 @@ def test_an_unknown_name_lists_known_and_similar_ones():
         ),
         ({"homes": {"train.de": {"url": "https://example.org", "sha256": "123"}}}, "homes.train.de.sha256: "),
         ({"defaults": {"training.epochs": [1]}}, "defaults.training.epochs"),
+        ({"splits": {"train": {"source": [{"file": "a", "repeat": 0}]}}}, "splits.train.source.files.0.repeat: "),
+        (
+            {"splits": {"dev": {"source": [{"file": "a", "repeat": 2}]}}, "languages": {}},
+            "a is repeated in dev, and only texts of train can be",
+        ),
+        (
+            {
+                "splits": {"train": {"source": [{"file": "a", "repeat": 2}]}},
+                "cleaning": {"duplicates": "drop"},
+                "languages": {},
+            },
+            "a is repeated, and cleaning with `duplicates: drop` would undo that",
+        ),
     ],
 )
 def test_a_description_with_a_mistake(tmp_path: Path, changes: dict[str, object], problem: str):

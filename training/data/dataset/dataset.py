@@ -105,11 +105,12 @@ class Dataset(Description):
         )
 
     def resolve_files(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
-        """The files of a text in order; those that match a pattern are sorted by name."""
+        """The files of a text in order, each as often as it is repeated; those that match a pattern are sorted by
+        name, and repeated together."""
         return tuple(
             Part(location, file.key, file.column, file.steps)
             for file in files
-            for location in self.find_files(file.file)
+            for location in [*self.find_files(file.file)] * file.repeat
         )
 
     def find_file(self, path: str) -> Path:

@@ -34,12 +34,13 @@ class StrictModel(BaseModel):
 
 class TextFile(StrictModel):
     """A text file, or a pattern for several files. `key` (JSON Lines) or `column` (Parquet) selects the text;
-    without them the text is the file's lines. `steps` normalize each line."""
+    without them the text is the file's lines. `steps` normalize each line. `repeat`: how often the file is read."""
 
     file: str
     key: str | None = None
     column: str | None = None
     steps: tuple[NormalizationStep, ...] = ()
+    repeat: int = pydantic.Field(1, ge=1, le=1000)
 
     @model_validator(mode="before")
     @classmethod
@@ -192,6 +193,17 @@ class Description(StrictModel):
         for field in self.languages:
             if field not in known:
                 raise ValueError(f"languages names the field '{field}', which no split has")
+        return self
+
+    @model_validator(mode="after")
+    def check_repeats(self) -> "Description":
+        for split, fields in self.splits.items():
+            texts = [field for field in fields.values() if isinstance(field, FieldFiles)]
+            for file in (file for field in texts for file in field.all_files if file.repeat > 1):
+                if split != "train":
+                    raise ValueError(f"{file.file} is repeated in {split}, and only texts of train can be")
+                if self.cleaning.duplicates == "drop":
+                    raise ValueError(f"{file.file} is repeated, and cleaning with `duplicates: drop` would undo that")
         return self
 
     def download_source(self, path: str) -> DownloadSource | None:

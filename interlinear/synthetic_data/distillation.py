@@ -1,25 +1,22 @@
 """Sequence-level distillation (Kim and Rush 2016): a model translates the train split of a data set, and its outputs
 become the targets that a student is trained on."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
-from interlinear.console import progress, say
+from interlinear.console import say
 from interlinear.decoding.images import ImageLoader, dataset_images
 from interlinear.decoding.model_loading import choose_precision, combine, load_members
 from interlinear.decoding.search_options import SearchOverrides
-from interlinear.decoding.translation import InputLine, build_request
+from interlinear.decoding.translation import InputLine
+from interlinear.synthetic_data.line_outputs import write_outputs
 from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.config import Precision
-from seq2seq.errors import RequestError, UsageError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.errors import UsageError
 from seq2seq.model.ensemble import Predictor
 from seq2seq.model.model import Model
-from seq2seq.search import SearchOptions
 from training.data.cleaning import SURROGATE
 from training.data.dataset import Dataset, line_count_error, open_dataset, read_rows
 from training.data.dataset.distilled import DistilledFolder, check_distillable, distilled_description
@@ -27,7 +24,6 @@ from training.data.formats import count_lines, read_file
 from training.runs.run_lock import run_lock
 
 TRAIN, TARGET = "train", "target"
-NUL = "\0"  # which a model of bytes may output, and which is refused where text is read
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,9 @@ class Distillation:
             with file:
                 if done:
                     say(f"going on after line {done:,} of {lines:,}")
-                write_outputs(file, bundle, dataset, options, done, lines)
+                tokenised = tokenised_fields(dataset, [*model.texts, TARGET])
+                rows = read_lines(bundle, dataset, done, lines)
+                write_outputs(file, bundle, rows, options, tokenised, done, lines)
             sources = [*model.texts, *model.images]
             models = " and ".join(name for name, _ in members)
             folder.finish(distilled_description(dataset, sources, folder.outputs.name, models, self.originals))
@@ -114,6 +112,11 @@ def check_model_fits(name: str, card: ModelCard, dataset: Dataset) -> None:
             )
 
 
+def tokenised_fields(dataset: Dataset, names: Sequence[str]) -> frozenset[str]:
+    """Those of the train split's fields whose words are separated by spaces."""
+    return frozenset(name for name in names if dataset.field(TRAIN, name).tokenised)
+
+
 def count_train_lines(dataset: Dataset, names: Sequence[str]) -> int:
     """The number of lines of the train split. Raises DataError where its fields differ."""
     fields = [dataset.field(TRAIN, name) for name in names]
@@ -122,33 +125,6 @@ def count_train_lines(dataset: Dataset, names: Sequence[str]) -> int:
     if len(set(counts)) > 1:
         raise line_count_error(dataset, TRAIN, fields, indexes)
     return counts[0]
-
-
-def write_outputs(
-    file: BinaryIO, bundle: Bundle[Predictor], dataset: Dataset, options: SearchOptions, done: int, lines: int
-) -> None:
-    """Append the model's output for every line after the first `done`, each as soon as those before it are written.
-
-    A line that the model cannot read, or that the data set leaves out for want of an image, gets an empty one: training
-    leaves such pairs out.
-    """
-    generator = SequenceGenerator(bundle, width=options.beam)
-    numbers: deque[int] = deque()  # of the lines that are being searched
-
-    def requests() -> Iterator[Request | RequestError]:
-        tokenised = frozenset(
-            name for name in (*bundle.card.model.texts, TARGET) if dataset.field(TRAIN, name).tokenised
-        )
-        for line in read_lines(bundle, dataset, done, lines):
-            numbers.append(line.number)
-            yield build_request(line, bundle.card.model, options, explain=False, tokenised=tokenised)
-
-    for result in progress(generator.generate(requests()), "translating", total=lines - done):
-        text = "" if isinstance(result, RequestError) else result.candidates[0].text.replace(NUL, " ")
-        number = numbers.popleft()
-        file.write(b"\n" * (number - 1 - done) + f"{text}\n".encode())
-        done = number
-    file.write(b"\n" * (lines - done))
 
 
 def read_lines(bundle: Bundle[Predictor], dataset: Dataset, done: int, lines: int) -> Iterator[InputLine]:

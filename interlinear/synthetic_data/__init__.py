@@ -1,0 +1,1 @@
+"""Training data that models write: sequence-level distillation, and round trips for automatic post-editing."""

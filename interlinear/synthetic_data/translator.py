@@ -1,0 +1,87 @@
+"""A model that translates all lines of a text into a file, for artificial data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlinear.console import say
+from interlinear.decoding.translation import InputLine
+from interlinear.synthetic_data.line_outputs import write_outputs
+from seq2seq.bundle import Bundle
+from seq2seq.errors import UsageError
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search import SearchOptions
+from training.data.cleaning import SURROGATE
+from training.data.dataset import Dataset, read_rows
+from training.data.dataset.generated_folder import complete_lines, open_lines
+from training.data.formats import read_file
+
+TRAIN, TARGET = "train", "target"
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A model, or an ensemble, that translates each line once.
+
+    option: of the command, which names it. names, weights: of its members; the SHA-256 of their weights.
+    """
+
+    option: str
+    names: Sequence[str]
+    bundle: Bundle[Predictor]
+    options: SearchOptions
+    weights: Sequence[str]
+
+    @property
+    def record(self) -> list[dict[str, str]]:
+        """Its members, for the record of what it has written."""
+        return [{"name": name, "weights_sha256": sha} for name, sha in zip(self.names, self.weights, strict=True)]
+
+    def check(self, languages: tuple[str | None, str | None]) -> None:
+        """Raises UsageError for a model that reads other than one text, or is of other languages than from the first to
+        the second."""
+        card, first, (read, written) = self.bundle.card, self.bundle.card.model.first_text, languages
+        if len(card.model.sources) > 1:
+            problem = f"it reads {' and '.join(card.model.sources)}, and a line is one text"
+            raise UsageError(self.option, problem, "name a translation model")
+        for field, expected in ((first, read), (TARGET, written)):
+            own = card.languages.get(field)
+            if own and expected and own != expected:
+                problem = f"the model's '{field}' is {own}, and the post-edits need {expected}"
+                raise UsageError(self.option, problem, "name a model of the data's languages")
+
+    def write(self, path: Path, rows: "Rows", read: bool, written: bool, lines: int) -> None:
+        """Write the translations of all lines to a file, or those that are missing.
+
+        `read`, `written`: whether the words of the text and of its translation are separated by spaces.
+        """
+        if path.is_file():
+            return
+        file, done = open_lines(path)
+        tokenised = {self.bundle.card.model.first_text: read, TARGET: written}
+        with file:
+            if done:
+                say(f"{path.name}: going on after line {done:,} of {lines:,}")
+            fields = frozenset(field for field, separated in tokenised.items() if separated)
+            write_outputs(file, self.bundle, rows.after(done), self.options, fields, done, lines, path.name)
+        complete_lines(path)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The lines of a text: a field of a data set's train split, or a file."""
+
+    text: tuple[Dataset, str] | Path
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """The lines with their numbers, from 1; those that lack a required image are left out."""
+        if isinstance(self.text, Path):
+            return enumerate(read_file(self.text), 1)
+        dataset, name = self.text
+        return ((row.number, row.texts[0]) for row in read_rows(dataset, TRAIN, [name]))
+
+    def after(self, done: int) -> Iterator[InputLine]:
+        """The lines after the first `done`, to be translated."""
+        for number, text in self.numbered():
+            if number > done:
+                yield InputLine(number, f"line {number}", None if SURROGATE.search(text) else text)
