@@ -94,5 +94,5 @@ def test_lines_that_are_too_few_for_one_sentence_are_an_error(tmp_path: Path):
 def test_sides_of_different_lengths_are_an_error(tmp_path: Path):
     data = dataset(tmp_path)
     (tmp_path / "1.en").write_text("one line\n")
-    with pytest.raises(DataError, match="1.de has 31 lines, .*1.en has 1 lines"):
+    with pytest.raises(DataError, match=r"1\.de has 31 lines, .*1\.en has 1 lines"):
         pairs(data)

@@ -11,7 +11,7 @@ from training.data.formats import Part, read_part
 class LineJoin:
     """How lines are joined, see `join_lines`.
 
-    `source`: the files of the text whose words are counted, with its `language` and `unknown`, which normalization uses.
+    `source`: the files of the text whose words are counted; `language` and `unknown`: what its normalization needs.
     """
 
     source: tuple[Part, ...]
