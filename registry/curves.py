@@ -15,6 +15,7 @@ from seq2seq.errors import RegistryError, UsageError
 RUN_RECORD = "mlflow.json"
 DEV_BLEU, DEV_PERPLEXITY, TRAIN_LOSS = "dev/bleu", "dev/perplexity", "epoch/train_loss"
 DEV_ROUGE = "dev/rouge-l"
+DEV_GATE = "dev/gate"  # mean of the contextual gates over the words of the dev set
 TRAIN_GUIDE = "epoch/train_guide"
 EPOCH_SECONDS = "epoch/seconds"
 TRAINING_SECONDS = "epoch/training_seconds"  # in total; older runs without this curve have it as EPOCH_SECONDS

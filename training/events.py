@@ -154,6 +154,7 @@ class EpochReport:
     improved: bool
     dev_rouge: Score | None = None  # ROUGE-L, where it is the deciding score
     train_guide: float | None = None  # the guide's loss as in StepReport
+    dev_gate: float | None = None  # mean of the contextual gates: the share of the annotations
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from interlinear.reproduction.run_training import ReproduceConfig
 from interlinear.reproduction.stored_scoring import add_missing_scores, toolkit_results
+from interlinear.reproduction.summary_page import update_page
 
 if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables
@@ -40,6 +41,7 @@ def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "pape
     figures = draw_figures(table, tables, results, folder)
     page = Page(table, scale, results, tables, awareness, command, time.monotonic() - start, figures)
     (folder / "table.md").write_text(page.markdown(), encoding="utf-8")
+    update_page(config.output.with_suffix(".md"), paper, tables)
     content = [*as_json(tables), *as_json(awareness)]
     (folder / "table.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return folder / "table.md"
@@ -65,9 +67,8 @@ def draw_figures(
     from seq2seq.figures.lengths import MIN_SENTENCES, score_by_length, score_curve_by_length
     from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.catalogue import select_metrics
-    from training.reproduce.page import published_label
     from training.reproduce.results import Result
-    from training.reproduce.results_table import main_tables
+    from training.reproduce.results_table import main_tables, published_label
 
     results_tables = [results_table for results_table in results_tables if not results_table.pooled]
     comparisons = {

@@ -90,10 +90,15 @@ def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceC
     if start := group.starts_from.get(run_key.system):
         settings["training.init_from"] = config.runs / str(run_key.model_copy(update={"system": start})) / "bundle"
     arguments = ["train", training.recipe, "--data", training.data, "--run", str(run_key)]
-    arguments += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    arguments += [word for key, value in settings.items() for word in ("--set", setting(key, value))]
     arguments += ["--experiment", run_key.table, "--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]
     arguments += ["--resume"] if (config.runs / str(run_key)).is_dir() else []
     return arguments + config.options()
+
+
+def setting(key: str, value: object) -> str:
+    """A setting as `train --set` reads it, in YAML."""
+    return f"{key}={'null' if value is None else value}"
 
 
 def train_runs(

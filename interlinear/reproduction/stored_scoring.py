@@ -90,7 +90,7 @@ def stored_runs(
     """The runs of another toolkit's system whose outputs for at least one test set are stored, by seed."""
     from training.reproduce.results import RunKey
 
-    prefix = f"{paper}.{name}.{system}.{scale}."
+    prefix = f"{paper}.{name}.{system}."
     seeds = set()
     for path in (config.output / "outputs").glob(f"{prefix}*.gz"):
         seed, _, test = path.name.removeprefix(prefix).removesuffix(".gz").partition(".")
@@ -106,7 +106,7 @@ def toolkit_result(run_key: "RunKey", group: "SystemGroup", config: ReproduceCon
 
     kept, tests = read_toolkit_result(config.output, run_key), {}
     for test, metrics in group.tests.items():
-        path = outputs_file(config.output, run_key, test)
+        path = outputs_file(config.output, run_key.without_scale, test)
         if not path.exists():
             continue
         sha256 = outputs_sha256(path)

@@ -22,6 +22,7 @@ class ContextualGate(nn.Module):
     def __init__(self, words: int, inputs: int, hidden: int, annotation: int, embedding: int, gates: int) -> None:
         super().__init__()
         self.hidden, self.gates = hidden, gates
+        self.fixed: float | None = None  # replaces o by one value, to measure what the gate is worth
         self.words = nn.Linear(words, hidden) if words else None
         self.bias = None if words else nn.Parameter(torch.zeros(hidden))
         self.state = StepLinear(inputs + hidden, hidden)
@@ -42,6 +43,8 @@ class ContextualGate(nn.Module):
         from_words, gate_words = step(self.word_context, word_context).split(parts, -1)
         own = step(self.state, torch.cat([inputs, hidden.to(inputs.dtype)], -1))
         gate = torch.sigmoid(own + gate_annotations + gate_words).to(from_words.dtype)
+        if self.fixed is not None:
+            gate = torch.full_like(gate, self.fixed)
         every = gate[..., None, :]  # the same for each of the cell's gates
         shape = (self.gates, self.hidden)
         mixed = torch.lerp(

@@ -54,11 +54,13 @@ class Loss:
     """Sums over target positions: the objective to minimise, and the plain negative log-likelihood in nats.
 
     guide: the loss of guided attention, unweighted, where attention is guided; the objective has it weighted.
+    gate: the contextual gates' values, averaged over their dimensions and layers; in evaluation only.
     """
 
     objective: Tensor
     nats: Tensor
     guide: GuideLoss | None = None
+    gate: Tensor | None = None
 
     def sums(self) -> Tensor:  # at most SUMS
         """What is summed for reports, without gradients: objective and nats, and with a guide its nats and words."""

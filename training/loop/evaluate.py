@@ -28,12 +28,16 @@ from training.loop.process_group import ProcessGroup
 
 @dataclass(frozen=True)
 class DevEvaluation:
-    """Dev-set results of one set of weights. `value` is the deciding score; higher is better."""
+    """Dev-set results of one set of weights. `value` is the deciding score; higher is better.
+
+    `gate`: the contextual gates' mean value over the dev set's words, the share of the annotations.
+    """
 
     perplexity: float
     bleu: Score
     rouge: Score | None  # ROUGE-L, where it is the deciding score
     value: float
+    gate: float | None = None
 
 
 class Evaluator:
@@ -63,31 +67,34 @@ class Evaluator:
         self.model.eval()
         lengths = {field: self.dev.lengths(field) for field in self.fields}
         plan = BatchPlan(lengths, tokens=8000, sentences=None, seed=0, epoch=0, accumulation=1, shuffle=False)
-        sums = torch.zeros(2, dtype=torch.float64)
+        sums = torch.zeros(2, dtype=torch.float64)  # negative log-likelihood, gates
         rank, world_size, images = self.workers.rank, self.workers.world_size, self.model.config.images
         with BatchLoader(self.dev, plan, self.texts, rank, world_size, images=images) as loader:
             for _, batches in loader:
                 for batch in batches:
                     if batch.rows:
-                        sums[0] += self.negative_log_likelihood(batch)
+                        sums += self.sums_of(batch)
         tokens = sum(plan.target_tokens(update) for update in range(plan.updates))
         self.workers.all_reduce(sums)
         perplexity = math.exp(min(float(sums[0]) / tokens, 100.0))
         bleu, rouge = self.dev_scores()
         decisive = rouge.score if rouge else bleu.score if self.settings.score == "bleu" else -perplexity
-        return DevEvaluation(perplexity, bleu, rouge, decisive)
+        gate = float(sums[1]) / tokens if self.model.config.contextual_gates else None
+        return DevEvaluation(perplexity, bleu, rouge, decisive, gate)
 
-    def negative_log_likelihood(self, batch: Batch) -> Tensor:
-        """The negative log-likelihood of a batch, on the CPU; computed in halves where it does not fit into memory."""
+    def sums_of(self, batch: Batch) -> Tensor:
+        """The negative log-likelihood of a batch and the sum of its words' gates (0 without gates), (2,), on the CPU;
+        computed in halves where it does not fit into memory."""
         try:
             with self.precision():
-                return self.model.loss(batch.to(self.device)).nats.cpu()
+                loss = self.model.loss(batch.to(self.device))
+                return torch.stack([loss.nats, loss.nats.new_zeros(()) if loss.gate is None else loss.gate]).cpu()
         except (RuntimeError, MemoryError) as error:
             if batch.rows == 1 or not is_out_of_memory(error):
                 raise
         empty_cache(self.device)
         first, second = halve(batch)
-        return self.negative_log_likelihood(first) + self.negative_log_likelihood(second)
+        return self.sums_of(first) + self.sums_of(second)
 
     def dev_scores(self) -> tuple[Score, Score | None]:
         """BLEU of the dev set's outputs, in the text's own form, and ROUGE-L where it is the deciding score."""

@@ -17,7 +17,7 @@ class PublishedSystem(StrictModel):
 class ToolkitSystem(StrictModel):
     """A system that another toolkit trained on the same data; its outputs are scored beside ours.
 
-    The outputs of seed S for test set T are the file `outputs/PAPER.GROUP.NAME.SCALE.S.T.gz` in the folder of results.
+    The outputs of seed S for test set T are the file `outputs/PAPER.GROUP.NAME.S.T.gz` in the folder of results.
     """
 
     about: str = Field(description="architecture, subwords, optimizer and search")

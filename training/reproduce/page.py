@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from training.reproduce.image_awareness import AwarenessTable, awareness_lines
 from training.reproduce.papers import PaperTables, SystemGroup
 from training.reproduce.results import Result, ScaleName, ScoredRun
-from training.reproduce.results_table import ResultsTable, TableRow, runs_by_system
+from training.reproduce.results_table import ALL_TESTS, ResultsTable, TableRow, format_gain, runs_by_system
 
 SIGNIFICANT = 0.05
 HEADING = "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | version |"
@@ -104,11 +104,11 @@ class Page:
 
 def table_lines(one: ResultsTable) -> list[str]:
     """A table with its heading, signature, and the sources of figures that are not ours."""
-    tests = f" ({', '.join(one.pooled)})" if one.pooled else ""
+    test = f"all test sets ({', '.join(one.pooled)})" if one.test == ALL_TESTS else one.test
     unedited = [] if one.unedited is None else [cells("*unedited*", "", f"{one.unedited:.2f}")]
     published = [cells(f"*{row.system}*", *[""] * 5, f"{row.score:.2f}") for row in one.also_published]
     return [
-        f"### {one.data}, {one.test}{tests}: {one.metric}{DIRECTIONS[one.better]}",
+        f"### {one.data}, {test}: {one.metric}{DIRECTIONS[one.better]}",
         "",
         f"`{one.signature}`",
         "",
@@ -151,17 +151,6 @@ def cells(*texts: str) -> str:
     """A row of a Markdown table; cells that are not given are empty."""
     filled = [*texts, *[""] * (COLUMNS - len(texts))]
     return "|" + "".join(f" {text} |" if text else " |" for text in filled)
-
-
-def published_label(row: TableRow) -> str:
-    """The paper's score and gain of a system, as a label in a figure."""
-    published_score = "" if row.published is None else f"{row.published:.2f}"
-    reported = ", ".join(filter(None, [published_score, format_gain(row.published_gain)]))
-    return f"paper: {reported}" if reported else ""
-
-
-def format_gain(gain: float | None) -> str:
-    return "" if gain is None else f"{gain:+.2f}"
 
 
 def format_minutes(minutes: float) -> str:

@@ -37,6 +37,11 @@ class RunKey(StrictModel):
     def __str__(self) -> str:
         return f"{self.table}.{self.group}.{self.system}.{self.scale}.{self.seed}"
 
+    @property
+    def without_scale(self) -> str:
+        """The name of a run of another toolkit, which has one size."""
+        return f"{self.table}.{self.group}.{self.system}.{self.seed}"
+
 
 class ShuffledImages(StrictModel):
     """The scores of a run with every image moved to another line, as `evaluate --shuffle-images` computes them.
@@ -147,7 +152,7 @@ def result_file(folder: Path, place: RunKey) -> Path:
 
 def toolkit_result_file(folder: Path, place: RunKey) -> Path:
     """The path of the scores of another toolkit's outputs, beside the outputs."""
-    return folder / "outputs" / f"{place}.json"
+    return folder / "outputs" / f"{place.without_scale}.json"
 
 
 def write_result(folder: Path, result: ScoredRun) -> Path:
@@ -162,11 +167,12 @@ def write_result(folder: Path, result: ScoredRun) -> Path:
 
 
 def read_toolkit_result(folder: Path, place: RunKey) -> ToolkitResult | None:
-    """The stored scores of another toolkit's outputs; None if there are none, or of another form."""
+    """The stored scores of another toolkit's outputs; None if there are none, of another form or at another scale."""
     try:
-        return ToolkitResult.model_validate_json(toolkit_result_file(folder, place).read_bytes())
+        result = ToolkitResult.model_validate_json(toolkit_result_file(folder, place).read_bytes())
     except (ValidationError, OSError):
         return None
+    return result if result.place == place else None
 
 
 def read_results(folder: Path, name: str) -> list[Result]:

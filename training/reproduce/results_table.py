@@ -16,7 +16,7 @@ from training.reproduce.results import ScaleName, ScoredRun
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-ALL_TESTS = "all test sets"
+ALL_TESTS = "all"  # in place of a test set: the sentences of several together
 
 
 @dataclass(frozen=True)
@@ -271,3 +271,14 @@ def main_tables(table: PaperTables, tables: Sequence[ResultsTable]) -> list[Resu
 def as_json(tables: "Sequence[DataclassInstance]") -> list[dict[str, Any]]:
     """The tables as dictionaries, for JSON output."""
     return [asdict(one) for one in tables]
+
+
+def published_label(row: TableRow) -> str:
+    """The paper's score and gain of a system, as a label in a figure."""
+    published_score = "" if row.published is None else f"{row.published:.2f}"
+    reported = ", ".join(filter(None, [published_score, format_gain(row.published_gain)]))
+    return f"paper: {reported}" if reported else ""
+
+
+def format_gain(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:+.2f}"

@@ -22,6 +22,7 @@ from registry.address import user
 from registry.curves import (
     BY_EPOCH,
     DEV_BLEU,
+    DEV_GATE,
     DEV_PERPLEXITY,
     DEV_ROUGE,
     EPOCH_SECONDS,
@@ -171,6 +172,7 @@ class Tracker:
         }
         values |= {DEV_ROUGE: report.dev_rouge.score} if report.dev_rouge else {}
         values |= {} if report.train_guide is None else {TRAIN_GUIDE: report.train_guide}
+        values |= {} if report.dev_gate is None else {DEV_GATE: report.dev_gate}
         self.metrics_queue.add(report.update, values)
         for key, value in values.items():
             self.curves.setdefault(key, {})[report.update] = value

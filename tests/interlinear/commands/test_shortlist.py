@@ -18,6 +18,7 @@ from seq2seq.bundle import add_shortlist, check_files
 from seq2seq.errors import RequestError, UsageError
 from seq2seq.generate import Request, SequenceGenerator
 from seq2seq.shortlist import LinkCounts, build_shortlist
+from tests.interlinear.conftest import write_toy
 
 PAIRS = [
     ("ein hund läuft .", "a dog runs ."),
@@ -29,9 +30,9 @@ LINKS = ["0-0 1-1 2-2 3-3", "0-0 1-1 2-2 3-3 4-5 5-6", "0-0 1-1 2-2 3-3 4-4", "0
 
 
 @pytest.fixture
-def model(toy: Path, tmp_path: Path) -> Path:
+def model(tmp_path: Path) -> Path:
     """A bundle of the test's own."""
-    return Path(shutil.copytree(toy, tmp_path / "model"))
+    return write_toy(tmp_path / "model", seed=2)
 
 
 def describe(folder: Path, pairs: list[tuple[str, str]] = PAIRS, dev: bool = True) -> str:

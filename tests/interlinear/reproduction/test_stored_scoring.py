@@ -111,7 +111,7 @@ def test_outputs_that_were_not_scored_are_an_error(folder: Path):
 def test_outputs_of_another_toolkit_and_published_figures_stand_beside_ours(folder: Path):
     """The other toolkit's outputs are those of the baseline, so its scores are the baseline's, and no gain."""
     ours = folder / "outputs/paper.toys.one.small.1.test.gz"
-    (folder / "outputs/paper.toys.theirs.small.1.test.gz").write_bytes(ours.read_bytes())
+    (folder / "outputs/paper.toys.theirs.1.test.gz").write_bytes(ours.read_bytes())
     paper = tables(folder, "chrf,ter", toolkit_systems={"theirs": TOOLKIT}, also_published=[PUBLISHED])
     page = write_page(folder, paper)
     chrf, _ = json.loads((folder / "paper/table.json").read_text())
@@ -124,7 +124,7 @@ def test_outputs_of_another_toolkit_and_published_figures_stand_beside_ours(fold
     assert "| *Somebody 2017* | | | | | | 40.50 |" in page
     assert "- *Somebody 2017*: Somebody et al. 2017, table 3; lower case" in page
 
-    (folder / "outputs/paper.toys.theirs.small.1.test.gz").write_bytes(
+    (folder / "outputs/paper.toys.theirs.1.test.gz").write_bytes(
         (folder / "outputs/paper.toys.other.small.1.test.gz").read_bytes()
     )
     write_page(folder, paper)
@@ -136,7 +136,7 @@ def test_outputs_of_another_toolkit_and_published_figures_stand_beside_ours(fold
 def test_a_toolkit_without_outputs_is_named(folder: Path):
     page = write_page(folder, tables(folder, "ter", toolkit_systems={"theirs": TOOLKIT}))
     assert "No outputs are stored of theirs." in page
-    (folder / "outputs/paper.toys.theirs.small.1.test.gz").write_bytes(gzip.compress(b"a dog\n" * 9))
+    (folder / "outputs/paper.toys.theirs.1.test.gz").write_bytes(gzip.compress(b"a dog\n" * 9))
     with pytest.raises(DataError, match=r"it has 9 lines, and .* has 10"):
         write_page(folder, tables(folder, "ter", toolkit_systems={"theirs": TOOLKIT}))
 

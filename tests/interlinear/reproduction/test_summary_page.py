@@ -1,0 +1,69 @@
+"""The tables of a page of prose are those of the stored runs."""
+
+from pathlib import Path
+
+import pytest
+
+from interlinear.reproduction.summary_page import update_page
+from seq2seq.errors import DataError
+from training.reproduce.results_table import PublishedRow, ResultsTable, TableRow
+
+
+def row(system: str, ours: float, **values: object) -> TableRow:
+    fields: dict[str, object] = {
+        "system": system, "seeds": (1,), "ours": ours, "spread": None, "low": ours, "high": ours, "gain": None,
+        "p_value": None, "published": None, "published_gain": None, "parameters": 1, "minutes": 1.0,
+        "versions": ("abc",), **values,
+    }  # fmt: skip
+    return TableRow(**fields)  # type: ignore[arg-type]
+
+
+TABLE = ResultsTable(
+    "de-en", "about", "data", "test", "bleu", "higher", "signature",
+    (
+        row("rnnsearch", 41.0, published=27.83, seeds=(1, 2, 3), spread=0.114),
+        row("word_attention", 41.5, gain=0.5, p_value=0.08, published=28.49, published_gain=0.66),
+        row("contextual_gates", 40.0, gain=-1.0, p_value=0.00001),
+    ),
+    also_published=(PublishedRow("another system", 39.5, "a citation", "settings"),),
+)  # fmt: skip
+PAGE = """# Results
+
+Text before.
+
+<!-- table paper de-en test bleu -->
+an old table
+<!-- end of table -->
+
+<!-- table other de-en test bleu -->
+of another paper
+<!-- end of table -->
+"""
+
+
+def test_a_table_is_written_between_its_comments_and_nothing_else_changes(tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    page.write_text(PAGE)
+    update_page(page, "paper", [TABLE])
+    written = page.read_text()
+    table = """| system | ours | gain | p | the paper | its gain |
+|---|---|---|---|---|---|
+| `rnnsearch` | 41.00 ± 0.11 (3 seeds) |  |  | 27.83 |  |
+| `word_attention` | 41.50 (1 seed) | +0.50 | 0.0800 | 28.49 | +0.66 |
+| `contextual_gates` | 40.00 (1 seed) | -1.00 | < 0.0001 |  |  |
+| *another system* | | | | 39.50 | |
+"""
+    assert written == PAGE.replace("an old table\n", table)
+    update_page(page, "paper", [TABLE])
+    assert page.read_text() == written
+
+
+def test_a_table_without_runs_is_an_error_and_a_folder_needs_no_page(tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    page.write_text(PAGE.replace("paper de-en test bleu", "paper de-en test chrf"))
+    before = page.read_text()
+    with pytest.raises(DataError, match="no run of paper has the table 'de-en test chrf'"):
+        update_page(page, "paper", [TABLE])
+    assert page.read_text() == before
+    update_page(tmp_path / "nothing.md", "paper", [TABLE])
+    assert not (tmp_path / "nothing.md").exists()
