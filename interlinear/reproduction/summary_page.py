@@ -1,6 +1,7 @@
 """Tables in a page of prose that `interlinear reproduce` keeps up to date: of a folder `results` the page `results.md`.
 
-A table stands between two comments, which name the paper, the group, the test set (`all`: the sentences of all together) and the score:
+A table stands between two comments, which name the paper, the group, the test set and the score; the test set `all` is
+the sentences of several together:
 
     <!-- table word-attention de-en test bleu -->
     <!-- end of table -->
