@@ -1,6 +1,6 @@
 """Scores of stored outputs: those that a kept run lacks, and those of systems of other toolkits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from interlinear.console import say
@@ -21,24 +21,31 @@ def add_missing_scores(results: "Sequence[Result]", table: "PaperTables", config
     unchanged. Raises DataError for outputs that are not those of the result.
     """
     from training.reproduce.results import write_result
-    from training.reproduce.stored_outputs import check_outputs, outputs_file
 
     completed = []
     for result in results:
-        group, tests = table.groups.get(result.place.group), dict(result.tests)
-        for test, test_result in result.tests.items() if group else ():
-            missing = missing_metrics(group.tests.get(test), test_result) if group else []
-            if not missing or test_result.outputs_sha256 is None:
-                continue
-            path = outputs_file(config.output, result.place, test)
-            check_outputs(path, test_result.outputs_sha256)
-            say(f"{result.place}, {test}: computing {', '.join(missing)} from the stored outputs")
-            tests[test] = with_scores(test_result, score_file(path, result.training.data, test, missing, config))
+        group = table.groups.get(result.place.group)
+        tests = complete_tests(result, group.tests, config) if group else result.tests
+        completed.append(result.model_copy(update={"tests": tests}))
         if tests != result.tests:
-            result = result.model_copy(update={"tests": tests})
-            write_result(config.output, result)
-        completed.append(result)
+            write_result(config.output, completed[-1])
     return completed
+
+
+def complete_tests(result: "Result", named: "Mapping[str, str]", config: ReproduceConfig) -> "dict[str, TestResult]":
+    """The results of a run by test set, with the scores that are named for each and can be computed from outputs."""
+    from training.reproduce.stored_outputs import check_outputs, outputs_file
+
+    tests = dict(result.tests)
+    for test, test_result in result.tests.items():
+        missing = missing_metrics(named.get(test), test_result)
+        if not missing or test_result.outputs_sha256 is None:
+            continue
+        path = outputs_file(config.output, result.place, test)
+        check_outputs(path, test_result.outputs_sha256)
+        say(f"{result.place}, {test}: computing {', '.join(missing)} from the stored outputs")
+        tests[test] = with_scores(test_result, score_file(path, result.training.data, test, missing, config))
+    return tests
 
 
 def missing_metrics(names: str | None, test_result: "TestResult") -> list[str]:
