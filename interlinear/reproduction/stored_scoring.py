@@ -18,7 +18,7 @@ def add_missing_scores(results: "Sequence[Result]", table: "PaperTables", config
     """The results, with the scores that their groups name and that were not computed when they were made.
 
     They are computed from the stored outputs and written to the result files; a run without stored outputs is
-    unchanged. Raises DataError for outputs that are not those of the result.
+    unchanged. Raises DataError for outputs that are not those of the result; then no file has changed.
     """
     from training.reproduce.results import write_result
 
@@ -27,8 +27,9 @@ def add_missing_scores(results: "Sequence[Result]", table: "PaperTables", config
         group = table.groups.get(result.place.group)
         tests = complete_tests(result, group.tests, config) if group else result.tests
         completed.append(result.model_copy(update={"tests": tests}))
-        if tests != result.tests:
-            write_result(config.output, completed[-1])
+    for before, after in zip(results, completed, strict=True):
+        if after.tests != before.tests:
+            write_result(config.output, after)
     return completed
 
 

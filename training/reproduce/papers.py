@@ -79,7 +79,7 @@ class SystemGroup(StrictModel):
         than the first."""
         if test != next(iter(self.tests)):
             return None
-        return self.systems[system] if metric == self.metric else self.also.get(metric, {}).get(system)
+        return self.systems.get(system) if metric == self.metric else self.also.get(metric, {}).get(system)
 
     @property
     def metric(self) -> str:

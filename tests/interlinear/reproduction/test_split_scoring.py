@@ -63,7 +63,7 @@ def test_images_of_other_lines_are_scored_as_evaluate_scores_them(
         assert shuffled.scores[name] == one["score"] and shuffled.awareness[name] == one["awareness"]
         assert shuffled.p_values[name] == one["p_values"]
         assert len(shuffled.statistics[name]) == 10
-    values = scored.evaluation().values
+    values = scored.evaluation().scores
     assert values["shuffled/ter"] == shuffled.scores["ter"] and values["awareness/ter"] == shuffled.awareness["ter"]
 
 
