@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlinear.cli import run as interlinear
+from interlinear.reproduction.run_training import setting
 from tests.training.toy import SETTINGS, write_corpus, write_edited
 from training.reproduce.papers import load_paper, paper_names, plan_runs
 
@@ -252,6 +253,6 @@ def test_the_papers_tables_use_existing_recipes_and_metrics(name: str):
             for place in plan_runs(name, table, scale, 2, [key]):
                 own = group.training(place.system, scale)
                 assert own.data in dataset_names()
-                load_recipe(own.recipe, [f"{k}={v}" for k, v in own.settings.items()])
+                load_recipe(own.recipe, [setting(k, v) for k, v in own.settings.items()])
         for metrics in group.tests.values():
             assert all(metric in METRICS or metric in GROUPS for metric in metrics.split(","))
