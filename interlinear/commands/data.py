@@ -84,7 +84,7 @@ def describe(name: Name, data_root: DataRoot = None, as_json: Json = False) -> N
     from training.data.summary import summarize_split
 
     dataset = open_dataset(name, data_root)
-    summaries = {split: summarize_split(dataset, split) for split in dataset.splits}
+    summaries = {split: summarize_split(dataset, split) for split in dataset.split_names}
     if as_json:
         splits = {
             split: {"lines": summary.lines, "first": summary.first}

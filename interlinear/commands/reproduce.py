@@ -24,7 +24,7 @@ Paper = Annotated[
     typer.Argument(
         metavar="PAPER",
         show_default=False,
-        help="word-attention, interactive-attention, uam, multi-source, or a YAML file.",
+        help="word-attention, interactive-attention, uam, multi-source, multi30k, or a YAML file.",
     ),
 ]
 
@@ -64,8 +64,10 @@ def reproduce(
 
     The result of each run is stored in a file when it ends: an interrupted command continues where it stopped, and
     completed runs are not repeated. The tables are rewritten after each run: OUTPUT/PAPER/table.md, .json and .svg.
+    Outputs are stored too: scores that a table names later are computed from them.
     """
-    from training.reproduce.papers import load_paper, plan_runs, read_results
+    from training.reproduce.papers import load_paper, plan_runs
+    from training.reproduce.results import read_results
 
     table, paper = load_paper(paper), Path(paper).stem
     run_keys = plan_runs(paper, table, scale, seeds, only or ())
@@ -78,11 +80,11 @@ def reproduce(
         for run_key in missing:
             print(" ".join(["interlinear", *training_command(run_key, table, config)]))
         return
-    page = None if missing else write_tables(paper, table, scale, output)
+    page = None if missing else write_tables(paper, table, scale, config)
     for stage in training_stages(missing, table):
         with closing(train_runs(stage, table, config, at_once)) as finished:
             for run_key in finished:
                 score_run(run_key, table, config)
-                page = write_tables(paper, table, scale, output)
+                page = write_tables(paper, table, scale, config)
                 log_tables(page.parent, paper, scale, config)
     print(page)

@@ -14,6 +14,8 @@ from seq2seq.errors import UsageError
 if TYPE_CHECKING:
     from seq2seq.alignment import Symmetrization
 
+SHUFFLE_SEED = 1  # of --shuffle-images, unless --seed names another
+
 
 @dataclass(frozen=True)
 class EvaluationOptions:
@@ -40,7 +42,7 @@ class EvaluationOptions:
     @property
     def shuffle_seed(self) -> int:
         """The seed by which images are shuffled."""
-        return 1 if self.seed is None else self.seed
+        return SHUFFLE_SEED if self.seed is None else self.seed
 
     def check(self) -> None:
         """Raises UsageError for options that contradict each other or have no effect."""

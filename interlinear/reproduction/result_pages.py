@@ -1,36 +1,50 @@
 """Tables and figures of `interlinear reproduce`: a page in Markdown, JSON and SVG files."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from interlinear.reproduction.run_training import ReproduceConfig
+from interlinear.reproduction.stored_scoring import add_missing_scores, toolkit_results
 from interlinear.reproduction.summary_page import update_page
 
 if TYPE_CHECKING:
-    from training.reproduce.papers import PaperTables, Result
+    from training.reproduce.papers import PaperTables
+    from training.reproduce.results import ScoredRun
     from training.reproduce.results_table import ResultsTable
 
 
-def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "paper"], output: Path) -> Path:
-    """Write the current tables: a page in Markdown, the same as JSON, and the figures of the page."""
+def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "paper"], config: ReproduceConfig) -> Path:
+    """Write the current tables: a page in Markdown, the same as JSON, and the figures of the page.
+
+    Scores that kept runs lack are computed from their stored outputs first.
+    """
     import json
 
-    from training.reproduce.papers import paper_names, read_results
-    from training.reproduce.results_table import as_json, build_results_tables, markdown
+    from training.reproduce.image_awareness import build_awareness_tables
+    from training.reproduce.page import Page
+    from training.reproduce.papers import paper_names
+    from training.reproduce.results import read_results
+    from training.reproduce.results_table import as_json, build_results_tables
 
-    results = [result for result in read_results(output, paper) if result.place.scale == scale]
+    start = time.monotonic()
+    kept = [result for result in read_results(config.output, paper) if result.place.scale == scale]
+    own = add_missing_scores(kept, table, config)
+    results = [*own, *toolkit_results(paper, table, scale, config)]
     tables = build_results_tables(table, results, scale)
-    folder = output / paper if scale == "small" else output / f"{paper}-{scale}"
+    awareness = build_awareness_tables(table, results, scale)
+    folder = config.output / (paper if scale == "small" else f"{paper}-{scale}")
     folder.mkdir(parents=True, exist_ok=True)
     paper_argument = paper if paper in paper_names() else f"{paper}.yaml"
     command = f"interlinear reproduce {paper_argument} --scale {scale}"
-    page = folder / "table.md"
-    pictures = draw_figures(table, tables, results, folder)
-    page.write_text(markdown(table, scale, tables, results, command, pictures), encoding="utf-8")
-    update_page(output.with_suffix(".md"), paper, tables)
-    (folder / "table.json").write_text(json.dumps(as_json(tables), indent=1) + "\n", encoding="utf-8")
-    return page
+    figures = draw_figures(table, tables, results, folder)
+    page = Page(table, scale, results, tables, awareness, command, time.monotonic() - start, figures)
+    (folder / "table.md").write_text(page.markdown(), encoding="utf-8")
+    update_page(config.output.with_suffix(".md"), paper, tables)
+    content = [*as_json(tables), *as_json(awareness)]
+    (folder / "table.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return folder / "table.md"
 
 
 def log_tables(folder: Path, paper: str, scale: str, config: ReproduceConfig) -> None:
@@ -42,18 +56,21 @@ def log_tables(folder: Path, paper: str, scale: str, config: ReproduceConfig) ->
 
 
 def draw_figures(
-    table: "PaperTables", results_tables: "Sequence[ResultsTable]", results: "Sequence[Result]", folder: Path
+    table: "PaperTables", results_tables: "Sequence[ResultsTable]", results: "Sequence[ScoredRun]", folder: Path
 ) -> "dict[ResultsTable | str | None, list[str]]":
     """Draw an overview of the tables; for each table its scores with intervals, and BLEU by sentence length; for each
-    group its learning curves. Returns file names by subject: None for the overview, a table, or a group's name."""
+    group its learning curves. Tables of pooled test sets have no figure. Returns file names by subject: None for the
+    overview, a table, or a group's name."""
     import numpy as np
 
     from seq2seq.figures.curves import Curve, Panel, learning_curves
     from seq2seq.figures.lengths import MIN_SENTENCES, score_by_length, score_curve_by_length
     from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.catalogue import select_metrics
+    from training.reproduce.results import Result
     from training.reproduce.results_table import main_tables, published_label
 
+    results_tables = [results_table for results_table in results_tables if not results_table.pooled]
     comparisons = {
         results_table: Comparison(
             f"{results_table.group}: {results_table.metric.upper()}, {results_table.data}, {results_table.test}",
@@ -81,6 +98,7 @@ def draw_figures(
                 result.tests[results_table.test]
                 for result in results
                 if (result.place.group, result.place.system) == (results_table.group, row.system)
+                and result.place.seed in row.seeds
             ]
             for row in results_table.rows
         }
@@ -101,10 +119,8 @@ def draw_figures(
             )
         pictures[results_table] = [path.name for path in drawn]
     for group in dict.fromkeys(results_table.group for results_table in results_tables):
-        group_results = [result for result in results if result.place.group == group]
-        systems = dict.fromkeys(
-            row.system for results_table in results_tables if results_table.group == group for row in results_table.rows
-        )
+        group_results = [result for result in results if isinstance(result, Result) and result.place.group == group]
+        systems = dict.fromkeys(result.place.system for result in group_results)
         curves = [
             Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in group_results if r.place.system == name))
             for name in systems

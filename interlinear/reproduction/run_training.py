@@ -12,7 +12,8 @@ from interlinear.console import say
 from seq2seq.errors import DataError, TrainingError
 
 if TYPE_CHECKING:
-    from training.reproduce.papers import PaperTables, Result, RunKey
+    from training.reproduce.papers import PaperTables
+    from training.reproduce.results import Result, RunKey
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def missing_runs(
 ) -> "list[RunKey]":
     """The runs without a stored result. Raises DataError for a stored result whose training settings differ from the
     current ones."""
-    from training.reproduce.papers import result_file
+    from training.reproduce.results import result_file
 
     stored = {result.place: result for result in results}
     for run_key in run_keys:

@@ -1,6 +1,7 @@
 """Tables in a page of prose that `interlinear reproduce` keeps up to date: of a folder `results` the page `results.md`.
 
-A table stands between two comments, which name the paper, the group, the test set and the score:
+A table stands between two comments, which name the paper, the group, the test set and the score; the test set `all` is
+the sentences of several together:
 
     <!-- table word-attention de-en test bleu -->
     <!-- end of table -->
@@ -46,7 +47,8 @@ def update_page(page: Path, paper: str, tables: "Sequence[ResultsTable]") -> Non
 def summary_table(table: "ResultsTable") -> str:
     """The table in Markdown: means over the seeds, gains over the first system, and the paper's figures."""
     unedited = "" if table.unedited is None else f"| *unedited* | {table.unedited:.2f} | | | | |\n"
-    return HEADING + unedited + "".join(summary_row(row) for row in table.rows)
+    others = [f"| *{row.system}* | | | | {row.score:.2f} | |\n" for row in table.also_published]
+    return HEADING + unedited + "".join([*map(summary_row, table.rows), *others])
 
 
 def summary_row(row: "TableRow") -> str:

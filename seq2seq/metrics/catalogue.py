@@ -9,12 +9,14 @@ from seq2seq.metrics.behaviour import ExactMatch, LengthRatio, OverTranslation, 
 from seq2seq.metrics.meteor import Meteor
 from seq2seq.metrics.metric import Metric, Preprocessing, Task
 from seq2seq.metrics.rouge import RougeL, RougeN
+from seq2seq.metrics.tokenized_bleu import TokenizedBleu
 from seq2seq.metrics.translation import HumanTer, Sacrebleu, bleu, chrf, ter
 
 DUC_BYTES = 75  # length limit of short summaries in DUC 2003 and 2004, task 1
 
 METRICS: dict[str, Callable[[str, Preprocessing], Metric]] = {
     "bleu": lambda name, preprocessing: Sacrebleu(name, bleu, preprocessing),
+    "multi-bleu-lc": TokenizedBleu,
     "chrf": lambda name, preprocessing: Sacrebleu(name, chrf, preprocessing),
     "ter": lambda name, preprocessing: Sacrebleu(name, ter, preprocessing),
     "hter": HumanTer,

@@ -1,26 +1,17 @@
-"""A paper's tables: their systems, the published figures, and the results of the runs that reproduce them."""
+"""A paper's tables: their systems, the published figures, and the runs that reproduce them."""
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from seq2seq.errors import DataError, UsageError
-from seq2seq.metrics.metric import Preprocessing, Statistics
-from seq2seq.metrics.score import IntervalScore, Score
 from training.package_files import resource_folder
+from training.reproduce.other_systems import PublishedSystem, ToolkitSystem
+from training.reproduce.results import RunKey, ScaleName, TrainingSpec
+from training.reproduce.strict_model import StrictModel
 from training.yaml_files import first_problem, read_mapping
-
-ScaleName = Literal["small", "paper"]
-
-
-class StrictModel(BaseModel):
-    """Base of the models of our files: immutable, without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Scale(StrictModel):
@@ -28,22 +19,14 @@ class Scale(StrictModel):
 
     recipe: str | None = Field(None, description="`{}` is the system's name; default: `{}` or `paper/{}`")
     data: str | None = Field(None, description="default: the data set of the group")
-    settings: dict[str, Any] = {}
-
-
-class TrainingSpec(StrictModel):
-    """The training settings of one system."""
-
-    recipe: str
-    data: str
-    settings: dict[str, Any]
+    settings: dict[str, Any] = Field({}, description="recipe keys")
 
 
 class Variant(StrictModel):
     """A system that uses the recipe of another one, with its own settings."""
 
     of: str
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({}, description="recipe keys of this system")
 
 
 class SystemGroup(StrictModel):
@@ -56,9 +39,12 @@ class SystemGroup(StrictModel):
     published: str = Field(description="the score of the paper's figures, or `gain` if they are gains")
     systems: dict[str, float | None] = Field(min_length=2, description="each system's figure in the paper")
     also: dict[str, dict[str, float]] = Field({}, description="the paper's figures by other scores, then by system")
+    also_published: list[PublishedSystem] = Field([], description="systems of other publications")
+    toolkit_systems: dict[str, ToolkitSystem] = Field({}, description="systems of other toolkits, with stored outputs")
+    shuffle_images: list[str] = Field([], description="test sets that are scored with wrong images too")
     variants: dict[str, Variant] = Field({}, description="systems that are not named after a recipe")
     starts_from: dict[str, str] = Field({}, description="systems that start from another system of the group")
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({}, description="recipe keys of all systems")
     small: Scale = Scale()
     paper: Scale = Scale()
 
@@ -83,6 +69,21 @@ class SystemGroup(StrictModel):
                 raise ValueError(f"starts_from: {system} starts from {one}, which starts from itself")
         return self
 
+    @model_validator(mode="after")
+    def check_test_sets(self) -> "SystemGroup":
+        named = {test: f"also_published names {test}" for each in self.also_published for test in each.scores}
+        named |= {test: f"shuffle_images names {test}" for test in self.shuffle_images}
+        for test, where in named.items():
+            if test not in self.tests:
+                raise ValueError(f"{where}, which is not among the test sets: {', '.join(self.tests)}")
+        if both := set(self.systems).intersection(self.toolkit_systems):
+            raise ValueError(f"{min(both)} is among systems and toolkit_systems: name one of them differently")
+        return self
+
+    def data_at(self, scale: ScaleName) -> str:
+        """The data set at a scale."""
+        return (self.small if scale == "small" else self.paper).data or self.data
+
     def training(self, system: str, scale: ScaleName) -> TrainingSpec:
         """The training settings of a system at a scale, without the seed and the model that it starts from."""
         scale_settings, recipe_pattern = (self.small, "{}") if scale == "small" else (self.paper, "paper/{}")
@@ -90,7 +91,7 @@ class SystemGroup(StrictModel):
         settings = self.settings | scale_settings.settings | variant.settings
         return TrainingSpec(
             recipe=(scale_settings.recipe or recipe_pattern).format(variant.of),
-            data=scale_settings.data or self.data,
+            data=self.data_at(scale),
             settings=settings,
         )
 
@@ -99,7 +100,7 @@ class SystemGroup(StrictModel):
         than the first."""
         if test != next(iter(self.tests)):
             return None
-        return self.systems[system] if metric == self.metric else self.also.get(metric, {}).get(system)
+        return self.systems.get(system) if metric == self.metric else self.also.get(metric, {}).get(system)
 
     @property
     def metric(self) -> str:
@@ -112,63 +113,6 @@ class PaperTables(StrictModel):
 
     about: str
     groups: dict[str, SystemGroup]
-
-
-class RunKey(StrictModel):
-    """The identity of a run: table, group, system, scale, and seed."""
-
-    table: str
-    group: str
-    system: str
-    scale: ScaleName
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.table}.{self.group}.{self.system}.{self.scale}.{self.seed}"
-
-
-class TestResult(StrictModel):
-    """The scores of a run on one test set, and the statistics of each sentence, for significance tests."""
-
-    reading: Preprocessing
-    scores: dict[str, SerializeAsAny[IntervalScore | Score]]
-    left_out: dict[str, str] = {}
-    unedited: dict[str, float] = Field({}, description="scores of the unedited machine translations, in post-editing")
-    lengths: list[int] = Field(description="number of words of every source")
-    statistics: dict[str, list[str]] = Field(description="a line of numbers for every sentence")
-
-    def of(self, metric: str) -> Statistics:
-        """The statistics of each sentence for a score, (N, S)."""
-        return np.array([[float(number) for number in row.split()] for row in self.statistics[metric]])
-
-
-def format_statistics(statistics: Statistics) -> list[str]:
-    """Statistics as they are stored: a line for each sentence, whole numbers without a fraction."""
-    return [" ".join(f"{number:.12g}" for number in row) for row in statistics.tolist()]
-
-
-class DevPoint(StrictModel):
-    """The dev set scores after an epoch."""
-
-    epoch: int
-    perplexity: float
-    bleu: float
-
-
-class Result(StrictModel):
-    """A completed run: its training settings, code version and machine, and its results."""
-
-    place: RunKey
-    training: TrainingSpec
-    commit: str | None
-    machine: str
-    date: str
-    seconds: float = Field(description="of training")
-    parameters: int
-    weights_sha256: str
-    bundle: str
-    curve: list[DevPoint]
-    tests: dict[str, TestResult]
 
 
 def paper_names() -> list[str]:
@@ -223,44 +167,3 @@ def plan_runs(name: str, table: PaperTables, scale: ScaleName, seeds: int, only:
         for seed in range(1, seeds + 1)
         for group, system in dict.fromkeys(ordered)
     ]
-
-
-def result_file(folder: Path, place: RunKey) -> Path:
-    """The path of a run's result."""
-    return folder / "runs" / f"{place}.json"
-
-
-def write_result(folder: Path, result: Result) -> Path:
-    """Write a run's result atomically."""
-    path = result_file(folder, result.place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as temporary:
-        temporary.write(result.model_dump_json(indent=1) + "\n")
-    Path(temporary.name).chmod(0o644)
-    return Path(temporary.name).replace(path)
-
-
-def read_results(folder: Path, name: str) -> list[Result]:
-    """All stored results of a paper's tables. Raises DataError for an invalid file, and for a copy of another
-    result, which would count as a further seed."""
-    results: dict[tuple[RunKey, str], Result] = {}
-    for path in sorted((folder / "runs").glob(f"{name}.*.json")):
-        try:
-            result = Result.model_validate_json(path.read_bytes())
-        except (ValidationError, OSError) as error:
-            first = str(error).splitlines()[0]
-            raise DataError(
-                str(path), f"it is no result of a run ({first})", "remove it, and it is trained again"
-            ) from None
-        if path != result_file(folder, result.place):
-            raise DataError(
-                str(path), f"it is the result of another run, {result.place}", "remove it, and this one is trained"
-            )
-        without_seed = result.place.model_copy(update={"seed": 0})
-        if (other := results.setdefault((without_seed, result.weights_sha256), result)) is not result:
-            raise DataError(
-                str(path),
-                f"seed {result.place.seed} has the weights of seed {other.place.seed}: one is a copy of the other",
-                "remove the copy, and it is trained",
-            )
-    return list(results.values())

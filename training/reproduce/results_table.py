@@ -1,14 +1,22 @@
 """Tables of results from stored runs: our scores beside the paper's, and our gains beside the paper's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any, Literal
 
-from seq2seq.metrics.catalogue import select_metrics
+import numpy as np
+
+from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
+from seq2seq.metrics.metric import Metric, Statistics
 from seq2seq.metrics.significance import SystemResult, compare
-from training.reproduce.papers import PaperTables, Result, ScaleName, SystemGroup
+from training.reproduce.papers import PaperTables, SystemGroup
+from training.reproduce.results import ScaleName, ScoredRun
 
-SIGNIFICANT = 0.05
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+ALL_TESTS = "all"  # in place of a test set: the sentences of several together
 
 
 @dataclass(frozen=True)
@@ -16,7 +24,8 @@ class TableRow:
     """A system's score on a test set.
 
     `gain`: the difference from the group's first system. `p_value`: of that difference, by approximate randomisation
-    over sentences and seeds. `low`, `high`: a 95 % interval by bootstrap.
+    over sentences and seeds. `low`, `high`: a 95 % interval by bootstrap. `minutes`: of training, the mean over the
+    seeds. `versions`: abbreviated commits, or the release of another toolkit.
     """
 
     system: str
@@ -29,85 +38,224 @@ class TableRow:
     p_value: float | None
     published: float | None  # the paper's score; None if the paper does not report it
     published_gain: float | None
-    parameters: int
-    minutes: float
-    commits: tuple[str, ...]
+    parameters: int | None
+    minutes: float | None
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """The figure of another publication's system."""
+
+    system: str
+    score: float
+    citation: str
+    settings: str
 
 
 @dataclass(frozen=True)
 class ResultsTable:
-    """The systems of a group by one score on one test set, the baseline first."""
+    """The systems of a group by one score on one test set, the baseline first.
+
+    `pooled`: the test sets whose sentences are taken together, where `test` is ALL_TESTS; otherwise empty. `better`:
+    which direction of the score is an improvement.
+    """
 
     group: str
     about: str
     data: str
     test: str
     metric: str
+    better: Literal["higher", "lower", "neither"]
     signature: str
     rows: tuple[TableRow, ...]
     unedited: float | None = None  # the score of the unedited machine translations, in post-editing
+    also_published: tuple[PublishedRow, ...] = ()
+    pooled: tuple[str, ...] = ()
 
 
-def build_results_tables(table: PaperTables, results: Sequence[Result], scale: ScaleName) -> list[ResultsTable]:
-    """A table for each group, test set and score that at least one run has."""
+@dataclass(frozen=True)
+class RunScore:
+    """The score of one run, and its statistics of each sentence."""
+
+    run: ScoredRun
+    score: float
+    statistics: Statistics
+
+
+SystemScores = Mapping[str, Sequence[RunScore]]
+
+
+def build_results_tables(table: PaperTables, results: Sequence[ScoredRun], scale: ScaleName) -> list[ResultsTable]:
+    """A table for each group, test set and score that at least one run has; then one for each score that several test
+    sets of a group have, over all their sentences."""
     tables = []
     for name, group in table.groups.items():
-        group_results = [one for one in results if one.place.group == name and one.place.scale == scale]
-        runs = {system: [one for one in group_results if one.place.system == system] for system in group.systems}
-        runs = {system: runs_of_system for system, runs_of_system in runs.items() if runs_of_system}
-        if not runs:
-            continue
-        first = next(iter(runs.values()))[0]
-        for test, test_result in first.tests.items():
-            for metric in test_result.scores:
-                tables.append(build_results_table(name, group, test, metric, runs))
+        runs = runs_by_system(name, group, results, scale)
+        tests = dict.fromkeys(test for run in all_runs(runs) for test in run.tests)
+        for test in tests:
+            metrics = dict.fromkeys(m for run in all_runs(runs) if test in run.tests for m in run.tests[test].scores)
+            tables += [build_results_table(name, group, test, metric, runs, scale) for metric in metrics]
+        tables += build_pooled_tables(name, group, runs, scale)
     return tables
 
 
+def runs_by_system(
+    name: str, group: SystemGroup, results: Sequence[ScoredRun], scale: ScaleName
+) -> dict[str, list[ScoredRun]]:
+    """The runs of a group's systems, in the group's order; those of other toolkits last."""
+    group_results = [one for one in results if one.place.group == name and one.place.scale == scale]
+    runs = {
+        system: [one for one in group_results if one.place.system == system]
+        for system in (*group.systems, *group.toolkit_systems)
+    }
+    return {system: own for system, own in runs.items() if own}
+
+
+def all_runs(runs: Mapping[str, Sequence[ScoredRun]]) -> Iterator[ScoredRun]:
+    return (run for own in runs.values() for run in own)
+
+
 def build_results_table(
-    name: str, group: SystemGroup, test: str, metric: str, runs: dict[str, list[Result]]
+    name: str, group: SystemGroup, test: str, metric: str, runs: Mapping[str, Sequence[ScoredRun]], scale: ScaleName
 ) -> ResultsTable:
-    """The table of one score on one test set."""
-    first = next(iter(runs.values()))[0]
-    (scorer,) = select_metrics([metric], first.tests[test].reading)
-    signatures = dict.fromkeys(one.tests[test].scores[metric].signature for results in runs.values() for one in results)
-    signature = " and ".join(signatures)  # systems may differ in how their alignments are read
-    statistics = {system: [one.tests[test].of(metric) for one in results] for system, results in runs.items()}
+    """The table of one score on one test set. Runs that lack the score are left out."""
+    tested = {
+        system: [run for run in own if test in run.tests and metric in run.tests[test].scores]
+        for system, own in runs.items()
+    }
+    tested = {system: own for system, own in tested.items() if own}
+    first = next(all_runs(tested)).tests[test]
+    (scorer,) = select_metrics([metric], first.reading)
+    signature = joined_signatures([run.tests[test].scores[metric].signature for run in all_runs(tested)])
+    scores = {
+        system: [RunScore(run, run.tests[test].scores[metric].score, run.tests[test].of(metric)) for run in own]
+        for system, own in tested.items()
+    }
+    rows = build_rows(group, test, scorer, signature, scores)
+    published = tuple(
+        PublishedRow(one.name, one.scores[test][metric], one.citation, one.settings)
+        for one in group.also_published
+        if metric in one.scores.get(test, {})
+    )
+    return ResultsTable(
+        group=name,
+        about=group.about,
+        data=group.data_at(scale),
+        test=test,
+        metric=metric,
+        better=scorer.better,
+        signature=signature,
+        rows=rows,
+        unedited=first.unedited.get(metric),
+        also_published=published,
+    )
+
+
+def build_pooled_tables(
+    name: str, group: SystemGroup, runs: Mapping[str, Sequence[ScoredRun]], scale: ScaleName
+) -> list[ResultsTable]:
+    """A table over all sentences of the test sets, for each score that several test sets have in every run.
+
+    A test set of joined lines is left out, since its sentences are in another one too; so are scores of alignments.
+    """
+    pooled: dict[str, list[str]] = {}
+    for test in group.tests:
+        results = [run.tests.get(test) for run in all_runs(runs)]
+        if not results or any(result is None or result.joined_from for result in results):
+            continue
+        for metric in results[0].scores if results[0] else ():
+            if metric not in ALIGNMENT and all(result and metric in result.scores for result in results):
+                pooled.setdefault(metric, []).append(test)
+    return [
+        build_pooled_table(name, group, tuple(tests), metric, runs, scale)
+        for metric, tests in pooled.items()
+        if len(tests) > 1 and has_one_reading(tests, runs)
+    ]
+
+
+def has_one_reading(tests: Sequence[str], runs: Mapping[str, Sequence[ScoredRun]]) -> bool:
+    """Whether the text of all test sets is preprocessed in one way, so that their statistics can be added."""
+    return len({run.tests[test].reading for run in all_runs(runs) for test in tests}) == 1
+
+
+def build_pooled_table(
+    name: str,
+    group: SystemGroup,
+    tests: tuple[str, ...],
+    metric: str,
+    runs: Mapping[str, Sequence[ScoredRun]],
+    scale: ScaleName,
+) -> ResultsTable:
+    """The table of one score over the sentences of several test sets together."""
+    (scorer,) = select_metrics([metric], next(all_runs(runs)).tests[tests[0]].reading)
+    signature = joined_signatures(
+        [run.tests[test].scores[metric].signature for run in all_runs(runs) for test in tests]
+    )
+
+    def run_score(run: ScoredRun) -> RunScore:
+        statistics = np.concatenate([run.tests[test].of(metric) for test in tests])
+        return RunScore(run, float(scorer.values(statistics.sum(0, keepdims=True))[0]), statistics)
+
+    scores = {system: [run_score(run) for run in own] for system, own in runs.items()}
+    rows = build_rows(group, ALL_TESTS, scorer, signature, scores)
+    return ResultsTable(
+        group=name,
+        about=group.about,
+        data=group.data_at(scale),
+        test=ALL_TESTS,
+        metric=metric,
+        better=scorer.better,
+        signature=signature,
+        rows=rows,
+        pooled=tests,
+    )
+
+
+def joined_signatures(signatures: Sequence[str]) -> str:
+    """Signatures without repetition; systems may differ in how their alignments are read."""
+    return " and ".join(dict.fromkeys(signatures))
+
+
+def build_rows(
+    group: SystemGroup, test: str, scorer: Metric, signature: str, scores: SystemScores
+) -> tuple[TableRow, ...]:
+    """A row for each system, with intervals and the significance of its difference from the baseline."""
+    baseline, metric = next(iter(group.systems)), scorer.name
     bootstrap: dict[str, SystemResult] = {}
     randomisation: dict[str, SystemResult] = {}
-    if len(runs) > 1:
+    if len(scores) > 1:
+        statistics = {system: [one.statistics for one in own] for system, own in scores.items()}
         bootstrap = {one.system: one for one in compare(scorer, statistics, "bootstrap", signature).systems}
         randomisation = {one.system: one for one in compare(scorer, statistics, "randomisation", signature).systems}
-    baseline = next(iter(group.systems))
-    has_baseline = baseline in runs
-    baseline_score = mean(one.tests[test].scores[metric].score for one in runs[baseline]) if has_baseline else None
+    baseline_score = mean(one.score for one in scores[baseline]) if baseline in scores else None
     base = group.published_score(baseline, test, metric)
     gains_published = group.published == "gain" and metric == group.metric
     rows = []
-    for system, results in runs.items():
-        scores = [one.tests[test].scores[metric].score for one in results]
-        ours = mean(scores)
+    for system, own in scores.items():
+        values = [one.score for one in own]
+        ours = mean(values)
         interval, test_of_gain = bootstrap.get(system), randomisation.get(system)
         published = group.published_score(system, test, metric)
+        minutes = [one.run.minutes for one in own if one.run.minutes is not None]
         rows.append(
             TableRow(
                 system=system,
-                seeds=tuple(one.place.seed for one in results),
+                seeds=tuple(one.run.place.seed for one in own),
                 ours=ours,
-                spread=stdev(scores) if len(scores) > 1 else None,
+                spread=stdev(values) if len(values) > 1 else None,
                 low=ours if interval is None or interval.low is None else interval.low,
                 high=ours if interval is None or interval.high is None else interval.high,
                 gain=None if baseline_score is None or system == baseline else ours - baseline_score,
-                p_value=test_of_gain.p_value if test_of_gain and has_baseline else None,
+                p_value=test_of_gain.p_value if test_of_gain and baseline_score is not None else None,
                 published=None if gains_published else published,
                 published_gain=None if published is None or base is None or system == baseline else published - base,
-                parameters=results[0].parameters,
-                minutes=mean(one.seconds for one in results) / 60,
-                commits=tuple(dict.fromkeys((one.commit or "unknown")[:10] for one in results)),
+                parameters=own[0].run.parameters,
+                minutes=mean(minutes) if minutes else None,
+                versions=tuple(dict.fromkeys(one.run.version for one in own)),
             )
         )
-    unedited = first.tests[test].unedited.get(metric)
-    return ResultsTable(name, group.about, first.training.data, test, metric, signature, tuple(rows), unedited)
+    return tuple(rows)
 
 
 def main_tables(table: PaperTables, tables: Sequence[ResultsTable]) -> list[ResultsTable]:
@@ -120,69 +268,9 @@ def main_tables(table: PaperTables, tables: Sequence[ResultsTable]) -> list[Resu
     return selected
 
 
-def markdown(
-    table: PaperTables,
-    scale: ScaleName,
-    tables: Sequence[ResultsTable],
-    results: Sequence[Result],
-    command: str,
-    figures: Mapping[ResultsTable | str | None, Sequence[str]],
-) -> str:
-    """The tables as a Markdown page. `figures`: figure files by what they show: a table, a group, or (None) all
-    tables."""
-    machines = dict.fromkeys(one.machine for one in results)
-    commits = dict.fromkeys((one.commit or "unknown")[:10] for one in results)
-    dates = sorted({one.date[:10] for one in results})
-    lines = [
-        f"# {table.about}",
-        "",
-        f"Scale: {scale}. {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {'; '.join(machines)}.",
-        "",
-        f"    {command}",
-        "",
-    ]
-    if len(commits) > 1:
-        lines += [
-            f"**The runs are of {len(commits)} commits** ({', '.join(commits)}): the last column says which is whose.",
-            "",
-        ]
-    else:
-        lines += [f"All runs are of commit {next(iter(commits))}.", ""]
-    lines += image_links(figures, None)
-    heading = (
-        "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | commit |"
-    )
-    for group in dict.fromkeys(one.group for one in tables):
-        lines += [f"## {group}: {table.groups[group].about}", ""]
-        for one in tables:
-            if one.group != group:
-                continue
-            lines += [
-                f"### {one.data}, {one.test}: {one.metric}",
-                "",
-                f"`{one.signature}`",
-                "",
-                heading,
-                "|---|---|---|---|---|---|---|---|---|---|---|",
-                *([] if one.unedited is None else [f"| *unedited* | | {one.unedited:.2f} |" + " |" * 8]),
-                *(markdown_row(row) for row in one.rows),
-                "",
-                *image_links(figures, one),
-            ]
-        lines += image_links(figures, group)
-    lines += [
-        "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
-        "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
-        "randomisation over sentences and seeds. *Paper* is the paper's own figure, on its own data, which is larger "
-        "or licensed: gains can be compared, scores cannot.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def image_links(figures: Mapping[ResultsTable | str | None, Sequence[str]], of: ResultsTable | str | None) -> list[str]:
-    """The figures of a table, a group, or all tables, as Markdown lines."""
-    return [line for name in figures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
+def as_json(tables: "Sequence[DataclassInstance]") -> list[dict[str, Any]]:
+    """The tables as dictionaries, for JSON output."""
+    return [asdict(one) for one in tables]
 
 
 def published_label(row: TableRow) -> str:
@@ -192,28 +280,5 @@ def published_label(row: TableRow) -> str:
     return f"paper: {reported}" if reported else ""
 
 
-def markdown_row(row: TableRow) -> str:
-    """A row of a table in Markdown."""
-    cells = [
-        row.system,
-        str(len(row.seeds)),
-        f"{row.ours:.2f}" + ("" if row.spread is None else f" ± {row.spread:.2f}"),
-        f"{row.low:.2f} - {row.high:.2f}" if row.low < row.high else "",
-        format_gain(row.gain),
-        "" if row.p_value is None else f"{row.p_value:.4f}" + (" *" if row.p_value < SIGNIFICANT else ""),
-        "" if row.published is None else f"{row.published:.2f}",
-        format_gain(row.published_gain),
-        f"{row.parameters / 1e6:.1f}M",
-        f"{row.minutes:.0f}",
-        ", ".join(row.commits),
-    ]
-    return "| " + " | ".join(cells) + " |"
-
-
 def format_gain(gain: float | None) -> str:
     return "" if gain is None else f"{gain:+.2f}"
-
-
-def as_json(tables: Sequence[ResultsTable]) -> list[dict[str, object]]:
-    """The tables as dictionaries, for JSON output."""
-    return [asdict(results_table) for results_table in tables]

@@ -233,7 +233,7 @@ def test_variants_are_shown_beside_the_unedited_output_and_the_papers_other_scor
 
 def test_an_unknown_paper_group_or_system_is_named(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert interlinear(["reproduce", "attention-is-all"]) == 2
-    assert "here are interactive-attention, multi-source, uam, word-attention" in capsys.readouterr().err
+    assert "here are interactive-attention, multi-source, multi30k, uam, word-attention" in capsys.readouterr().err
     assert interlinear([*command(folder), "--only", "transformer"]) == 2
     assert "roups are toy; systems of the core rnnsearch_star, interactive_attention" in capsys.readouterr().err
     assert interlinear([*command(folder), "--at-once", "2"]) == 2

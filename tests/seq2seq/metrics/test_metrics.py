@@ -56,6 +56,25 @@ def test_the_signature_says_how_text_was_compared():
     assert "tok:none" in score("bleu", ["a b c d"], [["a b c d"]], tokenize="none").signature
 
 
+def test_bleu_of_the_multi30k_literature_is_of_normalised_tokenised_lower_cased_text():
+    """The text of the corpus' own files `*.lc.norm.tok.*` is BLEU's input: quotes are one form, hyphens stay."""
+    hypotheses = ["Ein „Mann“, der in der U-Bahn steht.", "L'homme s'assied."]
+    references = [["ein Mann, der in einer U-Bahn steht.", "L'homme s'assied à côté."]]
+    prepared = ['ein " mann " , der in der u-bahn steht .', "l ' homme s ' assied ."]
+    answers = [["ein mann , der in einer u-bahn steht .", "l ' homme s ' assied à côté ."]]
+    found = score("multi-bleu-lc", hypotheses, references, language="de")
+    assert found.score == pytest.approx(sacrebleu.corpus_bleu(prepared, answers, tokenize="none", force=True).score)
+    assert "case:lc|" in found.signature and "|norm:moses|tok:moses-de|" in found.signature
+    louder = score("multi-bleu-lc", [line.upper() for line in answers[0]], answers, tokenize="none")
+    assert louder.score == pytest.approx(100) and "tok:none" in louder.signature
+
+
+def test_bleu_of_moses_words_is_left_out_for_text_without_spaces():
+    with pytest.raises(DataError, match="finds no words in 'zh'"):
+        score("multi-bleu-lc", ["猫"], [["猫"]], language="zh")
+    assert score("multi-bleu-lc", ["猫 a b c"], [["猫 a b c"]], language="zh", tokenize="none").score > 99
+
+
 def test_tokenised_text_is_not_tokenised_again(caplog):
     assert value("bleu", ["it ' s a dog"] * 100, [["it's a dog"] * 100], tokenize="none") < 100
     assert not caplog.records

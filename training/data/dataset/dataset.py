@@ -3,7 +3,7 @@
 import difflib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,12 +19,14 @@ from training.data.dataset.description import (
 )
 from training.data.dataset.fields import ImageField, TextField, quote_names
 from training.data.dataset.image_index import read_index
+from training.data.dataset.joined import LineJoin
 from training.data.formats import Part
 from training.data.uris import FileLocation, expand_path, expand_uri, fingerprint, is_uri
 from training.package_files import resource_folder
 from training.yaml_files import did_you_mean
 
 GENERATED = Path("prepared/generated")
+ALIGNMENT = "alignment"  # the field of gold word alignments
 
 
 class Dataset(Description):
@@ -34,27 +36,42 @@ class Dataset(Description):
     path: Path
     roots: tuple[Path, ...]
 
-    def has_split(self, split: str) -> bool:
-        return split in self.splits
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        """The names of all splits, those with joined lines last."""
+        return (*self.splits, *self.joined)
 
-    def fields(self, split: str) -> tuple[str, ...]:
-        """The names of a split's text fields. Raises DataError if there is no such split."""
+    def has_split(self, split: str) -> bool:
+        return split in self.split_names
+
+    def described_fields(self, split: str) -> Mapping[str, FieldFiles | ImageFiles]:
+        """The fields of a split by name. A joined split has the texts of the other one, without images and gold
+        alignments, which belong to single lines. Raises DataError if there is no such split."""
+        if split in self.joined:
+            fields = self.splits[self.joined[split].split]
+            return {
+                name: field for name, field in fields.items() if isinstance(field, FieldFiles) and name != ALIGNMENT
+            }
         if split not in self.splits:
             raise DataError(
                 str(self.path),
-                f"has no split '{split}', only {quote_names(self.splits)}",
-                did_you_mean(split, self.splits) or f"add `{split}:` below `splits:`",
+                f"has no split '{split}', only {quote_names(self.split_names)}",
+                did_you_mean(split, self.split_names) or f"add `{split}:` below `splits:`",
             )
-        return tuple(name for name, field in self.splits[split].items() if isinstance(field, FieldFiles))
+        return self.splits[split]
+
+    def fields(self, split: str) -> tuple[str, ...]:
+        """The names of a split's text fields. Raises DataError if there is no such split."""
+        return tuple(name for name, field in self.described_fields(split).items() if isinstance(field, FieldFiles))
 
     def images(self, split: str) -> tuple[str, ...]:
         """The names of a split's image fields. Raises DataError if there is no such split."""
         texts = self.fields(split)
-        return tuple(name for name in self.splits[split] if name not in texts)
+        return tuple(name for name in self.described_fields(split) if name not in texts)
 
     def missing_field_error(self, split: str, name: str, names: Sequence[str], kind: str) -> DataError:
         """The error for a field that the split does not have, or that is not of the requested kind."""
-        if name in self.splits[split]:
+        if name in self.described_fields(split):
             problem = f"the field '{name}' of the split '{split}' is not {kind}"
             return DataError(str(self.path), problem, "the recipe's sources must be of the kind that the data has")
         available = f", only {quote_names(names)}" if names else f" of {kind}"
@@ -67,7 +84,7 @@ class Dataset(Description):
     def image(self, split: str, name: str) -> ImageField:
         """An image field with its files resolved. Raises DataError: no such split, no such field, a missing file."""
         names = self.images(split)
-        described = self.splits[split].get(name)
+        described = self.described_fields(split).get(name)
         if not isinstance(described, ImageFiles):
             raise self.missing_field_error(split, name, names, "pictures")
         return ImageField(
@@ -81,14 +98,14 @@ class Dataset(Description):
 
     def included_lines(self, split: str) -> frozenset[int] | None:
         """The lines (from 0) that have every image which the split requires; None if all lines are read."""
-        required = [name for name, field in self.splits[split].items() if getattr(field, "required", False)]
+        required = [name for name, field in self.described_fields(split).items() if getattr(field, "required", False)]
         lines = [frozenset(read_index(self.image(split, name))) for name in required]
         return frozenset.intersection(*lines) if lines else None
 
     def field(self, split: str, name: str) -> TextField:
         """A text field with its files resolved. Raises DataError: no such split, no such field, a missing file."""
         names = self.fields(split)
-        described = self.splits[split].get(name)
+        described = self.described_fields(split).get(name)
         if not isinstance(described, FieldFiles):
             raise self.missing_field_error(split, name, names, "text")
         return TextField(
@@ -102,7 +119,16 @@ class Dataset(Description):
             references=tuple(self.resolve_files(files) for files in described.references),
             included_lines=self.included_lines(split),
             encoding=self.cleaning.encoding if split == "train" else None,
+            join=self.line_join(split),
         )
+
+    def line_join(self, split: str) -> LineJoin | None:
+        """How the lines of a split are joined; None if they are not."""
+        if split not in self.joined:
+            return None
+        joined = self.joined[split]
+        source = self.field(joined.split, "source")
+        return LineJoin(source.parts, source.language, source.unknown, joined.over, joined.up_to, joined.seed)
 
     def resolve_files(self, files: Sequence[TextFile]) -> tuple[Part, ...]:
         """The files of a text in order, each as often as it is repeated; those that match a pattern are sorted by
@@ -150,6 +176,8 @@ class Dataset(Description):
                 digest.update(fingerprint(part.location).encode())
                 digest.update(part.selector.encode())
                 digest.update(" ".join(part.steps).encode())
+            if field.join is not None:
+                digest.update(f"{field.join.over} {field.join.up_to} {field.join.seed}".encode())
             if field.included_lines is not None:
                 digest.update(str(sorted(field.included_lines)).encode())
         return digest.hexdigest()

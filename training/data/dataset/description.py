@@ -153,6 +153,25 @@ def expand_rows(split: object) -> object:
     return {name: field(value) for name, value in split.items() if name != "rows"}
 
 
+class JoinedSplit(StrictModel):
+    """A split of long sentences: consecutive lines of the split `split`, joined until the source has so many words.
+
+    The number is drawn for each sentence, uniformly from `over` + 1 to `up_to`, by `seed`. Words are what spaces
+    separate. Lines of different files are never joined.
+    """
+
+    split: str
+    over: int = pydantic.Field(ge=0)
+    up_to: int
+    seed: int
+
+    @model_validator(mode="after")
+    def check_lengths(self) -> "JoinedSplit":
+        if self.up_to <= self.over:
+            raise ValueError(f"up_to is {self.up_to}, and must be more than over, {self.over}")
+        return self
+
+
 class DownloadSource(StrictModel):
     """The public URL of a file, or of a folder of files if it ends in `/`. `sha256`: the checksum of a file, if
     known."""
@@ -182,6 +201,7 @@ class Description(StrictModel):
     licence: str
     languages: dict[str, str]
     splits: dict[str, Annotated[dict[str, AnyField], BeforeValidator(expand_rows)]] = pydantic.Field(min_length=1)
+    joined: dict[str, JoinedSplit] = {}
     cleaning: Cleaning = Cleaning()
     defaults: dict[str, RecipeValue] = {}
     homes: dict[str, DownloadSource] = {}
@@ -204,6 +224,15 @@ class Description(StrictModel):
                     raise ValueError(f"{file.file} is repeated in {split}, and only texts of train can be")
                 if self.cleaning.duplicates == "drop":
                     raise ValueError(f"{file.file} is repeated, and cleaning with `duplicates: drop` would undo that")
+        return self
+
+    @model_validator(mode="after")
+    def check_joined(self) -> "Description":
+        for name, joined in self.joined.items():
+            if name in self.splits or name in ("train", "dev"):
+                raise ValueError(f"joined names '{name}', which is a split of its own; give it another name")
+            if not isinstance(self.splits.get(joined.split, {}).get("source"), FieldFiles):
+                raise ValueError(f"joined.{name}: there is no split '{joined.split}' with a text 'source'")
         return self
 
     def download_source(self, path: str) -> DownloadSource | None:

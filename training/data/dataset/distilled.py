@@ -98,6 +98,7 @@ def distilled_description(
         "licence": dataset.licence,
         "languages": {name: code for name, code in dataset.languages.items() if name in known},
         "splits": splits,
+        "joined": {name: joined.model_dump() for name, joined in dataset.joined.items()},
         "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
         "defaults": dataset.defaults,
     }

@@ -3,12 +3,11 @@
 from typing import Any
 
 from seq2seq.errors import DataError
-from training.data.dataset.dataset import Dataset
+from training.data.dataset.dataset import ALIGNMENT, Dataset
 from training.data.dataset.description import FieldFiles, TextFile
 from training.data.dataset.written_fields import written_field
 
 SIDES = ("source", "target")
-ALIGNMENT = "alignment"  # a field of gold word alignments; the further pairs have none, so train loses it
 
 
 def check_extendable(dataset: Dataset) -> None:
@@ -33,7 +32,7 @@ def extended_description(dataset: Dataset, files: tuple[str, str], about: str) -
         split: {name: written_field(dataset, field) for name, field in fields.items()}
         for split, fields in dataset.splits.items()
     }
-    splits["train"].pop(ALIGNMENT, None)
+    splits["train"].pop(ALIGNMENT, None)  # the further pairs have none
     for side, file in zip(SIDES, files, strict=True):
         field = dataset.splits["train"][side]
         assert isinstance(field, FieldFiles)
@@ -47,6 +46,7 @@ def extended_description(dataset: Dataset, files: tuple[str, str], about: str) -
         "licence": dataset.licence,
         "languages": {name: code for name, code in dataset.languages.items() if name in known},
         "splits": splits,
+        "joined": {name: joined.model_dump() for name, joined in dataset.joined.items()},
         "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
         "defaults": dataset.defaults,
     }

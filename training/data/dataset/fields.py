@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from training.data.cleaning import Encoding
+from training.data.dataset.joined import LineJoin
 from training.data.formats import Part
 from training.data.uris import FileLocation
 
@@ -14,7 +15,8 @@ class TextField:
     """A text field of a split, with its files resolved.
 
     `included_lines`: the lines (from 0) that are read, where other lines lack an image that the split requires; None:
-    all lines. `encoding`: how cleaning handles lines that are not UTF-8; None: the split is not cleaned.
+    all lines. `encoding`: how cleaning handles lines that are not UTF-8; None: the split is not cleaned. `join`: how
+    neighbouring lines are joined; None: they are not.
     """
 
     name: str
@@ -27,6 +29,7 @@ class TextField:
     references: tuple[tuple[Part, ...], ...]
     included_lines: frozenset[int] | None = None
     encoding: Encoding | None = None
+    join: LineJoin | None = None
 
     @property
     def files(self) -> tuple[FileLocation, ...]:

@@ -8,22 +8,27 @@ from seq2seq.errors import DataError
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.fields import TextField
 from training.data.dataset.image_index import missing_line_error
+from training.data.dataset.joined import joined_texts
 from training.data.formats import LineIndex, check_unchanged, count_lines, describe_parts, read_part
 
 
 class Row(NamedTuple):
-    """One line of each requested field. `number`: the line's number in the files, from 1."""
+    """One line of each requested field. `number`: the line's number in the files, from 1; that of the first line if
+    several are joined."""
 
     number: int
     texts: tuple[str, ...]
 
 
 def read_lines(field: TextField) -> Iterator[str]:
-    """The included lines of a field, without line ends; its files are concatenated.
+    """The included or joined lines of a field, without line ends; its files are concatenated.
 
     Raises DataError: no lines, bytes that are not UTF-8, a damaged or unreadable file, a missing key or column (each
     with file and row), a step whose program is not installed.
     """
+    if field.join is not None:
+        yield from joined_texts(read_all_lines(field), field.join.groups())
+        return
     for number, line in enumerate(read_all_lines(field)):
         if field.included_lines is None or number in field.included_lines:
             yield line
@@ -58,6 +63,9 @@ def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Ro
     line.
     """
     fields = [dataset.field(split, name) for name in names]
+    if fields[0].join is not None:
+        yield from read_joined_rows(dataset, split, fields)
+        return
     included_lines, number = fields[0].included_lines, 0
     for number, texts in enumerate(zip_longest(*map(read_all_lines, fields)), 1):
         if None in texts:
@@ -67,6 +75,24 @@ def read_rows(dataset: Dataset, split: str, names: Sequence[str]) -> Iterator[Ro
         if included_lines is None or number - 1 in included_lines:
             yield Row(number, texts)
     check_required_images(dataset, split, included_lines, number)
+
+
+def read_joined_rows(dataset: Dataset, split: str, fields: Sequence[TextField]) -> Iterator[Row]:
+    """The rows of a split whose lines are joined. Raises DataError."""
+    join = fields[0].join
+    assert join is not None
+    if not (groups := list(join.groups())):
+        raise DataError(
+            f"data set '{dataset.name}', split '{split}'",
+            f"no lines of one file make a sentence of over {join.over} words",
+            f"set joined.{split}.over to a smaller number",
+        )
+    counts = [[count_lines(part) for part in field.parts] for field in fields]
+    if len({sum(index.lines for index in indexes) for indexes in counts}) > 1:
+        raise line_count_error(dataset, split, fields, counts)
+    columns = [joined_texts(read_all_lines(field), groups) for field in fields]
+    for group, texts in zip(groups, zip(*columns, strict=True), strict=True):
+        yield Row(group.start + 1, texts)
 
 
 def read_range(

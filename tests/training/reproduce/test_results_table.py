@@ -1,0 +1,159 @@
+"""Tables from results: scores pooled over test sets, systems with fewer seeds or test sets, image awareness."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seq2seq.metrics.catalogue import select_metrics
+from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
+from training.reproduce.image_awareness import build_awareness_tables
+from training.reproduce.page import Page, format_minutes
+from training.reproduce.papers import PaperTables, paper_names
+from training.reproduce.results import (
+    Result,
+    RunKey,
+    ShuffledImages,
+    TrainingSpec,
+    format_statistics,
+    read_results,
+)
+from training.reproduce.results import TestResult as SplitResult
+from training.reproduce.results_table import ALL_TESTS, build_results_tables
+
+READING = Preprocessing()
+(EXACT,) = select_metrics(["exact-match"], READING)
+REFERENCES = ["a b"] * 40
+
+
+def scored(right: int, lines: int = 40, **keys: object) -> SplitResult:
+    """The result of a test set of `lines` lines, of which the first `right` are translated exactly."""
+    outputs = SystemOutputs.from_lines(["a b"] * right + ["a c"] * (lines - right))
+    answers = ReferenceSet.from_lines([REFERENCES[:lines]])
+    statistics = EXACT.statistics(outputs, answers)
+    return SplitResult(
+        reading=READING,
+        scores={"exact-match": EXACT.report(statistics, EXACT.signature(outputs, answers))},
+        lengths=[2] * lines,
+        statistics={"exact-match": format_statistics(statistics)},
+        **keys,
+    )
+
+
+def run(system: str, seed: int, **tests: SplitResult) -> Result:
+    return Result(
+        place=RunKey(table="paper", group="group", system=system, scale="small", seed=seed),
+        training=TrainingSpec(recipe=system, data="data", settings={}),
+        commit="0123456789abcdef",
+        machine="a machine",
+        date="2026-01-01",
+        seconds=600,
+        parameters=1000,
+        weights_sha256=f"{system}{seed}",
+        bundle="bundle",
+        curve=[],
+        tests=tests,
+    )
+
+
+def paper(*tests: str, shuffled: tuple[str, ...] = ()) -> PaperTables:
+    group = {
+        "about": "two systems",
+        "data": "data",
+        "tests": dict.fromkeys(tests, "exact-match"),
+        "published": "gain",
+        "systems": {"base": 0.0, "better": None},
+        "shuffle_images": list(shuffled),
+    }
+    return PaperTables.model_validate({"about": "A paper", "groups": {"group": group}})
+
+
+def page(table: PaperTables, results: list[Result]) -> str:
+    tables = build_results_tables(table, results, "small")
+    awareness = build_awareness_tables(table, results, "small")
+    return Page(table, "small", results, tables, awareness, "interlinear reproduce paper", 3.0).markdown()
+
+
+def test_all_test_sets_together_are_compared_over_all_sentences_and_seeds():
+    results = [
+        run("base", 1, test=scored(20), test_2017=scored(5, lines=10)),
+        run("base", 2, test=scored(20), test_2017=scored(5, lines=10)),
+        run("better", 1, test=scored(22), test_2017=scored(7, lines=10)),
+        run("better", 2, test=scored(22), test_2017=scored(7, lines=10)),
+    ]
+    one, other, pooled = build_results_tables(paper("test", "test_2017"), results, "small")
+    assert (one.test, other.test, pooled.test) == ("test", "test_2017", ALL_TESTS)
+    assert pooled.pooled == ("test", "test_2017")
+    base, better = pooled.rows
+    assert base.ours == pytest.approx(100 * 25 / 50) and better.gain == pytest.approx(100 * (29 - 25) / 50)
+    assert better.p_value is not None and one.rows[1].p_value is not None and other.rows[1].p_value is not None
+    assert better.p_value < min(one.rows[1].p_value, other.rows[1].p_value)  # more sentences decide better
+    assert "### data, all test sets (test, test_2017): exact-match" in page(paper("test", "test_2017"), results)
+
+
+def test_joined_lines_are_not_counted_twice():
+    tests = {"test": scored(20), "test_joined": scored(5, lines=10, joined_from="test")}
+    results = [run("base", 1, **tests), run("better", 1, **tests)]
+    tables = build_results_tables(paper("test", "test_joined"), results, "small")
+    assert [table.test for table in tables] == ["test", "test_joined"]
+
+
+def test_a_system_with_fewer_seeds_or_test_sets_is_named():
+    results = [run("base", seed, test=scored(20), test_2017=scored(5)) for seed in (1, 2)]
+    results.append(run("better", 1, test=scored(30)))
+    table = paper("test", "test_2017")
+    text = page(table, results)
+    assert "**Fewer seeds than 2:** better 1." in text
+    assert "**Not scored on `test_2017`**, all or some seeds: better." in text
+    assert [len(one.rows) for one in build_results_tables(table, results, "small")] == [2, 1]
+    equal = page(table, [run(name, 1, test=scored(20)) for name in ("base", "better")])
+    assert "Fewer seeds" not in equal and "Not scored" not in equal
+
+
+def test_awareness_is_the_gain_of_the_right_images_over_all_seeds():
+    def shuffled(right: int) -> ShuffledImages:
+        wrong = scored(right)
+        score = wrong.scores["exact-match"].score
+        return ShuffledImages(
+            seed=1,
+            lines=40,
+            scores={"exact-match": score},
+            awareness={"exact-match": 75 - score},
+            p_values={},
+            statistics=wrong.statistics,
+        )
+
+    results = [
+        run("base", 1, test=scored(20)),  # reads no images
+        run("better", 1, test=scored(30, shuffled=shuffled(10))),
+        run("better", 2, test=scored(30, shuffled=shuffled(12))),
+    ]
+    table = paper("test", shuffled=("test",))
+    (awareness,) = build_awareness_tables(table, results, "small")
+    (row,) = awareness.rows
+    assert (row.system, row.seeds, row.right) == ("better", (1, 2), 75)
+    assert row.shuffled == pytest.approx(27.5) and row.awareness == pytest.approx(47.5) and row.p_value < 0.001
+    text = page(table, results)
+    assert "### data, test: exact-match with the images of other sentences" in text
+    assert "| better | 2 | 75.00 | 27.50 | +47.50 | 0.0001 * |" in text
+
+
+def test_the_page_says_how_long_the_trainings_took():
+    text = page(paper("test"), [run("base", 1, test=scored(20)), run("better", 1, test=scored(20))])
+    assert (
+        "From the kept results this takes less than a minute; the trainings took 20 minutes together (2 runs)." in text
+    )
+    assert format_minutes(0.2) == "less than a minute" and format_minutes(1.2) == "2 minutes"
+    assert format_minutes(150) == "2 h 30 min"
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_results_that_were_stored_before_are_read(name: str):
+    folder = Path(__file__).parents[3] / "docs/results"
+    for result in read_results(folder, name):
+        for test in result.tests.values():
+            assert test.joined_from is None or test.joined_from in result.tests
+            for metric, score in test.scores.items():
+                (scorer,) = select_metrics([metric], test.reading)
+                total = test.of(metric).sum(0, keepdims=True)
+                assert np.isclose(scorer.values(total)[0], score.score)

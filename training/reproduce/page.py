@@ -1,0 +1,161 @@
+"""A paper's tables as a page in Markdown."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from training.reproduce.image_awareness import AwarenessTable, awareness_lines
+from training.reproduce.papers import PaperTables, SystemGroup
+from training.reproduce.results import Result, ScaleName, ScoredRun
+from training.reproduce.results_table import ALL_TESTS, ResultsTable, TableRow, format_gain, runs_by_system
+
+SIGNIFICANT = 0.05
+HEADING = "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | version |"
+COLUMNS = HEADING.count("|") - 1
+NOTES = (
+    "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
+    "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
+    "randomisation over sentences and seeds. *Paper* is the paper's own figure, on its own data, which is larger or "
+    "licensed: gains can be compared, scores cannot. *Version* is the commit of ours."
+)
+DIRECTIONS = {"higher": "", "lower": " (lower is better: a negative gain is an improvement)", "neither": ""}
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page shows.
+
+    `figures`: figure files by what they show: a table, a group, or (None) all tables. `seconds`: the time that the
+    tables and figures took.
+    """
+
+    table: PaperTables
+    scale: ScaleName
+    results: Sequence[ScoredRun]
+    tables: Sequence[ResultsTable]
+    awareness: Sequence[AwarenessTable]
+    command: str
+    seconds: float
+    figures: Mapping[ResultsTable | str | None, Sequence[str]] = field(default_factory=dict)
+
+    def markdown(self) -> str:
+        """The page's text."""
+        lines = [*self.head_lines(), *self.image_links(None)]
+        for group in dict.fromkeys(one.group for one in self.tables):
+            lines += self.group_lines(group)
+        return "\n".join([*lines, NOTES, ""])
+
+    def head_lines(self) -> list[str]:
+        """The title, and how, where and in which time the results were made."""
+        own = [run for run in self.results if isinstance(run, Result)]
+        dates = sorted({run.date[:10] for run in own})
+        machines = dict.fromkeys(run.machine for run in own)
+        commits = dict.fromkeys(run.version for run in own)
+        minutes = sum(run.minutes for run in own)
+        one_commit = f"All runs are of commit {next(iter(commits), 'unknown')}."
+        several = (
+            f"**The runs are of {len(commits)} commits** ({', '.join(commits)}): the last column says which is whose."
+        )
+        return [
+            f"# {self.table.about}",
+            "",
+            f"Scale: {self.scale}. {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {'; '.join(machines)}.",
+            "",
+            f"    {self.command}",
+            "",
+            f"From the kept results this takes {format_minutes(self.seconds / 60)}; the trainings took "
+            f"{format_minutes(minutes)} together ({len(own)} runs).",
+            "",
+            one_commit if len(commits) < 2 else several,
+            "",
+        ]
+
+    def group_lines(self, name: str) -> list[str]:
+        """All tables of a group."""
+        group = self.table.groups[name]
+        lines = [f"## {name}: {group.about}", "", *self.seed_lines(name, group)]
+        for one in self.tables:
+            if one.group == name:
+                lines += [*table_lines(one), *self.image_links(one)]
+        lines += awareness_lines([one for one in self.awareness if one.group == name])
+        return lines + self.image_links(name)
+
+    def seed_lines(self, name: str, group: SystemGroup) -> list[str]:
+        """Which systems have fewer seeds than others, and which are not scored on a test set."""
+        runs = runs_by_system(name, group, self.results, self.scale)
+        seeds = {system: len(own) for system, own in runs.items()}
+        fewer = [f"{system} {count}" for system, count in seeds.items() if count < max(seeds.values())]
+        lines = []
+        if fewer:
+            lines += [f"**Fewer seeds than {max(seeds.values())}:** {', '.join(fewer)}.", ""]
+        for test in group.tests:
+            without = [system for system, own in runs.items() if any(test not in run.tests for run in own)]
+            if without and len(without) < len(runs):
+                lines += [f"**Not scored on `{test}`**, all or some seeds: {', '.join(without)}.", ""]
+        absent = [system for system in group.toolkit_systems if system not in runs]
+        if absent:
+            lines += [f"No outputs are stored of {', '.join(absent)}.", ""]
+        return lines
+
+    def image_links(self, of: ResultsTable | str | None) -> list[str]:
+        """The figures of a table, a group, or all tables."""
+        return [line for name in self.figures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
+
+
+def table_lines(one: ResultsTable) -> list[str]:
+    """A table with its heading, signature, and the sources of figures that are not ours."""
+    test = f"all test sets ({', '.join(one.pooled)})" if one.test == ALL_TESTS else one.test
+    unedited = [] if one.unedited is None else [cells("*unedited*", "", f"{one.unedited:.2f}")]
+    published = [cells(f"*{row.system}*", *[""] * 5, f"{row.score:.2f}") for row in one.also_published]
+    return [
+        f"### {one.data}, {test}: {one.metric}{DIRECTIONS[one.better]}",
+        "",
+        f"`{one.signature}`",
+        "",
+        HEADING,
+        "|---" * COLUMNS + "|",
+        *unedited,
+        *(row_line(row) for row in one.rows),
+        *published,
+        "",
+        *source_lines(one),
+    ]
+
+
+def source_lines(one: ResultsTable) -> Iterator[str]:
+    """The citations of the figures that are not ours."""
+    for row in one.also_published:
+        yield f"- *{row.system}*: {row.citation}" + (f"; {row.settings}" if row.settings else "")
+    if one.also_published:
+        yield ""
+
+
+def row_line(row: TableRow) -> str:
+    """A row of a table in Markdown."""
+    return cells(
+        row.system,
+        str(len(row.seeds)),
+        f"{row.ours:.2f}" + ("" if row.spread is None else f" ± {row.spread:.2f}"),
+        f"{row.low:.2f} - {row.high:.2f}" if row.low < row.high else "",
+        format_gain(row.gain),
+        "" if row.p_value is None else f"{row.p_value:.4f}" + (" *" if row.p_value < SIGNIFICANT else ""),
+        "" if row.published is None else f"{row.published:.2f}",
+        format_gain(row.published_gain),
+        "" if row.parameters is None else f"{row.parameters / 1e6:.1f}M",
+        "" if row.minutes is None else f"{row.minutes:.0f}",
+        ", ".join(row.versions),
+    )
+
+
+def cells(*texts: str) -> str:
+    """A row of a Markdown table; cells that are not given are empty."""
+    filled = [*texts, *[""] * (COLUMNS - len(texts))]
+    return "|" + "".join(f" {text} |" if text else " |" for text in filled)
+
+
+def format_minutes(minutes: float) -> str:
+    """A duration in whole minutes, rounded up, or in hours and minutes."""
+    whole = math.ceil(minutes)
+    if whole <= 1:
+        return "less than a minute" if minutes < 1 else "1 minute"
+    return f"{whole} minutes" if whole < 120 else f"{whole // 60} h {whole % 60:02} min"
