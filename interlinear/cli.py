@@ -28,6 +28,7 @@ from interlinear.commands.shortlist import shortlist
 from interlinear.commands.submit import submit
 from interlinear.commands.train import train
 from interlinear.commands.translate import translate
+from interlinear.commands.tune import tune
 from seq2seq.memory_allocator import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Train a model", "Evaluate it", "Register it", "Use it"
@@ -60,6 +61,7 @@ app.command(rich_help_panel=MAKE)(demo)
 app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
+app.command(rich_help_panel=MAKE)(tune)
 app.command(rich_help_panel=MAKE)(distill)
 app.command(rich_help_panel=MAKE)(submit)
 app.add_typer(jobs.app, name="jobs", rich_help_panel=MAKE)

@@ -137,8 +137,7 @@ class Trainer:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
                 self.save()
                 return self.interrupted(stopped)
-            stopped = self.end_epoch()
-            if stopped and not self.progress.done and self.progress.epoch <= self.settings.epochs:
+            if stopped := self.end_epoch():
                 return self.interrupted(stopped)
         return self.finish()
 

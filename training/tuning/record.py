@@ -14,9 +14,8 @@ from training.events import EpochReport
 from training.tuning.space import Range
 
 TUNING_FILE = "tuning.json"
-# The dev score by which a recipe selects epochs (training.score): its field here, and whether higher is better.
-METRICS = {"perplexity": ("dev_perplexity", False), "bleu": ("dev_bleu", True), "rouge-l": ("dev_rouge", True)}
 METRIC_NAMES = {"perplexity": "perplexity", "bleu": "BLEU", "rouge-l": "ROUGE-L"}
+Metric = Literal["perplexity", "bleu", "rouge-l"]
 TrialState = Literal["pending", "running", "stopped", "finished", "failed"]
 ENDED: tuple[TrialState, ...] = ("stopped", "finished")
 
@@ -47,6 +46,13 @@ class EpochResult(BaseModel):
         )
 
 
+def goodness(metric: Metric, result: EpochResult) -> float:
+    """The dev score by which a recipe selects epochs (`training.score`), as a number that is higher for better ones."""
+    if metric == "perplexity":
+        return -result.dev_perplexity
+    return result.dev_bleu if metric == "bleu" or result.dev_rouge is None else result.dev_rouge
+
+
 class TrialRecord(BaseModel):
     """A trial: its name (also its folder's), the values of all keys that are tuned, its state and its epochs.
 
@@ -74,7 +80,7 @@ class TuningRecord(BaseModel):
     epochs: int | None = None
     grace: int
     reduction: float
-    metric: Literal["perplexity", "bleu", "rouge-l"]
+    metric: Metric
     git_commit: str | None = None
     machine: str = ""
     trials: list[TrialRecord]
@@ -82,13 +88,11 @@ class TuningRecord(BaseModel):
 
     def score(self, result: EpochResult) -> float:
         """The deciding dev score of an epoch."""
-        value = getattr(result, METRICS[self.metric][0])
-        assert isinstance(value, float)
-        return value
+        return abs(goodness(self.metric, result))
 
     def goodness(self, result: EpochResult) -> float:
         """The deciding score as a number that is higher for a better epoch."""
-        return self.score(result) * (1 if METRICS[self.metric][1] else -1)
+        return goodness(self.metric, result)
 
     def best_epoch(self, trial: TrialRecord) -> EpochResult | None:
         """A trial's best epoch; None where it has none yet."""
