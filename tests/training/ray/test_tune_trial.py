@@ -1,4 +1,4 @@
-"""A trial waits after every epoch, stops there or within one, and goes on from its checkpoint without losing an epoch."""
+"""A trial waits after every epoch, stops there or within one, and goes on from its checkpoint."""
 
 from pathlib import Path
 
@@ -71,11 +71,12 @@ def test_an_error_is_an_event_and_not_a_lost_process(tmp_path: Path) -> None:
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
-    train_with_file = TrialThread(job_of(tmp_path, "trial"), "cpu")
-    train_with_file.start()
-    next_epoch(train_with_file)
-    train_with_file.stop()
+    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread.start()
+    next_epoch(thread)
+    thread.stop()
     file = tmp_path / "runs/trial" / EPOCH_FILE
     whole = file.read_text()
-    file.write_text(f"{whole}{whole[: len(whole) // 2]}{whole.replace('"epoch":1', '"epoch":2')}")
+    second = whole.replace('"epoch":1', '"epoch":2')
+    file.write_text(whole + whole[: len(whole) // 2] + second)
     assert [result.epoch for result in read_epochs(file.parent)] == [1, 2]
