@@ -136,15 +136,10 @@ class Trainer:
         while not self.progress.done and self.progress.epoch <= self.settings.epochs:
             if stopped := self.epoch(self.plan(self.progress.epoch), started):
                 self.save()
-                return self.interrupted(stopped)
-            if stopped := self.end_epoch():
-                return self.interrupted(stopped)
+                self.wait_for_uploads()
+                return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
+            self.end_epoch()
         return self.finish()
-
-    def interrupted(self, stopped: int) -> Outcome:
-        """The outcome of a training that a signal has ended, after its state was saved."""
-        self.wait_for_uploads()
-        return Outcome(self.job.run, self.progress.epoch - 1, self.progress.updates, signal=stopped)
 
     def initialize(self) -> None:
         """Set the initial weights: from the newest checkpoint, from another model, or random.
@@ -285,9 +280,8 @@ class Trainer:
     def schedule(self) -> LearningRateSchedule:
         return LearningRateSchedule(self.settings, self.progress.halvings, self.progress.waited)
 
-    def end_epoch(self) -> int:
-        """After an epoch: dev scores, schedule, best epochs, early stopping, checkpoint. Returns the signal that asked
-        to stop meanwhile, or 0."""
+    def end_epoch(self) -> None:
+        """After an epoch: dev scores, schedule, best epochs, early stopping, checkpoint."""
         progress, settings = self.progress, self.settings
         release_freed_memory()
         score = self.evaluator.evaluate()
@@ -305,6 +299,7 @@ class Trainer:
             improved,
             score.rouge,
             mean_guide(progress),
+            score.gate,
         )
         this_epoch = BestEpoch(epoch=progress.epoch, score=score.value)
         ranked = sorted([*progress.kept, this_epoch], key=lambda kept: -kept.score)[: settings.average]
@@ -335,8 +330,7 @@ class Trainer:
                 self.model, self.data, self.words, self.workers, self.device, self.step.precision
             )
         self.save()
-        # Gathered after rank 0 has saved: its files are complete before any other worker reads them.
-        return int(max(self.workers.all_gather(self.workers.stop_requested())))
+        self.workers.all_gather(None)  # rank 0's files are complete before any other worker reads them
 
     def save_epoch_weights(self) -> str:
         """Save this epoch's weights at rank 0; returns their file's SHA-256 at every worker."""

@@ -35,7 +35,10 @@ EVENTS, EPOCH, SCORE, LAST = "events", "epoch", "score", "last"
 
 
 class PausingProcess(SingleProcess):
-    """A single process that waits, once an epoch is saved, until it is decided whether the training goes on."""
+    """A single process that waits in the first update after an epoch until it is decided whether the training goes on.
+
+    The loop has saved the epoch by then. A training that is stopped saves once more, after that update.
+    """
 
     def __init__(self, stop_file: Path) -> None:
         super().__init__()
@@ -56,14 +59,15 @@ class PausingProcess(SingleProcess):
 
 
 class TrialThread(threading.Thread):
-    """Trains a job and queues its events. After an epoch it waits until the next `events` or `stop`."""
+    """Trains a job and queues its events. After an epoch that is not the last it waits for the next `events` or
+    `stop`."""
 
     def __init__(self, job: TrainingJob, device: str) -> None:
         super().__init__(daemon=True)
         self.job, self.device = job, device
         self.group = PausingProcess(job.run.parent / STOP_FILE)
         self.queued: queue.Queue[WorkerEvent] = queue.Queue()
-        self.reported = False  # whether the last event returned was an epoch, which the training waits after
+        self.reported = False  # whether the last event returned was an epoch
         self.ended = False  # whether it was the end
 
     def run(self) -> None:
@@ -95,7 +99,7 @@ class TrialThread(threading.Thread):
         return events
 
     def stop(self) -> None:
-        """Stop the training, and return when its state is saved: at once after an epoch, else after an update."""
+        """Stop the training, and return when its state is saved, after an update."""
         self.group.signal = signal.SIGTERM
         self.group.decided.set()
         if self.is_alive():

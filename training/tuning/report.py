@@ -21,7 +21,7 @@ def trial_table(record: TuningRecord) -> str:
     names = [key.rpartition(".")[2] for key in keys]
     rows = [["trial", *names, "epochs", f"dev {METRIC_NAMES[record.metric]}", "state"]]
     for trial in record.trials:
-        values = [setting_text(trial.values[key]) for key in keys]
+        values = [setting_text(trial.values.get(key)) for key in keys]
         rows.append([mark(record, trial), *values, str(len(trial.curve)), best_score(record, trial), trial.state])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]

@@ -15,8 +15,9 @@ import pytest
 from interlinear import cli
 from registry.curves import PARENT
 from tests.training.toy import SETTINGS, write_corpus
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
 from training.recipe import load_recipe
-from training.tuning.epoch_file import EPOCH_FILE, read_epochs
+from training.tuning.epoch_file import EPOCH_FILE
 
 RANGES = {"model.dropout": "{choice: [0, 0.1, 0.2]}", "training.learning_rate": "{log: [0.003, 0.03]}"}
 FIXED = [setting for setting in SETTINGS if setting.partition("=")[0] not in {*RANGES, "training.epochs"}]
@@ -72,17 +73,24 @@ class Tuning:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def wait_for_epochs(self, number: int, process: "subprocess.Popen[str]") -> None:
-        """Wait until the trials together have so many epochs."""
-        while sum(len(read_epochs(path.parent)) for path in self.runs.glob(f"*/{EPOCH_FILE}")) < number:
+    def wait_for_epochs(self, more: int, process: "subprocess.Popen[str]") -> None:
+        """Wait until the trials together have trained so many more epochs."""
+        before = sum(map(len, self.trained().values()))
+        while sum(map(len, self.trained().values())) < before + more:
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
+
+    def saved(self) -> dict[str, int]:
+        """The number of epochs in each trial's newest checkpoint."""
+        managers = {run.name: CheckpointManager(run, keep=1) for run in self.runs.glob("trial-*")}
+        newest = {name: manager.newest_intact() for name, manager in managers.items()}
+        return {name: managers[name].read_progress(path).epoch - 1 for name, path in newest.items() if path}
 
     def record(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads((self.runs / "tuning.json").read_text())
         return content
 
-    def lines(self) -> dict[str, list[int]]:
+    def trained(self) -> dict[str, list[int]]:
         """The epochs that each trial has trained, as often as it has trained them."""
         return {
             path.parent.name: [json.loads(line)["epoch"] for line in path.read_text().split("\n") if line]
@@ -98,14 +106,15 @@ def test_a_killed_tuning_goes_on_with_the_same_trials(tmp_path: Path) -> None:
     tuning.wait_for_epochs(2, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    begun = tuning.record()
+    begun, saved = tuning.record(), [tuning.saved()]
 
     process = tuning.start("--resume")
-    tuning.wait_for_epochs(3, process)
+    tuning.wait_for_epochs(1, process)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
     assert (process.returncode, out) == (143, ""), err
     assert "are saved. Go on with: interlinear tune" in err
+    saved.append(tuning.saved())
 
     process = tuning.start("--resume")
     out, err = process.communicate()
@@ -121,9 +130,10 @@ def test_a_killed_tuning_goes_on_with_the_same_trials(tmp_path: Path) -> None:
     for trial in ended["trials"]:
         epochs = [result["epoch"] for result in trial["curve"]]
         assert epochs == list(range(1, len(epochs) + 1))
-    # At most the epoch whose checkpoint a SIGKILL has prevented is trained again.
-    repeated = sum(len(epochs) - len(set(epochs)) for epochs in tuning.lines().values())
-    assert repeated <= 2
+    for name, epochs in tuning.trained().items():
+        kept = max(state.get(name, 0) for state in saved)
+        assert sorted(set(epochs)) == list(range(1, max(epochs) + 1))
+        assert all(epochs.count(epoch) == 1 for epoch in range(1, kept + 1)), "a saved epoch was trained again"
     load_recipe(str(tuning.runs / "best.yaml"))
     assert not list(tuning.runs.glob("ray")) and not (tmp_path / "ray_results").exists()
 

