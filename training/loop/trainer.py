@@ -299,7 +299,6 @@ class Trainer:
             improved,
             score.rouge,
             mean_guide(progress),
-            score.gate,
         )
         this_epoch = BestEpoch(epoch=progress.epoch, score=score.value)
         ranked = sorted([*progress.kept, this_epoch], key=lambda kept: -kept.score)[: settings.average]
