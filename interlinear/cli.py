@@ -29,6 +29,7 @@ from interlinear.commands.shortlist import shortlist
 from interlinear.commands.submit import submit
 from interlinear.commands.train import train
 from interlinear.commands.translate import translate
+from interlinear.commands.tune import tune
 from seq2seq.memory_allocator import keep_freed_memory
 
 MAKE, JUDGE, KEEP, USE = "Train a model", "Evaluate it", "Register it", "Use it"
@@ -61,6 +62,7 @@ app.command(rich_help_panel=MAKE)(demo)
 app.add_typer(data.app, name="data", rich_help_panel=MAKE)
 app.command(rich_help_panel=MAKE)(prepare)
 app.command(rich_help_panel=MAKE)(train)
+app.command(rich_help_panel=MAKE)(tune)
 app.command(rich_help_panel=MAKE)(distill)
 app.command(rich_help_panel=MAKE)(round_trip)
 app.command(rich_help_panel=MAKE)(submit)

@@ -106,8 +106,21 @@ NoCudaGraphs = Annotated[
     bool,
     typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),
 ]
+
+
+def running_cluster(address: str | None) -> str | None:
+    """The address of a running cluster; None for `local`, a cluster of the command's own."""
+    return None if address == "local" else address
+
+
 TrainingCluster = Annotated[
-    str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else one of its own.")
+    str | None,
+    typer.Option(
+        metavar="URI",
+        show_default=False,
+        callback=running_cluster,
+        help="A running Ray cluster; else, or with `local`, one of its own.",
+    ),
 ]
 DataCluster = Annotated[
     str | None, typer.Option(metavar="URI", show_default=False, help="A running Ray cluster; else this machine.")

@@ -86,24 +86,37 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def check_workers(recipe: Recipe, workers: int, gpu: bool) -> None:
-    """Raises UsageError where this machine has too few CPUs (or GPUs) for one per worker, or too little memory."""
-    needed, free = workers * worker_bytes(recipe), available_memory()
-    if gpu:
-        import torch
+def trials_at_once(recipe: Recipe, requested: int | None, gpu: bool) -> int:
+    """The number of concurrent trials of a tuning on this machine: as requested, else one for each CPU (or GPU), where
+    memory suffices. Raises UsageError where this machine has too little for the requested ones, or for one."""
+    check_workers(recipe, requested or 1, gpu, "--at-once")
+    by_memory = int(MEMORY_SHARE * available_memory() / worker_bytes(recipe))
+    return requested or max(1, min(device_count(gpu), by_memory))
 
-        available, unit = torch.cuda.device_count(), "GPU"
-    else:
-        available, unit = available_cpus(), "processor"
+
+def device_count(gpu: bool) -> int:
+    """The CPUs that this process may use, or the GPUs."""
+    if not gpu:
+        return available_cpus()
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def check_workers(recipe: Recipe, workers: int, gpu: bool, option: str = "--workers") -> None:
+    """Raises UsageError, which names the option, where this machine has too few CPUs (or GPUs) for one per worker, or
+    too little memory."""
+    needed, free = workers * worker_bytes(recipe), available_memory()
+    available, unit = device_count(gpu), "GPU" if gpu else "processor"
     if workers > available:
         raise UsageError(
-            f"--workers {workers}",
+            f"{option} {workers}",
             f"each needs a {unit} of its own, and this machine has {available}",
             (f"ask for {available} at most, or " if available else "") + "train on a cluster: --address",
         )
     if needed > free:
         raise UsageError(
-            f"--workers {workers}",
+            f"{option} {workers}",
             f"this model needs {needed / GIB:.1f} GiB of memory for them, and {free / GIB:.1f} GiB are free",
             "ask for fewer, make the model smaller, or train on a cluster: --address",
         )

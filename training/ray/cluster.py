@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import ray
-from ray.exceptions import RayError
 
-from seq2seq.errors import TrainingError, UsageError
+from seq2seq.errors import InterlinearError, TrainingError, UsageError
 from training.ray.capacity import available_cpus
 from training.ray.failure_monitor import missing_resources
 
@@ -58,7 +57,9 @@ def ray_cluster(group: WorkerGroupConfig) -> Iterator[None]:
                     logging_level=logging.ERROR,
                     _temp_dir=temporary,
                 )
-        except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+        except InterlinearError:
+            raise
+        except Exception as error:  # Ray raises plain exceptions too, where its processes do not start in time
             remedy = "train with --no-ray, or check the installation of Ray"
             if group.address:
                 remedy = "see that the token (RAY_AUTH_TOKEN_PATH) and the versions of Ray and Python are the cluster's"

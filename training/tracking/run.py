@@ -99,7 +99,7 @@ class Tracker:
             self.system_metrics.finish()
             patience = RETRY_SECONDS if self.status == "FINISHED" else 0.0  # an interrupted user does not wait
             self.metrics_queue.close(self.tags, patience)
-        elif self.resumed:
+        elif self.resumed and self.status == "KILLED":
             return  # nothing was trained, so the run keeps its status
         try:
             with self.store.errors():
@@ -217,6 +217,16 @@ class Tracker:
             scored_model = ScoredModel(logged.model_id, job.dataset, digest(fingerprints["dev"])) if logged else None
             self.metrics_queue.add(outcome.updates, scores, scored_model)
         self.status = "FINISHED"
+
+    def stopped(self, reason: str) -> None:
+        """A tuning has stopped the training for good: the run is finished, and its tag `stopped` has the reason."""
+        self.tags["stopped"] = reason
+        self.status = "FINISHED"
+
+    def failed(self, problem: str) -> None:
+        """The training has failed in another process."""
+        self.tags["error"] = problem
+        self.status = "FAILED"
 
     def _previous_run(self, plan: TrainingPlan) -> Run | None:
         """The run in which this training began; None where this store has no such run."""

@@ -1,0 +1,1 @@
+"""`interlinear tune`: runs a tuning, and prints its progress and its result."""

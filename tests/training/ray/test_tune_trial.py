@@ -1,0 +1,82 @@
+"""A trial waits after every epoch, stops there or within one, and goes on from its checkpoint."""
+
+from pathlib import Path
+
+from tests.training.toy import toy_job
+from training.events import EpochReport, Outcome, StartReport, TrainingJob
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
+from training.loop.trainer import train
+from training.ray.tune_trial import STOP_FILE, TrialThread
+from training.ray.worker_events import WorkerEvent, WorkerFailed
+from training.tuning.epoch_file import EPOCH_FILE, read_epochs
+
+SHORT = ["training.epochs=3", "training.average=1", "model.dropout=0.1"]
+
+
+def job_of(folder: Path, run: str) -> TrainingJob:
+    return toy_job(folder, run, (folder / "runs" / run).is_dir(), SHORT)
+
+
+def next_epoch(thread: TrialThread) -> list[WorkerEvent]:
+    """The events up to the next epoch or the end."""
+    events: list[WorkerEvent] = []
+    while not (thread.ended or (events and isinstance(events[-1], EpochReport))):
+        events += thread.events()
+    return events
+
+
+def test_a_trial_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    whole = train(job_of(tmp_path, "whole"))
+    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread.start()
+    first = next_epoch(thread)
+    assert isinstance(first[0], StartReport) and isinstance(first[-1], EpochReport) and first[-1].epoch == 1
+    thread.stop()
+    run = tmp_path / "runs/trial"
+    newest = CheckpointManager(run, keep=1).load_newest()
+    assert newest and (newest.progress.epoch, newest.progress.position) == (2, 1)  # not more than an update further
+    assert [result.epoch for result in read_epochs(run)] == [1]
+
+    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread.start()
+    events = [*next_epoch(thread), *next_epoch(thread), *next_epoch(thread)]
+    assert [event.epoch for event in events if isinstance(event, EpochReport)] == [2, 3]
+    assert isinstance(outcome := events[-1], Outcome) and outcome.weights_sha256 == whole.weights_sha256
+    results = read_epochs(run)
+    assert [result.epoch for result in results] == [1, 2, 3]
+    assert results[0].dev_bleu == first[-1].dev_bleu.score
+
+
+def test_a_file_in_the_tunings_folder_makes_a_trial_save_and_end(tmp_path: Path) -> None:
+    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    (tmp_path / "runs" / STOP_FILE).touch()
+    thread.start()
+    events = next_epoch(thread)
+    assert isinstance(outcome := events[-1], Outcome) and outcome.signal and outcome.epochs == 0
+    assert CheckpointManager(tmp_path / "runs/trial", keep=1).newest_intact()
+
+
+def test_an_error_is_an_event_and_not_a_lost_process(tmp_path: Path) -> None:
+    job = job_of(tmp_path, "trial")
+    (job.run / "checkpoints").mkdir()
+    state = job.run / "checkpoints/state-000000001"
+    state.mkdir()
+    (state / "progress.json").write_text("{}")
+    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread.start()
+    events = next_epoch(thread)
+    assert isinstance(failed := events[-1], WorkerFailed) and "none of the 1 checkpoints can be read" in str(
+        failed.error
+    )
+
+
+def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
+    thread = TrialThread(job_of(tmp_path, "trial"), "cpu")
+    thread.start()
+    next_epoch(thread)
+    thread.stop()
+    file = tmp_path / "runs/trial" / EPOCH_FILE
+    whole = file.read_text()
+    second = whole.replace('"epoch":1', '"epoch":2')
+    file.write_text(whole + whole[: len(whole) // 2] + second)
+    assert [result.epoch for result in read_epochs(file.parent)] == [1, 2]

@@ -1,0 +1,203 @@
+"""Runs the trials of a tuning by Ray Tune with ASHA; the driver is the process of the command.
+
+Each trial is an ordinary training in an actor (tune_trial.py). The observers stay in the driver, as in driver.py. What
+a resumed tuning knows comes from its record and the trials' own checkpoints, not from Tune's state.
+"""
+
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seq2seq.errors import TrainingError
+from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.loop.process_group import SingleProcess
+from training.ray.cluster import WorkerGroupConfig, last_error_line, ray_cluster
+from training.ray.worker_events import WorkerCrashed, WorkerEvent, WorkerFailed, WorkerWarning
+from training.storage.staging import TOKEN, write_token
+from training.tuning.events import TuningObserver, TuningObservers
+from training.tuning.record import TuningRecord
+
+# Ray is imported after training.ray.cluster, which sets the environment that Ray reads.
+# isort: split
+from ray import tune
+from ray.exceptions import RayError
+
+from training.ray.asha import ResumableAsha
+from training.ray.tune_trial import EVENTS, STOP_FILE, TrialActor
+
+RESTARTS = 3  # how many times a trial goes on from its checkpoint after its process was lost
+RAY_FOLDER = "ray"  # of Tune's own files, in the tuning's folder
+
+
+def run_trials(
+    record: TuningRecord, jobs: Mapping[str, TrainingJob], group: WorkerGroupConfig, observers: Sequence[TuningObserver]
+) -> int:
+    """Run the trials of `jobs`, by name, each in one worker of the group, `max_workers` at most at once.
+
+    SIGINT and SIGTERM are passed to the trials, which save and end; returns the signal, or 0. An error of an observer
+    does the same, and is raised. Raises TrainingError where the cluster fails or cannot be reached.
+    """
+    signals = SingleProcess().install_signal_handlers()
+    epochs = {name: job.recipe.training.epochs for name, job in jobs.items()}
+    asha = ResumableAsha(max(epochs.values()), record.grace, record.reduction)
+    driver = TuneDriver(jobs, TuningObservers(observers), signals)
+    for name in (stopped := asha.replay(record, epochs)):
+        driver.observers.stopped(name)
+    remaining = [name for name in jobs if name not in stopped]
+    if not remaining:
+        return 0
+    try:
+        with ray_cluster(group):
+            signals.install_signal_handlers()  # Ray has installed its own handlers
+            driver.fit(remaining, asha, group)
+    except (RayError, tune.TuneError) as error:
+        if signals.stop_requested():  # the signal reached the cluster's processes as well
+            return signals.stop_requested()
+        raise TrainingError(
+            driver.folder.name, f"Ray Tune failed: {last_error_line(error)}", "go on with --resume"
+        ) from error
+    finally:
+        driver.remove_files()
+    if driver.error:
+        raise driver.error
+    return signals.stop_requested()
+
+
+class TuneDriver:
+    """Passes the trials' events to the observers, and asks the trials to stop."""
+
+    def __init__(self, jobs: Mapping[str, TrainingJob], observers: TuningObservers, signals: SingleProcess) -> None:
+        self.jobs, self.observers, self.signals = jobs, observers, signals
+        self.folder: Path = next(iter(jobs.values())).run.parent
+        self.running: set[str] = set()
+        self.ended: set[str] = set()
+        self.error: Exception | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Tune stores its callbacks in files that are never read."""
+        return {}
+
+    def fit(self, names: Sequence[str], asha: ResumableAsha, group: WorkerGroupConfig) -> None:
+        """Run Tune until all trials have ended."""
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        self.remove_files()
+        staged = {name: write_token(self.jobs[name]) for name in names}
+        jobs = {name: self.jobs[name] for name in names}
+        device = "cuda" if group.gpu else "cpu"
+        actor = tune.with_parameters(TrialActor, jobs=jobs, staged=staged, device=device)
+        tuner = tune.Tuner(
+            tune.with_resources(actor, {"cpu": 1, "gpu": 1} if group.gpu else {"cpu": 1}),
+            param_space={"trial": tune.grid_search(list(names))},
+            tune_config=tune.TuneConfig(scheduler=asha, max_concurrent_trials=group.max_workers),
+            run_config=tune.RunConfig(
+                name=RAY_FOLDER,
+                storage_path=str(self.folder),
+                stop=StopRequests(self),
+                callbacks=[TrialEvents(self)],
+                verbose=0,
+                failure_config=tune.FailureConfig(max_failures=RESTARTS),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            ),
+        )
+        tuner.fit()
+
+    def dispatch(self, trial: str, events: Sequence[WorkerEvent]) -> None:
+        """Pass a trial's events to the observers. An observer's error stops the tuning."""
+        try:
+            for event in events:
+                self.dispatch_event(trial, event)
+        except Exception as error:
+            self.error = self.error or error
+
+    def dispatch_event(self, trial: str, event: WorkerEvent) -> None:
+        observers = self.observers
+        match event:
+            case StartReport():
+                self.running.add(trial)
+                observers.started(trial, self.jobs[trial], event)
+            case StepReport():
+                observers.step(trial, event)
+            case EpochReport():
+                observers.epoch(trial, event)
+            case WorkerWarning(message):
+                observers.warned(trial, message)
+            case Outcome():
+                self.end(trial)
+                if not event.signal:
+                    observers.finished(trial, event)
+            case WorkerFailed(error):
+                self.end(trial)
+                observers.failed(trial, str(error))
+            case WorkerCrashed(error, trace):
+                self.end(trial)
+                path = self.jobs[trial].run / "failure.txt"
+                path.write_text(f"{trace}\n", encoding="utf-8")
+                observers.failed(trial, f"{error}; its traceback is in {path}")
+
+    def end(self, trial: str) -> None:
+        self.running.discard(trial)
+        self.ended.add(trial)
+
+    def completed(self, trial: str) -> None:
+        """Tune has ended a trial: ASHA has stopped it, unless it ended by itself."""
+        if trial not in self.ended:
+            self.end(trial)
+            self.observe(lambda: self.observers.stopped(trial))
+
+    def lost(self, trial: str) -> None:
+        """A trial's process was lost too often."""
+        if trial not in self.ended:
+            self.end(trial)
+            problem = f"its process was lost {RESTARTS + 1} times, the last time for want of memory or of its node"
+            self.observe(lambda: self.observers.failed(trial, problem))
+
+    def observe(self, notify: Any) -> None:
+        try:
+            notify()
+        except Exception as error:
+            self.error = self.error or error
+
+    def stop_all(self) -> bool:
+        """Whether Tune shall end now: all trials have saved, after a signal or an error of an observer."""
+        if not (self.signals.stop_requested() or self.error):
+            return False
+        (self.folder / STOP_FILE).touch()
+        return not self.running
+
+    def remove_files(self) -> None:
+        """Remove the files that only a running tuning needs, also those of a process that was killed."""
+        (self.folder / STOP_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / RAY_FOLDER, ignore_errors=True)
+        for job in self.jobs.values():
+            (job.run / TOKEN).unlink(missing_ok=True)
+
+
+class TrialEvents(tune.Callback):
+    """Tune's callback: receives results and the ends of trials."""
+
+    def __init__(self, driver: TuneDriver) -> None:
+        self.driver = driver
+
+    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        self.driver.dispatch(trial.config["trial"], result.pop(EVENTS, ()))
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        self.driver.completed(trial.config["trial"])
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        self.driver.lost(trial.config["trial"])
+
+
+class StopRequests(tune.Stopper):
+    """Tune's stopper: ends the tuning when every trial has saved."""
+
+    def __init__(self, driver: TuneDriver) -> None:
+        self.driver = driver
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self.driver.stop_all()

@@ -1,0 +1,128 @@
+"""The record of a tuning, `tuning.json`: what was asked for, and each trial with its values, state and curve.
+
+A resumed tuning reads it, together with the epochs that each trial's own process has written (epoch_file.py).
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from seq2seq.errors import TrainingError
+from training.data.arrays import write_atomically
+from training.events import EpochReport
+from training.tuning.space import Range
+
+TUNING_FILE = "tuning.json"
+METRIC_NAMES = {"perplexity": "perplexity", "bleu": "BLEU", "rouge-l": "ROUGE-L"}
+Metric = Literal["perplexity", "bleu", "rouge-l"]
+TrialState = Literal["pending", "running", "stopped", "finished", "failed"]
+ENDED: tuple[TrialState, ...] = ("stopped", "finished")
+
+
+class EpochResult(BaseModel):
+    """An epoch of a trial: its scores on the dev set, and when it ended (seconds since 1970)."""
+
+    epoch: int
+    update: int
+    train_loss: float
+    dev_perplexity: float
+    dev_bleu: float
+    dev_rouge: float | None = None
+    seconds: float
+    time: float
+
+    @classmethod
+    def of(cls, report: EpochReport, time: float) -> "EpochResult":
+        return cls(
+            epoch=report.epoch,
+            update=report.update,
+            train_loss=report.train_loss,
+            dev_perplexity=report.dev_perplexity,
+            dev_bleu=report.dev_bleu.score,
+            dev_rouge=report.dev_rouge.score if report.dev_rouge else None,
+            seconds=report.seconds,
+            time=time,
+        )
+
+
+def goodness(metric: Metric, result: EpochResult) -> float:
+    """The dev score by which a recipe selects epochs (`training.score`), as a number that is higher for better ones."""
+    if metric == "perplexity":
+        return -result.dev_perplexity
+    return result.dev_bleu if metric == "bleu" or result.dev_rouge is None else result.dev_rouge
+
+
+class TrialRecord(BaseModel):
+    """A trial: its name (also its folder's), the values of all keys that are tuned, its state and its epochs.
+
+    `settings`: what differs from the recipe; nothing for the first trial.
+    """
+
+    name: str
+    values: dict[str, Any]
+    settings: list[str]
+    state: TrialState = "pending"
+    problem: str = ""
+    curve: list[EpochResult] = []
+
+
+class TuningRecord(BaseModel):
+    """A tuning: what was asked for, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    recipe: str
+    data: str
+    settings: list[str]
+    space: dict[str, Range]
+    seed: int
+    epochs: int | None = None
+    grace: int
+    reduction: float
+    metric: Metric
+    git_commit: str | None = None
+    machine: str = ""
+    trials: list[TrialRecord]
+    best: str | None = None
+
+    def score(self, result: EpochResult) -> float:
+        """The deciding dev score of an epoch."""
+        return abs(goodness(self.metric, result))
+
+    def goodness(self, result: EpochResult) -> float:
+        """The deciding score as a number that is higher for a better epoch."""
+        return goodness(self.metric, result)
+
+    def best_epoch(self, trial: TrialRecord) -> EpochResult | None:
+        """A trial's best epoch; None where it has none yet."""
+        return max(trial.curve, key=self.goodness, default=None)
+
+    def best_trial(self) -> TrialRecord | None:
+        """The trial with the best epoch of all; the earlier one of two equals. None where no trial has an epoch yet."""
+        scored = [(trial, best) for trial in self.trials if (best := self.best_epoch(trial))]
+        return max(scored, key=lambda pair: self.goodness(pair[1]))[0] if scored else None
+
+    def trial(self, name: str) -> TrialRecord:
+        return next(trial for trial in self.trials if trial.name == name)
+
+    def write(self, folder: Path) -> None:
+        """Write tuning.json, complete or not at all."""
+        best = self.best_trial()
+        self.best = best.name if best else None
+        write_atomically(folder / TUNING_FILE, f"{self.model_dump_json(indent=1, exclude_none=True)}\n".encode())
+
+
+def read_record(folder: Path) -> TuningRecord:
+    """The record of a tuning. Raises TrainingError where there is none, or it cannot be read."""
+    try:
+        return TuningRecord.model_validate_json((folder / TUNING_FILE).read_bytes())
+    except FileNotFoundError:
+        raise TrainingError(
+            str(folder), "there is no tuning of that name to resume", "start it without --resume"
+        ) from None
+    except (OSError, ValidationError) as error:
+        reason = f"{error.error_count()} invalid values" if isinstance(error, ValidationError) else error.strerror
+        raise TrainingError(
+            str(folder / TUNING_FILE), f"cannot be read ({reason})", "restore it, or start a tuning of another name"
+        ) from None
