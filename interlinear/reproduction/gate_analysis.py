@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlinear.console import progress
+from interlinear.console import progress, say
 
 if TYPE_CHECKING:
     from seq2seq.generate import SequenceGenerator
@@ -34,16 +34,20 @@ def analyse_gates(generation: "SequenceGenerator", data: str, test: str, data_ro
 def gates_by_class(
     generation: "SequenceGenerator", data: str, test: str, data_root: Path | None
 ) -> "dict[str, ClassGate]":
-    """Number of reference words and mean gate by word class; empty for a language without a tagger."""
+    """Number of reference words and mean gate by word class; empty where the language has no tagger, or HanTa is not
+    installed."""
     from interlinear.evaluation.scoring import System
     from interlinear.evaluation.test_sets import TestSetSource
     from training.reproduce.gates import ClassGate
-    from training.reproduce.word_classes import tagger_languages, word_classes
+    from training.reproduce.word_classes import has_tagger, tagger_languages, word_classes
 
     system = System(data, generation)
     test_set = TestSetSource(data, test, None, [], data_root).read([system], False)
     language = test_set.language
     if language not in tagger_languages():
+        return {}
+    if not has_tagger():
+        say("gates by word class are left out: they need pip install 'interlinear[analysis]'")
         return {}
     (source,) = test_set.texts
     references = test_set.references[0]

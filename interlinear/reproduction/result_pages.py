@@ -11,7 +11,7 @@ from interlinear.reproduction.summary_page import update_page
 
 if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables
-    from training.reproduce.results import ScoredRun
+    from training.reproduce.results import Result, ScoredRun
     from training.reproduce.results_table import ResultsTable
 
 
@@ -31,7 +31,7 @@ def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "pape
     start = time.monotonic()
     kept = [result for result in read_results(config.output, paper) if result.place.scale == scale]
     own = add_missing_scores(kept, table, config)
-    results = [*own, *toolkit_results(paper, table, scale, config)]
+    results: list[ScoredRun] = [*own, *toolkit_results(paper, table, scale, config)]
     tables = build_results_tables(table, results, scale)
     awareness = build_awareness_tables(table, results, scale)
     folder = config.output / (paper if scale == "small" else f"{paper}-{scale}")
@@ -126,5 +126,19 @@ def draw_figures(
             for name in systems
         ]
         path = learning_curves([Panel("dev BLEU", tuple(curves))], folder / f"{group}.curves.svg")
-        pictures[group] = [path.name]
+        pictures[group] = [path.name, *draw_gates(group_results, folder / f"{group}.gates.svg")]
     return pictures
+
+
+def draw_gates(results: "Sequence[Result]", path: Path) -> list[str]:
+    """Draw the contextual gates of a group's system that has them, the mean of its seeds; returns the file's name."""
+    from seq2seq.figures.gates import gate_figure
+    from training.reproduce.gates import mean_analysis
+
+    analysed = [result for result in results if result.gates is not None]
+    if not analysed:
+        return []
+    gates = mean_analysis([result.gates for result in analysed if result.gates is not None])
+    by_epoch = [[point.gate for point in result.curve if point.gate is not None] for result in analysed]
+    by_class = {name: one.mean for name, one in gates.by_class.items()}
+    return [gate_figure(by_class, [curve for curve in by_epoch if curve], gates.fixed, gates.learned, path).name]

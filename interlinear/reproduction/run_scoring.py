@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from interlinear.console import say
+from interlinear.reproduction.gate_analysis import analyse_gates, has_gates
 from interlinear.reproduction.run_training import ReproduceConfig
 from interlinear.reproduction.split_scoring import ScoredSplit, SplitScorer
 
 if TYPE_CHECKING:
+    from registry.curves import RunCurves
     from training.reproduce.papers import PaperTables
-    from training.reproduce.results import RunKey, TestResult
+    from training.reproduce.results import DevPoint, RunKey, TestResult
 
 
 def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) -> None:
@@ -18,12 +20,12 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
 
     from interlinear.decoding.model_loading import load_generation
     from interlinear.evaluation.scoring import System
-    from registry.curves import DEV_BLEU, DEV_PERPLEXITY, EPOCH_SECONDS, TRAINING_SECONDS, read_run_curves
+    from registry.curves import EPOCH_SECONDS, TRAINING_SECONDS, read_run_curves
     from registry.evaluations import add_to_training
     from registry.evaluations import find_training as training_of
     from seq2seq.bundle import add_scores
     from seq2seq.metrics.catalogue import ALIGNMENT
-    from training.reproduce.results import DevPoint, Result, write_result
+    from training.reproduce.results import Result, write_result
 
     group = table.groups[run_key.group]
     training = group.training(run_key.system, run_key.scale)
@@ -47,7 +49,7 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
     readme = add_scores(generation.bundle, card_scores)
     add_to_training(training_of(str(folder), config.tracking), evaluations, tags, readme)
     run = read_run_curves(str(folder), config.tracking)
-    points = zip(run.per_epoch(DEV_PERPLEXITY), run.per_epoch(DEV_BLEU), strict=True)
+    first_test = next(iter(group.tests))
     result = Result(
         place=run_key,
         training=training,
@@ -58,8 +60,9 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
         parameters=sum(weight.numel() for weight in generation.bundle.model.parameters()),
         weights_sha256=card.weights_sha256,
         bundle=str(folder / "bundle"),
-        curve=[DevPoint(epoch=i, perplexity=a, bleu=b) for i, (a, b) in enumerate(points, 1)],
+        curve=dev_curve(run),
         tests=tests,
+        gates=analyse_gates(generation, training.data, first_test, config.data_root) if has_gates(generation) else None,
     )
     write_result(config.output, result)
     scores = {
@@ -68,6 +71,17 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
         for name, score_record in test.scores.items()
     }
     say(f"{run_key}: " + ", ".join(f"{name} {score:.2f}" for name, score in scores.items()))
+
+
+def dev_curve(run: "RunCurves") -> "list[DevPoint]":
+    """The dev set's scores after every epoch."""
+    from registry.curves import DEV_BLEU, DEV_GATE, DEV_PERPLEXITY
+    from training.reproduce.results import DevPoint
+
+    perplexities = run.per_epoch(DEV_PERPLEXITY)
+    gates = run.per_epoch(DEV_GATE) if DEV_GATE in run.curves else [None] * len(perplexities)
+    points = zip(perplexities, run.per_epoch(DEV_BLEU), gates, strict=True)
+    return [DevPoint(epoch=i, perplexity=a, bleu=b, gate=c) for i, (a, b, c) in enumerate(points, 1)]
 
 
 def store_outputs(scored: ScoredSplit, run_key: "RunKey", config: ReproduceConfig) -> "TestResult":

@@ -11,6 +11,7 @@ from pydantic import Field, SerializeAsAny, ValidationError
 from seq2seq.errors import DataError
 from seq2seq.metrics.metric import Preprocessing, Statistics
 from seq2seq.metrics.score import IntervalScore, Score
+from training.reproduce.gates import GateAnalysis
 from training.reproduce.other_systems import ToolkitSystem
 from training.reproduce.strict_model import StrictModel
 
@@ -95,6 +96,7 @@ class DevPoint(StrictModel):
     epoch: int
     perplexity: float
     bleu: float
+    gate: float | None = Field(None, description="mean of the contextual gates over the dev set's words")
 
 
 class Result(StrictModel):
@@ -111,6 +113,7 @@ class Result(StrictModel):
     bundle: str
     curve: list[DevPoint]
     tests: dict[str, TestResult]
+    gates: GateAnalysis | None = Field(None, description="of a system with contextual gates")
 
     @property
     def version(self) -> str:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
-
-from seq2seq.errors import UsageError
 
 MODELS = {"en": "morphmodel_en.pgz", "de": "morphmodel_ger.pgz", "nl": "morphmodel_dutch.pgz"}
 
@@ -29,8 +28,13 @@ def tagger_languages() -> list[str]:
     return sorted(CLASSES)
 
 
+def has_tagger() -> bool:
+    """Whether HanTa is installed."""
+    return find_spec("HanTa") is not None
+
+
 def word_classes(words: Sequence[str], language: str) -> list[str]:
-    """The class of each word of a sentence; `other` for tags outside the classes. Raises UsageError without HanTa."""
+    """The class of each word of a sentence; `other` for tags outside the classes."""
     tags = [tag for _, _, tag in load_tagger(language).tag_sent(list(words))] if words else []
     return [class_of(tag, language) for tag in tags]
 
@@ -44,10 +48,6 @@ def class_of(tag: str, language: str) -> str:
 
 @cache
 def load_tagger(language: str) -> Any:
-    try:
-        from HanTa.HanoverTagger import HanoverTagger
-    except ImportError:
-        raise UsageError(
-            "gate values by word class", "HanTa is not installed", "pip install 'interlinear[analysis]'"
-        ) from None
+    from HanTa.HanoverTagger import HanoverTagger
+
     return HanoverTagger(MODELS[language])
