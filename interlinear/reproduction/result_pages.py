@@ -31,7 +31,7 @@ def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "pape
     start = time.monotonic()
     kept = [result for result in read_results(config.output, paper) if result.place.scale == scale]
     own = add_missing_scores(kept, table, config)
-    results = [*own, *toolkit_results(paper, table, scale, config)]
+    results: list[ScoredRun] = [*own, *toolkit_results(paper, table, scale, config)]
     tables = build_results_tables(table, results, scale)
     awareness = build_awareness_tables(table, results, scale)
     folder = config.output / (paper if scale == "small" else f"{paper}-{scale}")
