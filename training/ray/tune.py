@@ -6,7 +6,7 @@ a resumed tuning knows comes from its record and the trials' own checkpoints, no
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ class TuneDriver:
             problem = f"its process was lost {RESTARTS + 1} times, the last time for want of memory or of its node"
             self.observe(lambda: self.observers.failed(trial, problem))
 
-    def observe(self, notify: Any) -> None:
+    def observe(self, notify: Callable[[], None]) -> None:
         try:
             notify()
         except Exception as error:
