@@ -33,7 +33,7 @@ def run_tuning(request: "TuningRequest", config: TuningConfig, resume: bool) -> 
 
     Invalid options and values raise an InterlinearError before a folder, the MLflow store or a cluster is changed.
     """
-    from training.runs.job import create_run_folder
+    from training.runs.job import create_run_folder, git_commit
     from training.runs.run_lock import run_lock
     from training.tuning.planning import fit_space, plan_tuning, prepare_trials, resume_tuning
 
@@ -45,6 +45,7 @@ def run_tuning(request: "TuningRequest", config: TuningConfig, resume: bool) -> 
             fit_space(record, request)
         with create_run_folder(request.folder):
             record.machine = record.machine or describe_machine()
+            record.git_commit = record.git_commit or git_commit()
             record.write(request.folder)
             jobs = prepare_trials(record, request)
             trackers = stack.enter_context(open_trackers(request, config, jobs)) if jobs and config.tracked else None

@@ -6,7 +6,7 @@ a resumed tuning knows comes from its record and the trials' own checkpoints, no
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from training.ray.asha import ResumableAsha
 from training.ray.tune_trial import EVENTS, STOP_FILE, TrialActor
 
 RESTARTS = 3  # how many times a trial goes on from its checkpoint after its process was lost
+FAILURE_FILE = "failure.txt"  # in a trial's folder: the traceback of an error that is a bug
 RAY_FOLDER = "ray"  # of Tune's own files, in the tuning's folder
 
 
@@ -116,6 +117,7 @@ class TuneDriver:
         match event:
             case StartReport():
                 self.running.add(trial)
+                (self.jobs[trial].run / FAILURE_FILE).unlink(missing_ok=True)
                 observers.started(trial, self.jobs[trial], event)
             case StepReport():
                 observers.step(trial, event)
@@ -132,7 +134,7 @@ class TuneDriver:
                 observers.failed(trial, str(error))
             case WorkerCrashed(error, trace):
                 self.end(trial)
-                path = self.jobs[trial].run / "failure.txt"
+                path = self.jobs[trial].run / FAILURE_FILE
                 path.write_text(f"{trace}\n", encoding="utf-8")
                 observers.failed(trial, f"{error}; its traceback is in {path}")
 
@@ -153,7 +155,7 @@ class TuneDriver:
             problem = f"its process was lost {RESTARTS + 1} times, the last time for want of memory or of its node"
             self.observe(lambda: self.observers.failed(trial, problem))
 
-    def observe(self, notify: Any) -> None:
+    def observe(self, notify: Callable[[], None]) -> None:
         try:
             notify()
         except Exception as error:

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
+from training.tuning.epoch_file import read_epochs
 from training.tuning.record import EpochResult, TrialState, TuningRecord
 
 
@@ -14,6 +15,9 @@ class Recorder:
         self.record, self.folder = record, folder
 
     def started(self, trial: str, job: TrainingJob, start: StartReport) -> None:
+        # A process that survived a kill for a moment may have ended an epoch after the record was read.
+        record = self.record.trial(trial)
+        record.curve = read_epochs(job.run) or record.curve
         self.set_state(trial, "running")
 
     def step(self, trial: str, report: StepReport) -> None: ...

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Tuning:
         write_corpus(folder, 300)
         self.folder, self.runs = folder, folder / "runs/toy"
         self.uri = f"sqlite:///{folder}/mlflow.db"
+        self.stderr = folder / "stderr"
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         """Start the command in a process group of its own."""
@@ -70,15 +72,18 @@ class Tuning:
         return subprocess.Popen(
             [sys.executable, "-m", "interlinear", *call, *ranges, *settings, "--tracking", self.uri, *words],
             cwd=self.folder, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=self.stderr.open("w"), text=True,
         )  # fmt: skip
 
-    def wait_for_epochs(self, more: int, process: "subprocess.Popen[str]") -> None:
-        """Wait until the trials together have trained so many more epochs."""
-        before = sum(map(len, self.trained().values()))
-        while sum(map(len, self.trained().values())) < before + more:
-            assert process.poll() is None, process.communicate()
+    def wait_until(self, holds: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+        """Wait while the command runs until something holds."""
+        while not holds():
+            assert process.poll() is None, self.messages()
             time.sleep(0.05)
+
+    def messages(self) -> str:
+        """What the command that was started last has printed on stderr."""
+        return self.stderr.read_text()
 
     def saved(self) -> dict[str, int]:
         """The number of epochs in each trial's newest checkpoint."""
@@ -103,23 +108,24 @@ class Tuning:
 def test_a_killed_tuning_goes_on_with_the_same_trials(tmp_path: Path) -> None:
     tuning = Tuning(tmp_path)
     process = tuning.start()
-    tuning.wait_for_epochs(2, process)
+    tuning.wait_until(lambda: sum(map(len, tuning.trained().values())) >= 2, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     begun, saved = tuning.record(), [tuning.saved()]
 
     process = tuning.start("--resume")
-    tuning.wait_for_epochs(1, process)
+    # Not until an epoch is trained: a trial's process that survived the kill for a moment may have done that.
+    tuning.wait_until(lambda: " started" in tuning.messages(), process)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate()
-    assert (process.returncode, out) == (143, ""), err
-    assert "are saved. Go on with: interlinear tune" in err
+    out, _ = process.communicate()
+    assert (process.returncode, out) == (143, ""), tuning.messages()
+    assert "are saved. Go on with: interlinear tune" in tuning.messages()
     saved.append(tuning.saved())
 
     process = tuning.start("--resume")
-    out, err = process.communicate()
-    assert (process.returncode, out) == (0, f"{Path('runs/toy/best.yaml')}\n"), err
-    assert "Traceback" not in err
+    out, _ = process.communicate()
+    assert (process.returncode, out) == (0, "runs/toy/best.yaml\n"), tuning.messages()
+    assert "Traceback" not in tuning.messages()
     ended = tuning.record()
     assert [(trial["name"], trial["values"]) for trial in ended["trials"]] == [
         (trial["name"], trial["values"]) for trial in begun["trials"]
