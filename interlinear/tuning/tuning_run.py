@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from training.events import TrainingJob
     from training.ray.cluster import WorkerGroupConfig
     from training.tracking.tuning import TrialTrackers
+    from training.tuning.events import TuningObserver
     from training.tuning.planning import TuningRequest
     from training.tuning.record import TuningRecord
 
@@ -67,7 +68,8 @@ def run_jobs(
     from training.tuning.recorder import Recorder
 
     # The record follows MLflow: a trial that is recorded as finished has its model there.
-    observers = [*([trackers] if trackers else []), Recorder(record, folder), progress := TuningProgress(record)]
+    progress = TuningProgress(record)
+    observers: list[TuningObserver] = [*([trackers] if trackers else []), Recorder(record, folder), progress]
     try:
         return run_trials(record, jobs, group, observers)
     finally:

@@ -178,7 +178,7 @@ def check_same_tuning(record: TuningRecord, request: TuningRequest) -> None:
         "--grace": request.grace,
         "--reduction": request.reduction,
     }
-    before = dict(
+    before: dict[str, object] = dict(
         zip(
             asked,
             (record.recipe, record.data, record.settings, record.seed, record.epochs, record.grace, record.reduction),
