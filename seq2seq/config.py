@@ -34,11 +34,11 @@ class Architecture(BaseModel):
     gru: Literal["cudnn", "paper"] | None = Field(
         None, description="cudnn: reset gate after the product, z weighs the old state; paper: Wu et al. 2018, eq. 10"
     )
-    layer_norm: bool = Field(
-        False,
+    layer_norm: bool | None = Field(
+        None,
         description="layer normalisation in the cells of encoder and decoder (Ba et al. 2016): of the product of what "
         "enters, of that of the state, and of an LSTM's memory; the encoder then steps its cells one by one, which "
-        "takes longer",
+        "takes longer; default: no",
     )
     embedding: int = Field(256, ge=1)
     hidden: int = Field(256, ge=1)
@@ -113,14 +113,14 @@ class Architecture(BaseModel):
         0.0, ge=0, lt=1, description="on embeddings, except those that word attention reads, and between layers"
     )
     output_dropout: float | None = Field(None, ge=0, lt=1, description="before the softmax; default: dropout")
-    word_dropout: float = Field(
-        0.0,
+    word_dropout: float | None = Field(
+        None,
         ge=0,
         lt=1,
         description="share of source and target words whose whole embedding is dropped, except for word attention",
     )
-    state_dropout: float = Field(
-        0.0,
+    state_dropout: float | None = Field(
+        None,
         ge=0,
         lt=1,
         description="of the states that enter the cells of encoder and decoder: one mask a sentence and layer for all "

@@ -39,7 +39,7 @@ def sample(recipe: str, size: int = SIZE, vocabulary: int = VOCABULARY) -> Model
     settings = load_recipe(recipe)
     changes = {
         "embedding": size, "hidden": size, "attention_size": None, "combination_size": None, "dropout": 0.0,
-        "output_dropout": None, "word_dropout": 0.0, "state_dropout": 0.0, "source_dropout": None,
+        "output_dropout": None, "word_dropout": None, "state_dropout": None, "source_dropout": None,
         "initialization": "uniform", "initialization_scale": 0.5,
     }  # fmt: skip
     settings = settings.model_copy(update={"model": settings.model.model_copy(update=changes)})

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def drop_words(words: Tensor, share: float, training: bool) -> Tensor:
+def drop_words(words: Tensor, share: float | None, training: bool) -> Tensor:
     """Embeddings (..., E) of which each is zero as a whole with probability `share`.
 
     As Nematus' `dropout_source` and `dropout_target` (Sennrich and Zhang 2019), each occurrence of a word is drawn

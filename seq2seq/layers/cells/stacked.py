@@ -26,7 +26,7 @@ class StackedCells(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(build_cell(config, config.hidden if i else inputs, 0) for i in range(layers))
         self.hidden = config.hidden
-        self.dropout, self.state_dropout = config.dropout, config.state_dropout
+        self.dropout, self.state_dropout = config.dropout, config.state_dropout or 0.0
 
     def forward(self, inputs_BTI: Tensor) -> tuple[Tensor, list[Tensor]]:
         """States of the top layer, and a list of the states (and memories) of all layers, each (B, T, H)."""
