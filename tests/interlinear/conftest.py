@@ -65,7 +65,7 @@ def toy(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def other_toy(tmp_path_factory) -> Path:
-    return write_toy(tmp_path_factory.mktemp("models") / "other", seed=2)
+    return write_toy(tmp_path_factory.mktemp("models") / "other", seed=3)
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +86,7 @@ def gated_toy(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def editing_toy(tmp_path_factory) -> Path:
     return write_toy(
-        tmp_path_factory.mktemp("models") / "editing", seed=6, combination="flat",
+        tmp_path_factory.mktemp("models") / "editing", seed=8, combination="flat",
         initialization="uniform", initialization_scale=1.0,
     )  # fmt: skip
 

@@ -98,7 +98,7 @@ def test_a_data_set_s_yaml_is_not_a_table(said: Said) -> None:
 
 
 def test_a_misspelt_command_gets_a_suggestion(said: Said) -> None:
-    assert said("trane").endswith("Did you mean 'train', 'translate'? See `interlinear --help`.\n")
+    assert said("trane").endswith("Did you mean 'train', 'translate', 'tune'? See `interlinear --help`.\n")
 
 
 def test_two_fields_from_one_file_give_a_warning(said: Said, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,7 @@ class Tracker:
         self.is_champion = False
         self.same_as: str | None = None  # an earlier version of that name with the same weights
         self.status = "KILLED"
+        self.ended_elsewhere = False  # a trial's end is told by its tuning
         self.curves: Curves = {}
 
     def __enter__(self) -> "Tracker":
@@ -99,7 +100,7 @@ class Tracker:
             self.system_metrics.finish()
             patience = RETRY_SECONDS if self.status == "FINISHED" else 0.0  # an interrupted user does not wait
             self.metrics_queue.close(self.tags, patience)
-        elif self.resumed and self.status == "KILLED":
+        elif self.resumed and not self.ended_elsewhere:
             return  # nothing was trained, so the run keeps its status
         try:
             with self.store.errors():
@@ -221,12 +222,12 @@ class Tracker:
     def stopped(self, reason: str) -> None:
         """A tuning has stopped the training for good: the run is finished, and its tag `stopped` has the reason."""
         self.tags["stopped"] = reason
-        self.status = "FINISHED"
+        self.status, self.ended_elsewhere = "FINISHED", True
 
     def failed(self, problem: str) -> None:
         """The training has failed in another process."""
         self.tags["error"] = problem
-        self.status = "FAILED"
+        self.status, self.ended_elsewhere = "FAILED", True
 
     def _previous_run(self, plan: TrainingPlan) -> Run | None:
         """The run in which this training began; None where this store has no such run."""

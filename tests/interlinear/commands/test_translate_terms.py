@@ -5,6 +5,7 @@ import json
 import pytest
 
 from interlinear import cli
+from tests.interlinear.conftest import write_toy
 
 TEXT = "ein hund läuft im garten\nhund {n} und %s\n5 km\n"
 
@@ -74,7 +75,8 @@ def test_terms_are_for_raw_text(toy, write, capsys):
     assert "--do-not-translate: terms are found in raw text" in capsys.readouterr().err
 
 
-def test_terms_of_a_document(toy, write, tmp_path):
+def test_terms_of_a_document(write, tmp_path):
+    toy = write_toy(tmp_path / "toy", seed=2)
     page, output = write("<p>ein <b>hund</b> läuft</p><p>5 km</p>", "in.html"), tmp_path / "out.html"
     options = ["--glossary", write("Hund\tgreyhound", "terms.tsv"), "--do-not-translate", "läuft"]
     assert cli.run(["translate", str(toy), page, "-o", str(output), *options]) == 0

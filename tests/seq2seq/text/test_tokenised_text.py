@@ -25,7 +25,7 @@ def written(folder: Path, operations: bool = False) -> Bundle[Model]:
     tokenizers = {"source": Tokenizer.train(LINES * 3, plain), "target": target}
     if operations:
         tokenizers["mt"] = target
-    torch.manual_seed(3)
+    torch.manual_seed(4)
     words = {name: TextVocabulary(vocabulary=tokenizer.size) for name, tokenizer in tokenizers.items()}
     config = ModelConfig(
         combination="flat" if operations else "none", cell="gru", embedding=8, hidden=8, initialization="uniform",

@@ -81,7 +81,7 @@ def test_a_guided_model_aligns_better(tmp_path: Path, recipe: str) -> None:
     notes = RecordingObserver()
     guided = train(guided_job(tmp_path, "guided", recipe=recipe), observers=[notes])
     before, after = (alignment_error(outcome.bundle, tmp_path) for outcome in (plain, guided))
-    assert after < 0.5 and after < before - 0.2, (before, after)
+    assert after < 0.6 and after < before - 0.1, (before, after)
     losses = [report.train_guide for report in notes.epochs]
     assert all(loss is not None for loss in losses) and losses == sorted(losses, key=lambda loss: -(loss or 0.0))
     assert guided.bundle
