@@ -2,7 +2,7 @@
 dev set's BLEU with the gate fixed at a value."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from interlinear.console import progress, say
 
 if TYPE_CHECKING:
+    from interlinear.evaluation.scoring import System
+    from interlinear.evaluation.test_sets import TestSet
     from seq2seq.generate import SequenceGenerator
     from training.reproduce.gates import ClassGate, GateAnalysis
 
@@ -22,27 +24,25 @@ def has_gates(generation: "SequenceGenerator") -> bool:
 
 def analyse_gates(generation: "SequenceGenerator", data: str, test: str, data_root: Path | None) -> "GateAnalysis":
     """The gates' values over the references of a test set by forced decoding, and dev BLEU with fixed gates."""
+    from interlinear.evaluation.scoring import System
+    from interlinear.evaluation.test_sets import TestSetSource
     from training.reproduce.gates import GateAnalysis
 
+    system = System(data, generation)
+    test_set, dev = (TestSetSource(data, split, None, [], data_root).read([system], False) for split in (test, "dev"))
     return GateAnalysis(
-        by_class=gates_by_class(generation, data, test, data_root),
-        fixed={value: dev_bleu_with_gate(generation, value, data, data_root) for value in FIXED_VALUES},
-        learned=dev_bleu_with_gate(generation, None, data, data_root),
+        by_class=gates_by_class(generation, test_set),
+        fixed={value: bleu_with_gate(system, dev, value) for value in FIXED_VALUES},
+        learned=bleu_with_gate(system, dev, None),
     )
 
 
-def gates_by_class(
-    generation: "SequenceGenerator", data: str, test: str, data_root: Path | None
-) -> "dict[str, ClassGate]":
+def gates_by_class(generation: "SequenceGenerator", test_set: "TestSet") -> "dict[str, ClassGate]":
     """Number of reference words and mean gate by word class; empty where the language has no tagger, or HanTa is not
     installed."""
-    from interlinear.evaluation.scoring import System
-    from interlinear.evaluation.test_sets import TestSetSource
     from training.reproduce.gates import ClassGate
     from training.reproduce.word_classes import has_tagger, tagger_languages, word_classes
 
-    system = System(data, generation)
-    test_set = TestSetSource(data, test, None, [], data_root).read([system], False)
     language = test_set.language
     if language not in tagger_languages():
         return {}
@@ -54,28 +54,22 @@ def gates_by_class(
     values: dict[str, list[float]] = defaultdict(list)
     pairs = [({source: text}, reference) for text, reference in zip(test_set.sources, references, strict=True)]
     explanations = generation.align(pairs, raw=test_set.raw)
-    for explanation in progress(explanations, f"gates, {data}, {test}", len(pairs)):
+    for explanation in progress(explanations, f"gates, {test_set.name}", len(pairs)):
         words = [word.text for word in explanation.target]
         for name, gate in zip(word_classes(words, language), explanation.gate or (), strict=True):
             values[name].append(gate)
     return {name: ClassGate(words=len(gates), mean=sum(gates) / len(gates)) for name, gates in sorted(values.items())}
 
 
-def dev_bleu_with_gate(
-    generation: "SequenceGenerator", value: float | None, data: str, data_root: Path | None
-) -> float:
-    """BLEU of the dev set with all gates fixed at a value; None: as they were learned."""
-    from interlinear.evaluation.scoring import System
-    from interlinear.evaluation.test_sets import TestSetSource
+def bleu_with_gate(system: "System", test_set: "TestSet", value: float | None) -> float:
+    """BLEU of a test set with all gates fixed at a value; None: as they were learned."""
     from seq2seq.metrics.catalogue import select_metrics
 
-    system = System(data, generation)
-    test_set = TestSetSource(data, "dev", None, [], data_root).read([system], False)
+    assert system.generation
     (bleu,) = select_metrics(["bleu"], test_set.reading(None, None))
-    label = f"{data}, dev, gate {'as learned' if value is None else value}"
-    with fixed_gates(generation, value):
-        outputs = system.outputs(test_set, label=label)
-    return bleu.score(outputs, test_set.answers()).score
+    label = f"{test_set.name}, gate {'as learned' if value is None else value}"
+    with fixed_gates(system.generation, value):
+        return bleu.score(system.outputs(test_set, label=label), test_set.answers()).score
 
 
 @contextmanager
@@ -83,9 +77,7 @@ def fixed_gates(generation: "SequenceGenerator", value: float | None) -> "Iterat
     """Fix the contextual gates of a model at a value meanwhile."""
     from seq2seq.layers.gates import ContextualGate
 
-    gates: Sequence[ContextualGate] = [
-        module for module in generation.bundle.model.modules() if isinstance(module, ContextualGate)
-    ]
+    gates = [module for module in generation.bundle.model.modules() if isinstance(module, ContextualGate)]
     for gate in gates:
         gate.fixed = value
     try:

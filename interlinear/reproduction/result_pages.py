@@ -41,7 +41,8 @@ def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "pape
     figures = draw_figures(table, tables, results, folder)
     page = Page(table, scale, results, tables, awareness, command, time.monotonic() - start, figures)
     (folder / "table.md").write_text(page.markdown(), encoding="utf-8")
-    update_page(config.output.with_suffix(".md"), paper, tables)
+    if scale == "small":
+        update_page(config.output.with_suffix(".md"), paper, tables)
     content = [*as_json(tables), *as_json(awareness)]
     (folder / "table.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return folder / "table.md"

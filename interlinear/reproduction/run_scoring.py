@@ -26,6 +26,7 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
     from seq2seq.bundle import add_scores
     from seq2seq.metrics.catalogue import ALIGNMENT
     from training.reproduce.results import Result, write_result
+    from training.runs.machine import describe_machine
 
     group = table.groups[run_key.group]
     training = group.training(run_key.system, run_key.scale)
@@ -54,7 +55,7 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
         place=run_key,
         training=training,
         commit=card.git_commit,
-        machine=machine(),
+        machine=describe_machine(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=run.per_epoch(TRAINING_SECONDS if TRAINING_SECONDS in run.curves else EPOCH_SECONDS)[-1],
         parameters=sum(weight.numel() for weight in generation.bundle.model.parameters()),
@@ -98,15 +99,3 @@ def has_split(data: str, split: str, config: ReproduceConfig) -> bool:
     from training.data.dataset import open_dataset
 
     return open_dataset(data, config.data_root).has_split(split)
-
-
-def machine() -> str:
-    """Description of the machine that trained."""
-    import os
-    import platform
-
-    import torch
-
-    cores = len(os.sched_getaffinity(0))
-    gpus = f", {torch.cuda.device_count()} x {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    return f"{cores} cores, {platform.machine()}{gpus}, torch {torch.__version__}"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.errors import DataError
+from interlinear.console import say
 
 if TYPE_CHECKING:
     from training.reproduce.results_table import ResultsTable, TableRow
@@ -22,7 +22,8 @@ HEADING = "| system | ours | gain | p | the paper | its gain |\n|---|---|---|---
 
 
 def update_page(page: Path, paper: str, tables: "Sequence[ResultsTable]") -> None:
-    """Rewrite the tables of a paper in a page, if there is one. Raises DataError for a table without any run."""
+    """Rewrite the tables of a paper in a page, if there is one. A table without any run stays as it is, with a warning:
+    the runs may have been removed, to be trained anew."""
     from training.data.arrays import write_atomically
 
     if not page.is_file():
@@ -36,9 +37,8 @@ def update_page(page: Path, paper: str, tables: "Sequence[ResultsTable]") -> Non
             return block[0]
         table = by_name.get((name[0], name[1], name[2]))
         if table is None:
-            raise DataError(
-                str(page), f"no run of {paper} has the table '{' '.join(name)}'", "name a group, test set and score"
-            )
+            say(f"{page}: no run of {paper} has the table '{' '.join(name)}': it stays as it is")
+            return block[0]
         return begin + summary_table(table) + end
 
     write_atomically(page, BLOCK.sub(rewrite, text).encode())

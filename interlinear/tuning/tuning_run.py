@@ -35,6 +35,7 @@ def run_tuning(request: "TuningRequest", config: TuningConfig, resume: bool) -> 
     Invalid options and values raise an InterlinearError before a folder, the MLflow store or a cluster is changed.
     """
     from training.runs.job import create_run_folder, git_commit
+    from training.runs.machine import describe_machine
     from training.runs.run_lock import run_lock
     from training.tuning.planning import fit_space, plan_tuning, prepare_trials, resume_tuning
 
@@ -120,10 +121,3 @@ def open_trackers(request: "TuningRequest", config: TuningConfig, jobs: "dict[st
         job = next(iter(jobs.values()))
         tags = {"recipe": job.recipe_name, "dataset": job.dataset, "seed": str(request.seed)}
         return TrialTrackers(request.folder, jobs, config.experiment or job.dataset, tags, request.tracking, say)
-
-
-def describe_machine() -> str:
-    """The machine that the trials are trained on, for the record."""
-    from interlinear.reproduction.run_scoring import machine
-
-    return machine()

@@ -1,11 +1,11 @@
-"""Word classes of English, German and Dutch words, by the Hanover Tagger (Wartena 2019; package HanTa)."""
+"""Word classes of English and German words, by the Hanover Tagger (Wartena 2019; package HanTa)."""
 
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-MODELS = {"en": "morphmodel_en.pgz", "de": "morphmodel_ger.pgz", "nl": "morphmodel_dutch.pgz"}
+MODELS = {"en": "morphmodel_en.pgz", "de": "morphmodel_ger.pgz"}
 
 # Classes by the beginnings of tags, the first that fits: of CLAWS 5 (English) and of STTS (German).
 CLASSES = {

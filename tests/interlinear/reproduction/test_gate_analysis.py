@@ -44,7 +44,6 @@ def test_a_fixed_gate_is_that_of_every_word_and_the_learned_one_comes_back(gated
 
 
 def test_an_analysis_has_every_reference_word_in_one_class(gated: SequenceGenerator, data: str) -> None:
-    pytest.importorskip("HanTa")
     analysis = analyse_gates(gated, data, "test", None)
     words = [word for _, target in PAIRS for word in target.split()]
     assert sum(one.words for one in analysis.by_class.values()) == len(words)

@@ -1,10 +1,6 @@
 """Word classes of translations, by which gates are averaged."""
 
-import pytest
-
 from training.reproduce.word_classes import tagger_languages, word_classes
-
-pytest.importorskip("HanTa")
 
 
 def test_words_of_an_english_sentence_have_their_classes() -> None:
