@@ -65,6 +65,7 @@ class SearchProcess:
         self._pong_received = threading.Event()  # since the last ping
         self._silent_ticks = 0  # since the last ping, in ticks
         self._stopping = False
+        self._kill_reason: str | None = None  # why `_monitor` killed the process
         self._ended = threading.Event()
         self._commands: queue.SimpleQueue[Command | LoadModel | Stop] = queue.SimpleQueue()
         self._loading = threading.Lock()
@@ -167,7 +168,7 @@ class SearchProcess:
             self._process.kill()
             self._process.join()
             atexit.unregister(self._process.kill)
-            self._fail_pending(f"exit code {self._process.exitcode}")
+            self._fail_pending(self._kill_reason or f"exit code {self._process.exitcode}")
             self.send(Stop())
             self._writer.join()
             self._pipe.close()
@@ -188,8 +189,9 @@ class SearchProcess:
                     self._silent_ticks += 1  # not seconds: time in which this process was suspended does not count
                     allowed = self._timeouts.loading if starting or self._loads else self._timeouts.searching
                 if self._silent_ticks * tick >= allowed:
+                    self._kill_reason = f"it was silent for {allowed:g} s, and killed"
                     self._process.kill()
-                    self._fail_pending(f"it was silent for {allowed:g} s, and killed")
+                    self._fail_pending(self._kill_reason)
                     return
             starting = False
 

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -262,6 +263,23 @@ def test_a_process_that_hangs_at_its_start_is_replaced(bundles):
         process.load(0, load(bundles.de_en, "meta"), slots=2, width=5)
     until(lambda: bool(events))
     assert events == [WorkerLost("it was silent for 1 s, and killed")]
+    process.stop(SECONDS)
+
+
+def test_the_reason_of_a_loss_does_not_depend_on_which_thread_sees_the_end_first(monkeypatch):
+    events: list[Event] = []
+    process = SearchProcess(CONFIG, "text", Timeouts(searching=0.2, loading=0.4), events.append)
+    kill = process._process.kill
+
+    def kill_and_wait_for_the_reader() -> None:
+        kill()
+        if threading.current_thread().name.startswith("watches"):
+            until(lambda: not process.alive)
+
+    monkeypatch.setattr(process._process, "kill", kill_and_wait_for_the_reader)
+    os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: bool(events))
+    assert events == [WorkerLost("it was silent for 0.4 s, and killed")]
     process.stop(SECONDS)
 
 
