@@ -17,10 +17,15 @@ class LearningRateSchedule:
     halvings: int = 0
     waited: int = 0
 
-    def rate(self, update: int) -> float:
-        """The learning rate of an update, counted from 0 over the whole training."""
+    def rate(self, update: int, share: float) -> float:
+        """The learning rate of an update, counted from 0 over the whole training.
+
+        share: the part of all epochs that was done before the update, from 0 to 1.
+        """
         settings, done = self.settings, update + 1
         rate = settings.learning_rate * 0.5**self.halvings
+        if settings.schedule == "linear":
+            rate *= 1 - share
         if done < settings.warmup:
             return rate * done / settings.warmup
         if settings.schedule == "inverse_square_root":  # Vaswani et al. 2017, scaled to peak at the recipe's rate

@@ -218,7 +218,7 @@ class Trainer:
         with loader:
             for update, batches in loader:
                 last = update + 1 == plan.updates
-                self.enqueue(plan, update, batches, schedule.rate(progress.updates))
+                self.enqueue(plan, update, batches, schedule.rate(progress.updates, self.share_done(plan)))
                 self.read_results(0 if last else self.step.read_delay, totals)
                 now = time.monotonic()
                 progress.seconds = now - started
@@ -276,6 +276,10 @@ class Trainer:
             if result.stop_requests and self.stop_after is None:
                 self.stop_after = done.update + self.step.read_delay
 
+    def share_done(self, plan: EpochPlan) -> float:
+        """The part of all epochs that is done, from 0 to 1."""
+        return (self.progress.epoch - 1 + self.progress.position / plan.updates) / self.settings.epochs
+
     @property
     def schedule(self) -> LearningRateSchedule:
         return LearningRateSchedule(self.settings, self.progress.halvings, self.progress.waited)
@@ -293,7 +297,7 @@ class Trainer:
             self.objective.mean(progress),
             score.perplexity,
             score.bleu,
-            self.schedule.rate(progress.updates),
+            self.schedule.rate(progress.updates, progress.epoch / settings.epochs),
             progress.seconds,
             progress.seconds - progress.began,
             improved,

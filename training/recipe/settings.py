@@ -142,7 +142,9 @@ class TrainingSettings(RecipeSection):
     weight_decay: float | None = Field(None, ge=0, description="adamw only; default 0.01")
     rho: float | None = Field(None, gt=0, lt=1, description="adadelta only; default 0.95")
     epsilon: float | None = Field(None, gt=0, description="default: 1e-8, adadelta 1e-6")
-    schedule: Literal["constant", "halve_on_plateau", "halve_from_epoch", "inverse_square_root"] = "halve_on_plateau"
+    schedule: Literal["constant", "halve_on_plateau", "halve_from_epoch", "inverse_square_root", "linear"] = Field(
+        "halve_on_plateau", description="linear: from the full rate at the first update to 0 after the last epoch"
+    )
     plateau: int | None = Field(None, ge=1, description="halve_on_plateau: epochs without a better score; default 1")
     halve_from: int | None = Field(
         None, ge=1, description="halve_from_epoch: the last epoch at the full rate; default 9"

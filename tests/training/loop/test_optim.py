@@ -12,12 +12,12 @@ def settings(**keys: object) -> TrainingSettings:
 
 
 def rates(schedule: LearningRateSchedule, better: list[bool]) -> list[float]:
-    """The rate in each epoch, given whether each epoch was the best so far."""
+    """The rate in the middle of each epoch, given whether each epoch was the best so far."""
     seen = []
     for epoch, is_better in enumerate(better, 1):
-        seen.append(schedule.rate(10_000))
+        seen.append(schedule.rate(10_000, (epoch - 0.5) / len(better)))
         schedule = schedule.after_epoch(epoch, is_better)
-    return [*seen, schedule.rate(10_000)]
+    return [*seen, schedule.rate(10_000, 1.0)]
 
 
 def test_halve_on_plateau() -> None:
@@ -34,12 +34,19 @@ def test_halve_from_epoch() -> None:
 
 def test_constant_and_warm_up() -> None:
     schedule = LearningRateSchedule(settings(schedule="constant", warmup=4))
-    assert [schedule.rate(update) for update in range(6)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
+    assert [schedule.rate(update, update / 6) for update in range(6)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.8, 0.8])
 
 
 def test_inverse_square_root() -> None:
     schedule = LearningRateSchedule(settings(schedule="inverse_square_root", warmup=4))
-    assert [schedule.rate(update) for update in (0, 3, 15, 63)] == pytest.approx([0.2, 0.8, 0.4, 0.2])
+    assert [schedule.rate(update, update / 64) for update in (0, 3, 15, 63)] == pytest.approx([0.2, 0.8, 0.4, 0.2])
+
+
+def test_linear_falls_to_0_after_the_last_epoch() -> None:
+    schedule = LearningRateSchedule(settings(schedule="linear"))
+    assert rates(schedule, [True, False, False, True]) == pytest.approx([0.7, 0.5, 0.3, 0.1, 0.0])
+    warmed_up = LearningRateSchedule(settings(schedule="linear", warmup=4))
+    assert [warmed_up.rate(update, update / 8) for update in (0, 1, 3, 7)] == pytest.approx([0.2, 0.35, 0.5, 0.1])
 
 
 @pytest.mark.parametrize(
