@@ -17,7 +17,6 @@ from tests.service.test_serve import address, ask, process
 from tests.training.toy import SETTINGS, write_corpus, write_edited, write_pictured
 from training.recipe import load_recipe
 
-QUICK = "contextual_gates"  # the one that `make test` runs end to end
 SEVERAL = [f"{task}_{how}" for task in ("multimodal", "postedit") for how in ("hierarchical", "flat", "concat")]
 
 Command = Callable[..., str]
@@ -51,9 +50,8 @@ def trained(interlinear: Command, system: str, data: Path, settings: Sequence[st
     return model
 
 
-@pytest.mark.parametrize(
-    "system", [pytest.param(system, marks=[] if system == QUICK else pytest.mark.slow) for system in SYSTEMS]
-)
+@pytest.mark.slow  # `make demo` goes the same way with one
+@pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.timeout(300)
 def test_every_system_end_to_end(
     system: str, tmp_path: Path, interlinear: Command, capsys: pytest.CaptureFixture[str]
