@@ -11,8 +11,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-# Two processes; the tests of one file run in one process. More processes would run out of memory before processors.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# Two processes; the tests of one file run in one process, in the order of tests/conftest.py. More processes would run out
+# of memory before processors.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test check test-ci test-slow cluster-test stack-up stack-test stack-down clean
 
