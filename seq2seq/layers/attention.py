@@ -119,76 +119,12 @@ class BilinearAttention(KeyProjection):
 Attention = AdditiveAttention | BilinearAttention
 
 
-class ValueGradient:
-    """The gradient of values (B, T, D) that every step reads, with one product for all steps.
-
-    With plain autograd, each context c_i = alpha_i h would compute and add a gradient as large as all values. Their sum
-    equals one product of the weights of all steps with the gradients of all contexts: both are kept until then.
-    """
-
-    def __init__(self) -> None:
-        self.weights_BKT: list[Tensor] = []
-        self.gradients_BKD: list[Tensor] = []
-
-    def enter(self, values_BTD: Tensor) -> Tensor:
-        """The values as the steps must read them."""
-        entered: Tensor = _SummedValueGradient.apply(values_BTD, self)
-        return entered
-
-    def context(self, weights_BKT: Tensor, values_BTD: Tensor) -> Tensor:
-        """The context (B, K, D) of values that `enter` returned."""
-        product: Tensor = _Context.apply(weights_BKT, values_BTD, self)
-        return product
-
-    def sum_BTD(self) -> Tensor:
-        """The sum over all steps of alpha_i' dc_i; forgets the steps, because the object outlives the graph."""
-        weights_BLT, gradients_BLD = torch.cat(self.weights_BKT, 1), torch.cat(self.gradients_BKD, 1)
-        self.weights_BKT.clear()
-        self.gradients_BKD.clear()
-        return weights_BLT.mT @ gradients_BLD
-
-
-class _SummedValueGradient(torch.autograd.Function):
-    """The identity on values; backward, which runs after that of all steps, returns their summed gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, values_BTD: Tensor, gradient: ValueGradient) -> Tensor:
-        ctx.gradient = gradient
-        ctx.set_materialize_grads(False)  # the steps return no gradient
-        return values_BTD.view_as(values_BTD)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor, None]:
-        return ctx.gradient.sum_BTD(), None
-
-
-class _Context(torch.autograd.Function):
-    """A context whose backward keeps what the gradient of the values is computed from."""
-
-    @staticmethod
-    def forward(ctx: Any, weights_BKT: Tensor, values_BTD: Tensor, gradient: ValueGradient) -> Tensor:
-        ctx.save_for_backward(weights_BKT, values_BTD)
-        ctx.gradient = gradient
-        return weights_BKT @ values_BTD
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
-        (gradient_BKD,) = upstream
-        weights_BKT, values_BTD = ctx.saved_tensors
-        ctx.gradient.weights_BKT.append(weights_BKT)
-        ctx.gradient.gradients_BKD.append(gradient_BKD)
-        return gradient_BKD @ values_BTD.mT, None, None
-
-
-def context(weights_BKT: Tensor, values: Tensor, gradient: ValueGradient | None = None) -> Tensor:
-    """The context of each hypothesis, sum_j alpha_j h_j: (B, K, D).
-
-    `gradient`: that of values (B, T, D) which every step reads, in training.
-    """
+def context(weights_BKT: Tensor, values: Tensor) -> Tensor:
+    """The context of each hypothesis, sum_j alpha_j h_j: (B, K, D)."""
     weights_BKT = weights_BKT.to(values.dtype)
-    if values.dim() == 4:
-        return (weights_BKT[:, :, None] @ values).squeeze(2)
-    return weights_BKT @ values if gradient is None else gradient.context(weights_BKT, values)
+    if values.dim() == 3:
+        return weights_BKT @ values
+    return (weights_BKT[:, :, None] @ values).squeeze(2)
 
 
 def masked_softmax(energy_BKT: Tensor, padding_BT: Tensor) -> Tensor:

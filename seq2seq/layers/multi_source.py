@@ -73,7 +73,7 @@ class Concatenation(nn.Module):
         self, step: StepInputs, query: Tensor, before: Tensor, views: Mapping[str, View], covered: Covered
     ) -> CombinedAttention:
         weights = attention_per_source(self.attentions, step, query, views, covered)
-        contexts = [context(weights[source], view.values_BTD, view.value_gradient) for source, view in views.items()]
+        contexts = [context(weights[source], view.values_BTD) for source, view in views.items()]
         return CombinedAttention(torch.cat(contexts, -1), weights)
 
 
@@ -183,7 +183,7 @@ class FlatCombination(AttentionWithSentinel):
         parts = alpha_BKT.split([padding.shape[1] for padding in paddings], -1)
         weights = dict(zip(views, parts, strict=False))
         source_weights = {source: weights_BKT.sum(-1) for source, weights_BKT in weights.items()}
-        contexts = [context(weights[source], view.values_BTD, view.value_gradient) for source, view in views.items()]
+        contexts = [context(weights[source], view.values_BTD) for source, view in views.items()]
         for weight_BK1, (_, value_BKC) in zip(parts[len(views) :], sentinels, strict=True):
             source_weights[SENTINEL] = weight_BK1.squeeze(-1)
             contexts.append(weight_BK1.to(value_BKC.dtype) * value_BKC)
@@ -224,7 +224,7 @@ class HierarchicalCombination(AttentionWithSentinel):
         weights = attention_per_source(self.attentions, step, query, views, covered)
         keys, values, absent = [], [], []
         for source, view in views.items():
-            context_BKD = context(weights[source], view.values_BTD, view.value_gradient)
+            context_BKD = context(weights[source], view.values_BTD)
             keys.append(self.keys[source](step, context_BKD))
             values.append(self.values[source](step, context_BKD, keys[-1]))
             absent.append(view.absent_B1)

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seq2seq.batch import TARGET
-from seq2seq.layers.attention import ValueGradient
 from seq2seq.text import PAD
 
 
@@ -22,7 +21,7 @@ class View:
 
     keys_BTA: projected keys, computed once per sentence (A = 0 where the decoder updates the values and so computes
     keys at every step). covered_BTC: each value's summand of its coverage, C = 0 without coverage. padding_BT: True at
-    padding. value_gradient: that of the values, where all steps of a training read them.
+    padding.
     """
 
     source: str
@@ -30,7 +29,6 @@ class View:
     values_BTD: Tensor
     covered_BTC: Tensor
     padding_BT: Tensor
-    value_gradient: ValueGradient | None = None
 
     @property
     def absent_B1(self) -> Tensor:
@@ -64,13 +62,6 @@ class View:
             change(self.covered_BTC),
             change(self.padding_BT),
         )
-
-    def for_all_steps(self) -> "View":
-        """The view whose values get their gradient by one product for all steps; itself where they need none."""
-        if not (torch.is_grad_enabled() and self.values_BTD.requires_grad):
-            return self
-        gradient = ValueGradient()
-        return replace(self, values_BTD=gradient.enter(self.values_BTD), value_gradient=gradient)
 
     def resize(self, width: int) -> "View":
         """Pads or trims to `width` positions."""
@@ -137,10 +128,6 @@ class Memory:
         """`positions`, and as TARGET the number of candidate words C, padding included, if they are limited."""
         widths = [rows.words_BC.shape[1] for rows in self.candidates.values()]  # equal ones
         return self.positions | ({TARGET: widths[0]} if widths else {})
-
-    def for_all_steps(self) -> "Memory":
-        """The memory as the steps of a training read it: see `View.for_all_steps`."""
-        return replace(self, views={name: view.for_all_steps() for name, view in self.views.items()})
 
     def lengths_B(self, source: str) -> Tensor:
         """Number of real positions of each sentence in a source, (B,)."""

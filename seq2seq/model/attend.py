@@ -236,7 +236,7 @@ class SingleSource:
         keys, values, share = self.annotations.read(self.attention, coverage, view, state)
         energy_BKT = self.attention.energies(step, query_BKH, keys, *coverage.current(state))
         weights_BKT = masked_softmax(energy_BKT, view.padding_BT)
-        context_BKD = context(weights_BKT, values, view.value_gradient)
+        context_BKD = context(weights_BKT, values)
         leaves = coverage.update(state, weights_BKT, share, before_BKH)
         return AttentionResult(context_BKD, {STATES: context_BKD}, {(self.source, STATES): weights_BKT}, leaves=leaves)
 
@@ -280,7 +280,7 @@ class WithWords:
         attended = self.attend(step, memory, state, query_BKH, before_BKH)
         view = memory.views[view_name(self.source, WORDS)]
         weights_BKT = self.normalize(self.attention.energies(step, query_BKH, view.keys_BTA), view)
-        context_BKE = context(weights_BKT, view.values_BTD, view.value_gradient)
+        context_BKE = context(weights_BKT, view.values_BTD)
         return replace(
             attended,
             context=torch.cat([attended.context, context_BKE], -1),

@@ -320,7 +320,6 @@ class Decoder(nn.Module, ABC):
         """The state before every step over known words, and the step's output."""
         hypotheses, steps = words_BKLE.shape[1], words_BKLE.shape[2]
         state = repeat(self.start(memory), hypotheses)
-        memory = memory.for_all_steps()
         words_LBKE = words_BKLE.movedim(2, 0).contiguous()  # else torch may copy the weights for every word of it
         unrolled = UnrolledInputs(self.at_every_step(self.precompute(words_LBKE), words_LBKE.shape[:-1]))
         for t in range(steps):

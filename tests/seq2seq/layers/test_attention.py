@@ -1,14 +1,10 @@
-"""The energies of additive attention, which are computed in another way where no gradient is needed, and contexts,
-whose values get their gradient by one product for all steps."""
-
-from dataclasses import replace
+"""The energies of additive attention, which are computed in another way where no gradient is needed."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from seq2seq.layers.attention import additive_energy, context, fast_tanh
-from seq2seq.layers.state import View
+from seq2seq.layers.attention import additive_energy, fast_tanh
 
 ATTENTION, LENGTH, HYPOTHESES = 50, 9, 3
 
@@ -75,49 +71,3 @@ def test_gradients_are_those_of_tanh() -> None:
     additive_energy(energy, query, key).sum().backward()
     slopes = 1 - torch.tanh(query.detach() + key) ** 2
     torch.testing.assert_close(query.grad, (slopes * energy.weight[0].detach()).sum(1, keepdim=True))
-
-
-@pytest.mark.parametrize("hypotheses", [1, 3])
-def test_the_gradients_of_values_that_all_steps_read_are_those_of_plain_autograd(hypotheses: int) -> None:
-    torch.manual_seed(1)
-    steps, rows, positions, size = 5, 2, 4, 3
-    values_BTD = torch.randn(rows, positions, size, dtype=torch.float64, requires_grad=True)
-    weights_LBKT = torch.randn(steps, rows, hypotheses, positions, dtype=torch.float64, requires_grad=True)
-    upstream_LBKD = torch.randn(steps, rows, hypotheses, size, dtype=torch.float64)
-
-    def gradients(view: View) -> tuple[Tensor, ...]:
-        contexts = [context(weights, view.values_BTD, view.value_gradient) for weights in weights_LBKT]
-        # the last step's context depends on the first, as in a recurrence
-        total = (torch.stack(contexts) * upstream_LBKD).sum() + (contexts[0] * contexts[-1]).sum()
-        return torch.autograd.grad(total, [values_BTD, weights_LBKT])
-
-    padding_BT = torch.zeros(rows, positions, dtype=torch.bool)
-    plain = View("source", values_BTD, values_BTD, values_BTD[..., :0], padding_BT)
-    summed = plain.for_all_steps()
-    assert summed.value_gradient is not None
-    for _ in range(2):  # nothing of the first time is left
-        torch.testing.assert_close(gradients(plain.for_all_steps()), gradients(plain))
-    torch.testing.assert_close(gradients(summed), gradients(plain))
-    assert not summed.value_gradient.weights_BKT
-
-
-def test_values_without_a_gradient_are_read_as_they_are() -> None:
-    values_BTD = torch.randn(2, 4, 3, requires_grad=True)
-    view = View("source", values_BTD, values_BTD, values_BTD[..., :0], torch.zeros(2, 4, dtype=torch.bool))
-    with torch.no_grad():
-        assert view.for_all_steps() is view
-    assert replace(view, values_BTD=values_BTD.detach()).for_all_steps().value_gradient is None
-
-
-def test_a_training_computes_no_gradient_as_large_as_the_values_at_any_step() -> None:
-    torch.manual_seed(1)
-    rows, positions, size, steps = 2, 7, 5, 6
-    values_BTD = torch.randn(rows, positions, size, requires_grad=True)
-    view = View("source", values_BTD, values_BTD, values_BTD[..., :0], torch.zeros(rows, positions).bool())
-    view = view.for_all_steps()
-    weights_LBKT = torch.rand(steps, rows, 1, positions, requires_grad=True)
-    contexts = torch.stack([context(weights, view.values_BTD, view.value_gradient) for weights in weights_LBKT])
-    with torch.profiler.profile(record_shapes=True) as profile:
-        contexts.sum().backward()
-    large = [event for event in profile.events() if event.name == "aten::bmm" and event.input_shapes[1][-1] == size]
-    assert len(large) == 1
