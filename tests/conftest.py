@@ -39,15 +39,14 @@ with suppress(ModuleNotFoundError):  # a GPU machine that only runs the tests fo
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run long files first, then those with the most tests.
 
     Otherwise a file with a single long test would come last, and all processes but one would wait for it. Long files
-    have a test with a longer timeout than usual.
+    have a test whose timeout is longer than the usual one.
     """
-    usual = float(config.getini("timeout"))
     marks = {item: item.get_closest_marker("timeout") for item in items}
-    long = {item.path for item, mark in marks.items() if mark and mark.args[0] > usual}
+    long = {item.path for item, mark in marks.items() if mark and mark.args[0] > 120}
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path not in long, -tests[item.path], item.path))
 
