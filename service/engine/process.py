@@ -168,7 +168,7 @@ class SearchProcess:
             self._process.kill()
             self._process.join()
             atexit.unregister(self._process.kill)
-            self._fail_pending(self._kill_reason or f"exit code {self._process.exitcode}")
+            self._fail_pending()
             self.send(Stop())
             self._writer.join()
             self._pipe.close()
@@ -191,11 +191,11 @@ class SearchProcess:
                 if self._silent_ticks * tick >= allowed:
                     self._kill_reason = f"it was silent for {allowed:g} s, and killed"
                     self._process.kill()
-                    self._fail_pending(self._kill_reason)
+                    self._fail_pending()
                     return
             starting = False
 
-    def _fail_pending(self, reason: str) -> None:
+    def _fail_pending(self) -> None:
         """Fail all pending loads and emit `WorkerLost`, once."""
         with self._loading:
             if not self.alive:
@@ -206,7 +206,7 @@ class SearchProcess:
         for future in pending:
             future.set_exception(self._lost_error())
         if not self._stopping:
-            self._emit(WorkerLost(reason))
+            self._emit(WorkerLost(self._kill_reason or f"exit code {self._process.exitcode}"))
 
     def _on_model_loaded(self, message: ModelLoaded) -> None:
         with self._loading:
