@@ -60,7 +60,6 @@ def score_run(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) 
         seconds=run.per_epoch(TRAINING_SECONDS if TRAINING_SECONDS in run.curves else EPOCH_SECONDS)[-1],
         parameters=sum(weight.numel() for weight in generation.bundle.model.parameters()),
         weights_sha256=card.weights_sha256,
-        bundle=str(folder / "bundle"),
         curve=dev_curve(run),
         tests=tests,
         gates=analyse_gates(generation, training.data, first_test, config.data_root) if has_gates(generation) else None,

@@ -110,7 +110,7 @@ class Result(StrictModel):
     seconds: float = Field(description="of training")
     parameters: int
     weights_sha256: str
-    bundle: str
+    bundle: str | None = Field(None, exclude=True, description="its folder, in results of earlier versions")
     curve: list[DevPoint]
     tests: dict[str, TestResult]
     gates: GateAnalysis | None = Field(None, description="of a system with contextual gates")
