@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run long files first, then those with the most tests.
 
     Otherwise a file with a single long test would come last, and all processes but one would wait for it. Long files
-    have a test whose timeout is longer than the usual one.
+    have a test whose timeout is longer than the usual one (pyproject.toml).
     """
     marks = {item: item.get_closest_marker("timeout") for item in items}
     long = {item.path for item, mark in marks.items() if mark and mark.args[0] > 120}

@@ -137,6 +137,22 @@ def test_a_stopped_training_resumes_to_the_same_weights(tmp_path: Path, updates:
     assert run_in_third_epoch.weights_sha256 == expected
 
 
+def test_the_linear_schedule_falls_within_epochs_and_continues_after_an_interruption(tmp_path: Path) -> None:
+    class Rates(RecordingObserver):
+        def step(self, report: StepReport) -> None:  # one for the last update of each epoch, and perhaps others
+            rates[report.update] = (report.learning_rate, report.updates)
+
+    linear = ["training.schedule=linear"]
+    rates: dict[int, tuple[float, int]] = {}
+    expected = train(toy_job(tmp_path, settings=linear), observers=[Rates()])
+    assert len(rates) >= 3
+    for update, (rate, updates) in rates.items():  # reports count updates from 1; SETTINGS' rate
+        assert rate == pytest.approx(0.01 * (1 - (update - 1) / updates))
+    train(toy_job(tmp_path, "stopped", settings=linear), StopAfterUpdates(expected.updates // 2))
+    resumed = train(toy_job(tmp_path, "stopped", resume=True, settings=linear))
+    assert resumed.weights_sha256 == expected.weights_sha256
+
+
 @pytest.mark.parametrize(
     ("ended_by", "rate"),
     [("training.epochs=2", 0.01), ("training.patience=1", 1e-6)],  # with so small a rate the dev BLEU does not change
