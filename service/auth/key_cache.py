@@ -30,8 +30,9 @@ class KeyCache:
 
     A quota is never exceeded, however many services share the store: a request is charged to units that were reserved
     in the store, a few in advance while much is left, and one by one towards the end. Units that a service did not
-    use are returned at the next sync. While the store is unavailable, keys stay as they were last read, requests are
-    checked against that and their usage is added later; the log reports the failure once.
+    use are returned at the next sync, and what the store refused is asked for again after that. While the store is
+    unavailable, or takes longer than RESERVE_TIMEOUT, keys stay as they were last read, requests are checked against
+    that and their usage is added later; the log reports a failure once.
     """
 
     def __init__(self, store: KeyStore, limiters: Mapping[str, RateLimiter] | None = None) -> None:
@@ -43,6 +44,7 @@ class KeyCache:
         self._pending: Counter[tuple[date, str]] = Counter()  # usage to add at the next sync
         self._in_sync: Counter[tuple[date, str]] = Counter()  # usage being added
         self._reserved: Counter[tuple[date, str]] = Counter()  # quota units reserved and not used
+        self._refused: dict[tuple[date, str], int] = {}  # fewest units that the store refused since the last sync
         self._recent: Counter[str] = Counter()  # quota units used since the last sync
         self._lock = threading.Lock()
         self._ending = threading.Event()
@@ -91,8 +93,10 @@ class KeyCache:
 
     def refund(self, key: ApiKey, cost: int = 1) -> None:
         """Undo the count of a request that was not done."""
+        usage_key = (_today(), key.id)
         with self._lock:
-            self._pending[_today(), key.id] -= cost
+            self._pending[usage_key] -= cost
+            self._refused.pop(usage_key, None)
 
     def left(self, key: ApiKey) -> int:
         """Units that the key has left today, without those that other services reserved. The key must have a quota."""
@@ -130,11 +134,17 @@ class KeyCache:
         with self._lock:
             missing = cost - self._reserved[usage_key]
             pending = self._pending[usage_key] + self._in_sync[usage_key]
+            refused = self._refused.get(usage_key)
         if missing <= 0:
             return True
+        if refused is not None and missing >= refused:
+            # Or else the requests of an exhausted key would keep the store from those who write to it.
+            return False
         granted, record = self.store.reserve(key.id, missing, pending, today)
         with self._lock:
             self._reserved[usage_key] += granted
+            if not granted:
+                self._refused[usage_key] = missing
             if record and today == self._day:
                 self._keys[key.id] = record
         return granted > 0
@@ -183,6 +193,7 @@ class KeyCache:
         now = time.monotonic()
         with self._lock:
             self._keys, self._day, self._in_sync = {key.id: key for key in synced.keys}, today, Counter()
+            self._refused.clear()
             self._reserved.update({(today, key_id): units for key_id, units in synced.granted.items()})
         for kind, limiter in self.limiters.items():
             prefix = f"{kind} "

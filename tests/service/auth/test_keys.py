@@ -231,6 +231,29 @@ def test_a_request_is_counted_by_its_cost(store):
     assert [key.used for key in store.list_keys()] == [10, 300]
 
 
+def test_an_exhausted_key_costs_the_store_one_transaction_a_sync(store, uri, monkeypatch):
+    asked: list[int] = []
+    reserve = store.reserve
+
+    def spy(key_id, cost, *args):
+        asked.append(cost)
+        return reserve(key_id, cost, *args)
+
+    monkeypatch.setattr(store, "reserve", spy)
+    key = store.add("app", quota=10)
+    cache, other = KeyCache(store), KeyCache(KeyStore(uri))
+    record = cache.find(key)
+    assert counted(other, record, 1, cost=8) == [True]
+    assert counted(cache, record, 50, cost=5) == [False] * 50 and asked == [5]
+    assert counted(cache, record, 1, cost=2) == [True], "fewer units are asked for"
+    asked.clear()
+    assert counted(cache, record, 50) == [False] * 50 and asked == [1]
+    other.refund(record, 8)
+    other.sync()
+    cache.sync()
+    assert counted(cache, record, 2, cost=3) == [True, True], "asked again after a sync"
+
+
 def test_keys_stay_valid_during_a_store_outage(tmp_path, caplog):
     store = KeyStore(tmp_path / "keys.db")
     key = store.add("app", quota=4)
@@ -251,9 +274,11 @@ def test_keys_stay_valid_during_a_store_outage(tmp_path, caplog):
 
 COUNTING = """
     import asyncio, sys
+    from service.auth import key_cache
     from service.auth.key_store import KeyStore
     from service.auth.key_cache import KeyCache
 
+    key_cache.RESERVE_TIMEOUT = 60  # so that a machine that stalls is not a store that is unavailable
     uri, key, cost = sys.argv[1], sys.argv[2], int(sys.argv[3])
     cache = KeyCache(KeyStore(uri))
     cache.start()
