@@ -17,6 +17,7 @@ from interlinear.reproduction.run_training import (
     training_command,
     training_stages,
 )
+from interlinear.reproduction.system_tuning import tune_systems, tuning_command
 from seq2seq.errors import UsageError
 
 Paper = Annotated[
@@ -63,28 +64,40 @@ def reproduce(
     """Train a paper's systems and compare their scores with the paper's.
 
     The result of each run is stored in a file when it ends: an interrupted command continues where it stopped, and
-    completed runs are not repeated. The tables are rewritten after each run: OUTPUT/PAPER/table.md, .json and .svg.
-    Outputs are stored too: scores that a table names later are computed from them.
+    completed runs are not repeated. Systems of a group with a budget of tuning are tuned first. The tables are
+    rewritten after each run: OUTPUT/PAPER/table.md, .json and .svg. Outputs are stored too: scores that a table names
+    later are computed from them.
     """
     from training.reproduce.papers import load_paper, plan_runs
     from training.reproduce.results import read_results
+    from training.reproduce.tunings import apply_tunings, read_tunings, tunings_to_do
 
-    table, paper = load_paper(paper), Path(paper).stem
-    run_keys = plan_runs(paper, table, scale, seeds, only or ())
+    untuned, paper = load_paper(paper), Path(paper).stem
+    run_keys = plan_runs(paper, untuned, scale, seeds, only or ())
     if at_once > 1 and not address:
         raise UsageError("--at-once", "a machine of its own trains one system at a time", "name a cluster: --address")
-    config = ReproduceConfig(output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray)
+    config = ReproduceConfig(output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray, at_once)
+    tunings = read_tunings(output, paper, untuned, scale)
+    to_tune = tunings_to_do(run_keys, untuned, tunings)
+    table = apply_tunings(untuned, tunings)
     missing = missing_runs(run_keys, read_results(output, paper), table, output)
     say(f"{paper}: {len(run_keys)} runs, of which {len(run_keys) - len(missing)} are there already")
     if dry:
+        for tuning_key in to_tune:
+            print(" ".join(["interlinear", *tuning_command(tuning_key, untuned, config)]))
         for run_key in missing:
             print(" ".join(["interlinear", *training_command(run_key, table, config)]))
+        if to_tune:
+            say("the values that a tuning chooses are added to the trainings of its system")
         return
-    page = None if missing else write_tables(paper, table, scale, config)
+    if to_tune:
+        tunings = [*tunings, *tune_systems(to_tune, untuned, config)]
+        table = apply_tunings(untuned, tunings)
+    page = None if missing else write_tables(paper, table, scale, config, tunings)
     for stage in training_stages(missing, table):
-        with closing(train_runs(stage, table, config, at_once)) as finished:
+        with closing(train_runs(stage, table, config)) as finished:
             for run_key in finished:
                 score_run(run_key, table, config)
-                page = write_tables(paper, table, scale, config)
+                page = write_tables(paper, table, scale, config, tunings)
                 log_tables(page.parent, paper, scale, config)
     print(page)

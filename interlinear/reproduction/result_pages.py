@@ -13,12 +13,20 @@ if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables
     from training.reproduce.results import Result, ScoredRun
     from training.reproduce.results_table import ResultsTable
+    from training.reproduce.tunings import SystemTuning
 
 
-def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "paper"], config: ReproduceConfig) -> Path:
+def write_tables(
+    paper: str,
+    table: "PaperTables",
+    scale: Literal["small", "paper"],
+    config: ReproduceConfig,
+    tunings: "Sequence[SystemTuning]" = (),
+) -> Path:
     """Write the current tables: a page in Markdown, the same as JSON, and the figures of the page.
 
-    Scores that kept runs lack are computed from their stored outputs first.
+    `tunings`: of the systems that were tuned, for what they chose. Scores that kept runs lack are computed from their
+    stored outputs first.
     """
     import json
 
@@ -39,7 +47,7 @@ def write_tables(paper: str, table: "PaperTables", scale: Literal["small", "pape
     paper_argument = paper if paper in paper_names() else f"{paper}.yaml"
     command = f"interlinear reproduce {paper_argument} --scale {scale}"
     figures = draw_figures(table, tables, results, folder)
-    page = Page(table, scale, results, tables, awareness, command, time.monotonic() - start, figures)
+    page = Page(table, scale, results, tables, awareness, command, time.monotonic() - start, figures, tunings)
     (folder / "table.md").write_text(page.markdown(), encoding="utf-8")
     if scale == "small":
         update_page(config.output.with_suffix(".md"), paper, tables)

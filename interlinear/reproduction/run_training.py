@@ -1,15 +1,12 @@
 """Trains the runs of a paper's tables, each in a process of its own."""
 
-import subprocess
-import sys
-import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlinear.console import say
-from seq2seq.errors import DataError, TrainingError
+from interlinear.reproduction.commands import run_commands
+from seq2seq.errors import DataError
 
 if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReproduceConfig:
-    """Folders and options for training the runs."""
+    """Folders and options for training the runs. `at_once`: concurrent trainings, on a cluster."""
 
     output: Path
     runs: Path
@@ -29,11 +26,20 @@ class ReproduceConfig:
     gpu: bool
     address: str | None
     no_ray: bool
+    at_once: int = 1
 
-    def options(self) -> list[str]:
+    def training_options(self) -> list[str]:
         """The same options for `interlinear train`."""
-        arguments = ["--workers", str(self.workers), "--runs", str(self.runs), "--prepared", str(self.prepared)]
-        arguments += [option for option, on in (("--gpu", self.gpu), ("--no-ray", self.no_ray)) if on]
+        arguments = ["--workers", str(self.workers), *(["--no-ray"] if self.no_ray else [])]
+        return arguments + self._shared_options()
+
+    def tuning_options(self) -> list[str]:
+        """The same options for `interlinear tune`, whose trials need Ray, and take a processor or a GPU each."""
+        at_once = ["--at-once", str(self.at_once)] if self.address else []
+        return at_once + self._shared_options()
+
+    def _shared_options(self) -> list[str]:
+        arguments = ["--runs", str(self.runs), "--prepared", str(self.prepared), *(["--gpu"] if self.gpu else [])]
         valued = {"--data-root": self.data_root, "--tracking": self.tracking, "--address": self.address}
         return arguments + [word for option, value in valued.items() if value for word in (option, str(value))]
 
@@ -93,7 +99,7 @@ def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceC
     arguments += [word for key, value in settings.items() for word in ("--set", setting(key, value))]
     arguments += ["--experiment", run_key.table, "--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]
     arguments += ["--resume"] if (config.runs / str(run_key)).is_dir() else []
-    return arguments + config.options()
+    return arguments + config.training_options()
 
 
 def setting(key: str, value: object) -> str:
@@ -101,41 +107,13 @@ def setting(key: str, value: object) -> str:
     return f"{key}={'null' if value is None else value}"
 
 
-def train_runs(
-    stage: "Sequence[RunKey]", table: "PaperTables", config: ReproduceConfig, at_once: int
-) -> "Generator[RunKey]":
-    """Train runs with `interlinear train`, each in its own process; yields each run when it ends.
+def train_runs(stage: "Sequence[RunKey]", table: "PaperTables", config: ReproduceConfig) -> "Generator[RunKey]":
+    """Train runs with `interlinear train`; yields each run when it ends. Raises as `run_commands` does."""
 
-    Raises TrainingError if one fails, and SystemExit if one was interrupted. Runs still in progress are then
-    terminated; they save a checkpoint.
-    """
-    waiting = list(stage)
-    running: dict[RunKey, subprocess.Popen[bytes]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                run_key = waiting.pop(0)
-                arguments = [*training_command(run_key, table, config), "--parent", system_run(run_key, config)]
-                say(f"{run_key}: interlinear {' '.join(arguments)}")
-                # In its own session, out of reach of the terminal's Ctrl-C: a second signal would end it unsaved.
-                running[run_key] = subprocess.Popen(
-                    [sys.executable, "-m", "interlinear", *arguments], stdout=subprocess.DEVNULL, start_new_session=True
-                )
-            for run_key in [run_key for run_key, child in running.items() if child.poll() is not None]:
-                code = running.pop(run_key).returncode
-                if code > 128:
-                    raise SystemExit(code)
-                if code:
-                    raise TrainingError(
-                        str(run_key), "its training failed, as is said above", "the same command goes on with it"
-                    )
-                yield run_key
-            time.sleep(0.2)
-    finally:
-        for child in running.values():
-            child.terminate()
-        for child in running.values():
-            child.wait()
+    def arguments(run_key: "RunKey") -> list[str]:
+        return [*training_command(run_key, table, config), "--parent", system_run(run_key, config)]
+
+    return run_commands(stage, arguments, config.at_once, "its training")
 
 
 def system_run(run_key: "RunKey", config: ReproduceConfig) -> str:

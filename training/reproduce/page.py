@@ -8,6 +8,8 @@ from training.reproduce.image_awareness import AwarenessTable, awareness_lines
 from training.reproduce.papers import PaperTables, SystemGroup
 from training.reproduce.results import Result, ScaleName, ScoredRun
 from training.reproduce.results_table import ALL_TESTS, ResultsTable, TableRow, format_gain, runs_by_system
+from training.reproduce.tunings import SystemTuning
+from training.tuning.space import setting_text
 
 SIGNIFICANT = 0.05
 HEADING = "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | version |"
@@ -37,6 +39,7 @@ class Page:
     command: str
     seconds: float
     figures: Mapping[ResultsTable | str | None, Sequence[str]] = field(default_factory=dict)
+    tunings: Sequence[SystemTuning] = ()
 
     def markdown(self) -> str:
         """The page's text."""
@@ -74,6 +77,7 @@ class Page:
         """All tables of a group."""
         group = self.table.groups[name]
         lines = [f"## {name}: {group.about}", "", *self.seed_lines(name, group)]
+        lines += tuning_lines([one for one in self.tunings if one.place.group == name])
         for one in self.tables:
             if one.group == name:
                 lines += [*table_lines(one), *self.image_links(one)]
@@ -100,6 +104,33 @@ class Page:
     def image_links(self, of: ResultsTable | str | None) -> list[str]:
         """The figures of a table, a group, or all tables."""
         return [line for name in self.figures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
+
+
+def tuning_lines(tunings: Sequence[SystemTuning]) -> list[str]:
+    """What each system of a group was tuned by, and the values that were chosen."""
+    if not tunings:
+        return []
+    first = tunings[0]
+    keys = list(dict.fromkeys(key for one in tunings for key in one.record.space))
+    names = [key.rpartition(".")[2] for key in keys]
+    heading = ["system", *(f"`{name}`" for name in names), f"dev {first.score_name}", "of the recipe itself"]
+    rows = [
+        [one.place.system, *(value_text(one.best_values.get(key)) for key in keys), one.chosen_score, one.recipe_score]
+        for one in tunings
+    ]
+    return [
+        f"Each system was tuned by the same budget: {first.budget.trials} trials of at most {first.budget.epochs} "
+        "epochs (`interlinear tune`, ASHA), the first with the recipe's own values. The values with the best dev "
+        f"{first.score_name} are the settings of its runs here:",
+        "",
+        *(f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *rows)),
+        "",
+    ]
+
+
+def value_text(value: object) -> str:
+    """A value that was tuned; empty where a system does not have the key."""
+    return "" if value is None else setting_text(value)
 
 
 def table_lines(one: ResultsTable) -> list[str]:

@@ -29,6 +29,15 @@ class Variant(StrictModel):
     settings: dict[str, Any] = Field({}, description="recipe keys of this system")
 
 
+class TuningBudget(StrictModel):
+    """What every system of a group is tuned by on the dev set, with `interlinear tune`, before it is trained."""
+
+    trials: int = Field(8, ge=1, description="the first is the recipe itself")
+    epochs: int = Field(ge=1, description="of a trial, at most")
+    seed: int = Field(1, description="of the trials' values")
+    settings: dict[str, Any] = Field({}, description="recipe keys of all trials, which are not tuned")
+
+
 class SystemGroup(StrictModel):
     """Systems of one table that share training settings. The first is the baseline for gains."""
 
@@ -44,6 +53,7 @@ class SystemGroup(StrictModel):
     shuffle_images: list[str] = Field([], description="test sets that are scored with wrong images too")
     variants: dict[str, Variant] = Field({}, description="systems that are not named after a recipe")
     starts_from: dict[str, str] = Field({}, description="systems that start from another system of the group")
+    tuning: TuningBudget | None = Field(None, description="each system is tuned first, all by the same budget")
     settings: dict[str, Any] = Field({}, description="recipe keys of all systems")
     small: Scale = Scale()
     paper: Scale = Scale()
@@ -67,6 +77,8 @@ class SystemGroup(StrictModel):
                 one = self.starts_from.get(one)
             if one is not None:
                 raise ValueError(f"starts_from: {system} starts from {one}, which starts from itself")
+        if self.tuning and self.starts_from:
+            raise ValueError("tuning: systems that start from another one are not tuned: leave one of the two keys out")
         return self
 
     @model_validator(mode="after")

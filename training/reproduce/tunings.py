@@ -1,0 +1,128 @@
+"""Tunings of a table's systems: all of a group get the same budget, and the best values become a system's settings."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from seq2seq.errors import DataError
+from training.data.arrays import write_atomically
+from training.reproduce.papers import PaperTables, TuningBudget, Variant
+from training.reproduce.results import RunKey, ScaleName, TrainingSpec
+from training.reproduce.strict_model import StrictModel
+from training.tuning.record import METRIC_NAMES, TuningRecord
+from training.tuning.report import best_score
+
+
+class TuningKey(StrictModel):
+    """The identity of a tuning: table, group, system and scale. Its values are those of all seeds."""
+
+    table: str
+    group: str
+    system: str
+    scale: ScaleName
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.group}.{self.system}.{self.scale}"
+
+    @classmethod
+    def of(cls, run: RunKey) -> "TuningKey":
+        return cls(table=run.table, group=run.group, system=run.system, scale=run.scale)
+
+
+class SystemTuning(StrictModel):
+    """A completed tuning of a system: what was tuned, by which budget, and every trial."""
+
+    place: TuningKey
+    training: TrainingSpec
+    budget: TuningBudget
+    record: TuningRecord
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The values of the best trial, by key; empty where the recipe itself is the best."""
+        best = self.record.best_trial()
+        pairs = (setting.partition("=") for setting in (best.settings if best else ()))
+        return {key: yaml.safe_load(value) for key, _, value in pairs}
+
+    @property
+    def best_values(self) -> dict[str, Any]:
+        """The best trial's values of all keys that were tuned."""
+        best = self.record.best_trial()
+        return dict(best.values) if best else {}
+
+    @property
+    def score_name(self) -> str:
+        return METRIC_NAMES[self.record.metric]
+
+    @property
+    def recipe_score(self) -> str:
+        """The best dev score of the first trial, which is the recipe itself."""
+        return best_score(self.record, self.record.trials[0])
+
+    @property
+    def chosen_score(self) -> str:
+        """The best dev score of all trials."""
+        best = self.record.best_trial()
+        return best_score(self.record, best) if best else "-"
+
+
+def tunings_to_do(run_keys: Sequence[RunKey], table: PaperTables, done: Sequence[SystemTuning]) -> list[TuningKey]:
+    """The tunings that runs need and that are not stored, in the order of the runs."""
+    needed = dict.fromkeys(TuningKey.of(run) for run in run_keys if table.groups[run.group].tuning)
+    stored = {tuning.place for tuning in done}
+    return [key for key in needed if key not in stored]
+
+
+def apply_tunings(table: PaperTables, tunings: Sequence[SystemTuning]) -> PaperTables:
+    """The tables with the values that tunings have chosen as settings of their systems. `tunings`: of one scale."""
+    groups = dict(table.groups)
+    for tuning in tunings:
+        group, system = groups[tuning.place.group], tuning.place.system
+        variant = group.variants.get(system, Variant(of=system))
+        tuned = variant.model_copy(update={"settings": variant.settings | tuning.chosen})
+        groups[tuning.place.group] = group.model_copy(update={"variants": {**group.variants, system: tuned}})
+    return table.model_copy(update={"groups": groups})
+
+
+def tuning_file(folder: Path, place: TuningKey) -> Path:
+    """The path of a stored tuning. `folder`: of results."""
+    return folder / "tunings" / f"{place}.json"
+
+
+def write_tuning(folder: Path, tuning: SystemTuning) -> Path:
+    """Store a tuning, complete or not at all."""
+    path = tuning_file(folder, tuning.place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, f"{tuning.model_dump_json(indent=1, exclude_none=True)}\n".encode())
+    return path
+
+
+def read_tunings(folder: Path, name: str, table: PaperTables, scale: ScaleName) -> list[SystemTuning]:
+    """The stored tunings of a paper's groups at a scale, by group and system.
+
+    Raises DataError for one that cannot be read, or whose budget or training settings are not the table's.
+    """
+    places = [
+        TuningKey(table=name, group=key, system=system, scale=scale)
+        for key, group in table.groups.items()
+        if group.tuning
+        for system in group.systems
+    ]
+    return [read_tuning(path, place, table) for place in places if (path := tuning_file(folder, place)).is_file()]
+
+
+def read_tuning(path: Path, place: TuningKey, table: PaperTables) -> SystemTuning:
+    """A stored tuning. Raises DataError."""
+    remedy = "remove it, and the system is tuned again"
+    try:
+        tuning = SystemTuning.model_validate_json(path.read_bytes())
+    except (ValidationError, OSError):
+        raise DataError(str(path), "is not the record of a tuning", remedy) from None
+    group = table.groups[place.group]
+    current = (place, group.training(place.system, place.scale), group.tuning)
+    if (tuning.place, tuning.training, tuning.budget) != current:
+        raise DataError(str(path), "the system was tuned otherwise than the table says", remedy)
+    return tuning
