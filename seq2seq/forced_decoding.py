@@ -49,6 +49,16 @@ class NullExplanation:
     source_predictions: list[str]
 
 
+@dataclass(frozen=True)
+class ForcedOutput:
+    """A given output, as the result of a search: its tokens without END, their log-probability with END, and its
+    explanation if it is asked for."""
+
+    ids: list[int]
+    log_probability: float
+    explanation: Explanation | None = None
+
+
 TextPair = tuple[dict[str, TextWithWords], TextWithWords]  # the texts by source, and an output
 
 
@@ -108,23 +118,41 @@ class ForcedDecoder:
             memory = self.bundle.model.encode(batch.to(device))
             return self.bundle.model.forced_attention(memory, batch.target_BL.to(device)[:, None], reading)
 
+    def force(self, pair: TextPair, explained: bool) -> ForcedOutput:
+        """One output by forced decoding, with its explanation if asked for; images are absent."""
+        (logs,) = self._forced_log_probabilities([pair])
+        if not explained:
+            return ForcedOutput(pair[1].encoded.ids, sum(logs))
+        weights = self.forced_attention([pair], self.best_reading)
+        explanation = self.with_doubts(self.explain_output(*pair, weights, self.best_reading, logs[:-1]))
+        return ForcedOutput(pair[1].encoded.ids, sum(logs), explanation)
+
     def forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:
         """The log-probability of each token of a batch of outputs (END excluded); images are absent."""
+        return [logs[:-1] for logs in self._forced_log_probabilities(pairs)]
+
+    def _forced_log_probabilities(self, pairs: Sequence[TextPair]) -> list[list[float]]:
+        """The same with END."""
         batch = self._collate_pairs([sources for sources, _ in pairs], [target for _, target in pairs])
         assert batch.target_BL is not None
         with torch.inference_mode():
             device = self.device
             memory = self.bundle.model.encode(batch.to(device))
             rows = self.bundle.model.forced_log_probabilities(memory, batch.target_BL.to(device)[:, None])[:, 0]
-        return [row[: len(target.encoded.ids)] for row, (_, target) in zip(rows.tolist(), pairs, strict=True)]
+        return [row[: len(target.encoded.ids) + 1] for row, (_, target) in zip(rows.tolist(), pairs, strict=True)]
 
     def read_pair(self, texts: dict[str, str], target: str, raw: bool = True) -> TextPair:
         """Encode the texts of the sources and an output, and find their words; `raw` as in `align`."""
+        names = [name for name in self.bundle.card.model.texts if name in texts]
+        sources = {name: self.read_texts(name, [texts[name]], raw)[0] for name in names}
+        return sources, self.read_output(texts, target, raw)
+
+    def read_output(self, texts: dict[str, str], target: str, raw: bool = True) -> TextWithWords:
+        """Encode an output for these texts, and find its words; `raw` as in `align`."""
         (output,) = self.read_texts("target", [target], raw)
         if edited := self.bundle.tokenizers["target"].config.operations_on:
             output = replace(output, encoded=self._encode_script(texts.get(edited, ""), target, raw))
-        names = [name for name in self.bundle.card.model.texts if name in texts]
-        return {name: self.read_texts(name, [texts[name]], raw)[0] for name in names}, output
+        return output
 
     def _encode_script(self, mt: str, target: str, raw: bool) -> Encoded:
         """The edit operations that turn `mt` into the output; `raw` as in `align`."""

@@ -3,6 +3,7 @@
 Both the service's engine thread and the offline commands use `SequenceGenerator`.
 """
 
+import math
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,7 @@ from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, subs
 from seq2seq.terms.term import TERMS
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.config import Span
-from seq2seq.text.edits import decode_script
+from seq2seq.text.edits import MT, decode_script
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
 
@@ -85,6 +86,12 @@ class EncodedRequest:
     constraints: tuple[Constraint, ...] = ()
     terms: tuple[Term, ...] = ()
     prefix: EncodedPrefix | None = None
+
+    @property
+    def may_stay_unedited(self) -> bool:
+        """Whether the machine translation may be the answer: not where the output must have words of the caller's."""
+        asked = self.request.options.post_editing_confidence > 0 and MT in self.request.texts
+        return asked and self.request.target_prefix is None and not self.request.terms
 
     @property
     def required_ids(self) -> list[int]:
@@ -300,8 +307,9 @@ class SequenceGenerator(ForcedDecoder):
 
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """The ids with which each request's output is certain to begin, up to its first term; they only grow from step
-        to step."""
-        return self.table.prefixes(keys)
+        to step. Without requests whose output may be the machine translation after all."""
+        certain = {key for key, row in self.rows.items() if not row.may_stay_unedited}
+        return self.table.prefixes(certain.intersection(keys))
 
     def cancel(self, keys: Iterable[Hashable]) -> None:
         """Remove cancelled requests from the table."""
@@ -367,7 +375,31 @@ class SequenceGenerator(ForcedDecoder):
             score, log_probability = hypothesis.score, hypothesis.log_probability
             candidates.append(Candidate(decoded.text, score, log_probability, hypothesis.ids, terms, explanation))
         candidates = different_words(candidates, row.prefix)
+        if candidates and self._keeps_unedited(row, candidates[0]):
+            unedited = self._unedited(row)
+            others = [one for one in candidates if one.text != unedited.text]
+            candidates = [unedited, *others][: row.request.options.n_best]
         return GenerationResult(candidates, candidates[0].explanation if candidates else None)
+
+    def _keeps_unedited(self, row: EncodedRequest, best: Candidate) -> bool:
+        """Whether the machine translation is the better answer: the model is less sure of its own than asked for."""
+        mean = math.exp(best.log_probability / (len(best.ids) + 1))
+        return row.may_stay_unedited and mean < row.request.options.post_editing_confidence
+
+    def _unedited(self, row: EncodedRequest) -> Candidate:
+        """The machine translation as an output, in the form of the others."""
+        request, options = row.request, row.request.options
+        raw, given_raw, text = "target" not in request.tokenised, MT not in request.tokenised, request.texts[MT]
+        output = self.read_output(request.texts, text, given_raw)
+        if raw != given_raw:
+            text = self._decode(row, output.encoded.ids, {}, ())[0].text
+            output = self.read_output(request.texts, text, raw)
+        forced = self.force((self._source_texts(row), output), request.explain)
+        explanation = forced.explanation
+        if explanation and self.reverse:
+            explanation = symmetrized_explanation(explanation, self._explain_reverse(request, text))
+        score = options.score(forced.log_probability, len(forced.ids) + 1)
+        return Candidate(text, score, forced.log_probability, forced.ids, explanation=explanation)
 
     def _decode_with_terms(
         self, row: EncodedRequest, hypothesis: Hypothesis, replaced: dict[int, str]

@@ -11,6 +11,7 @@ from interlinear.decoding.search_options import (
     LengthPenalty,
     MaxLength,
     MinLength,
+    PostEditingConfidence,
     PostEditingPenalty,
     ReplaceUnknown,
     SearchOverrides,
@@ -35,6 +36,7 @@ def distill(
     max_length: MaxLength = None,
     coverage_penalty: CoveragePenalty = None,
     post_editing_penalty: PostEditingPenalty = None,
+    post_editing_confidence: PostEditingConfidence = None,
     replace_unknown: ReplaceUnknown = None,
     device: Device = "cpu",
     precision: PrecisionName = "fp32",
@@ -56,6 +58,7 @@ def distill(
         coverage_penalty=coverage_penalty,
         replace_unknown=replace_unknown,
         post_editing_penalty=post_editing_penalty,
+        post_editing_confidence=post_editing_confidence,
     )
     distillation = Distillation(
         model, data, data_root, output, with_originals, overrides, device, precision, use_shortlist, tracking

@@ -11,6 +11,7 @@ from interlinear.decoding.search_options import (
     BeamSize,
     LengthPenalty,
     MaxLength,
+    PostEditingConfidence,
     PostEditingPenalty,
     SearchOverrides,
 )
@@ -79,6 +80,7 @@ def evaluate(
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
     post_editing_penalty: PostEditingPenalty = None,
+    post_editing_confidence: PostEditingConfidence = None,
     output: Annotated[
         Path | None,
         typer.Option(dir_okay=False, metavar="FILE", show_default=False, help="Write the translations to this file."),
@@ -119,7 +121,11 @@ def evaluate(
         reverse=reverse,
         symmetrize=symmetrize,
         search=SearchOverrides(
-            beam_size, length_penalty, max_length=max_length, post_editing_penalty=post_editing_penalty
+            beam_size,
+            length_penalty,
+            max_length=max_length,
+            post_editing_penalty=post_editing_penalty,
+            post_editing_confidence=post_editing_confidence,
         ),
         shuffle_images=shuffle_images,
         seed=seed,

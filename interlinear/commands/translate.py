@@ -17,6 +17,7 @@ from interlinear.decoding.search_options import (
     MaxLength,
     MinLength,
     NBest,
+    PostEditingConfidence,
     PostEditingPenalty,
     ReplaceUnknown,
     SearchOverrides,
@@ -58,6 +59,7 @@ def translate(
     max_length: MaxLength = None,
     coverage_penalty: CoveragePenalty = None,
     post_editing_penalty: PostEditingPenalty = None,
+    post_editing_confidence: PostEditingConfidence = None,
     replace_unknown: ReplaceUnknown = None,
     tokenised: TokenisedInput = False,
     glossary: Glossary = None,
@@ -114,6 +116,7 @@ def translate(
         coverage_penalty,
         replace_unknown,
         post_editing_penalty,
+        post_editing_confidence,
     )
     document = None
     if output:
@@ -129,7 +132,7 @@ def translate(
     else:
         check_lines(files or [])
     bundle = load_bundle(model, tracking, device, precision, use_shortlist, compile_search)
-    options = overrides.apply_to(bundle.card.search)
+    options = overrides.apply_to(bundle)
     find_terms = terms_finder(bundle, glossary, do_not_translate, protect, tokenised)
     if target_prefix is not None:
         check_target_prefix(bundle, tokenised)

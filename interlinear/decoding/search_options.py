@@ -8,6 +8,8 @@ import typer
 from seq2seq.errors import UsageError
 
 if TYPE_CHECKING:
+    from seq2seq.bundle import Bundle
+    from seq2seq.model.ensemble import Predictor
     from seq2seq.search import SearchOptions
 
 BeamSize = Annotated[
@@ -42,6 +44,13 @@ PostEditingPenalty = Annotated[
         help="Penalty for each output token that is in no input text, for post-editing models.",
     ),
 ]  # fmt: skip
+PostEditingConfidence = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=1, metavar="P", show_default=False,
+        help="Keep a machine translation unedited if the tokens of the edited one have a lower mean probability.",
+    ),
+]  # fmt: skip
 NBest = Annotated[
     int | None, typer.Option(min=1, max=64, metavar="N", show_default=False, help="Number of outputs for every line.")
 ]
@@ -67,11 +76,24 @@ class SearchOverrides:
     coverage_penalty: float | None = None
     replace_unknown: bool | None = None
     post_editing_penalty: float | None = None
+    post_editing_confidence: float | None = None
 
-    def apply_to(self, defaults: "SearchOptions") -> "SearchOptions":
-        """The defaults with these overrides. Raises UsageError for an invalid combination."""
+    def apply_to(self, bundle: "Bundle[Predictor]", n_best: int | None = None) -> "SearchOptions":
+        """The search options of a bundle with these overrides. `n_best`: the bundle's own is not taken.
+
+        Raises UsageError for an invalid combination, and for an option that the bundle's model has no use for.
+        """
         from pydantic import ValidationError
 
+        from seq2seq.text.edits import MT
+
+        defaults = bundle.card.search if n_best is None else bundle.card.search.model_copy(update={"n_best": n_best})
+        if self.post_editing_confidence and MT not in bundle.card.model.texts:
+            raise UsageError(
+                "--post-editing-confidence",
+                f"the model has no source '{MT}', which would stay unedited",
+                "leave it out",
+            )
         options = {
             "beam": self.beam_size,
             "length_penalty": read_length_penalty(self.length_penalty),
@@ -81,6 +103,7 @@ class SearchOverrides:
             "coverage_penalty": self.coverage_penalty,
             "replace_unknown": self.replace_unknown,
             "post_editing_penalty": self.post_editing_penalty,
+            "post_editing_confidence": self.post_editing_confidence,
         }
         overrides = {name: value for name, value in options.items() if value is not None}
         try:

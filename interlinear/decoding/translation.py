@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from seq2seq.model.ensemble import Predictor
     from seq2seq.search import SearchOptions
 
-MT = "mt"  # field with the machine translations to edit
-
 
 @dataclass(frozen=True)
 class InputLine:

@@ -68,6 +68,7 @@ class EvaluationOptions:
             "--length-penalty": self.search.length_penalty,
             "--max-length": self.search.max_length,
             "--post-editing-penalty": self.search.post_editing_penalty,
+            "--post-editing-confidence": self.search.post_editing_confidence,
             "--shortlist": self.shortlist or None,
         }
         if is_output_file(self.model):

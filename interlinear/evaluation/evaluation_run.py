@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import load_reverse
-from interlinear.decoding.translation import MT
 from interlinear.evaluation.evaluation_options import EvaluationOptions
 from interlinear.evaluation.scoring import (
     ImageAwareness,
@@ -16,6 +15,7 @@ from interlinear.evaluation.scoring import (
     needs_outputs,
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet
+from seq2seq.text.edits import MT
 
 if TYPE_CHECKING:
     from seq2seq.metrics.score import Score
@@ -56,7 +56,7 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
     )
     test_set, answers, metrics = scoring.test_set, scoring.answers, scoring.metrics
     shuffled_set = test_set.shuffle_images(options.shuffle_seed) if options.shuffle_images else None
-    search_options = options.search.apply_to(system.generation.bundle.card.search) if system.generation else None
+    search_options = options.search.apply_to(system.generation.bundle) if system.generation else None
     search = options.output is not None or needs_outputs(metrics)
     outputs = system.outputs(test_set, search_options, options.by, search=search)
     if options.output:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlinear.decoding.translation import MT
 from interlinear.evaluation.evaluation_options import SHUFFLE_SEED
 from interlinear.evaluation.scoring import (
     System,
@@ -15,6 +14,7 @@ from interlinear.evaluation.scoring import (
     select_metrics,
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet, TestSetSource
+from seq2seq.text.edits import MT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -54,7 +54,7 @@ class Distillation:
         for name, member in members:
             check_model_fits(name, member.card, dataset)
         bundle = combine([member for _, member in members])
-        model, options = bundle.card.model, self.search.apply_to(bundle.card.search.model_copy(update={"n_best": 1}))
+        model, options = bundle.card.model, self.search.apply_to(bundle, n_best=1)
         check_distillable(dataset, [*model.texts], [*model.images], self.originals)
         record = {
             "models": [{"name": name, **hashes(member, self.shortlist)} for name, member in members],

@@ -78,7 +78,7 @@ class RoundTrip:
         """The model of an option, which is checked. Raises UsageError, RegistryError, BundleError."""
         members = load_members(model, self.tracking, self.device, precision)
         bundle = combine([member for _, member in members])
-        options = self.search.apply_to(bundle.card.search.model_copy(update={"n_best": 1}))
+        options = self.search.apply_to(bundle, n_best=1)
         weights = [member.card.weights_sha256 or "" for _, member in members]
         translator = Translator(option, [name for name, _ in members], bundle, options, weights)
         translator.check(languages)

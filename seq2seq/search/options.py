@@ -33,6 +33,12 @@ class SearchOptions(BaseModel):
     post_editing_penalty: float = Field(
         0.0, ge=0, le=100, description="subtracted from the log-probability of each word that is in no input text"
     )
+    post_editing_confidence: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="an output whose tokens are less probable (geometric mean) is replaced by the machine translation",
+    )
     replace_unknown: bool = Field(False, description="an unknown word becomes the source word with most attention")
 
     @model_validator(mode="after")
@@ -49,6 +55,11 @@ class SearchOptions(BaseModel):
         if isinstance(self.length_penalty, float):
             return self.length_penalty, GNMT_OFFSET
         return (1.0, 0.0) if self.length_penalty == "average" else (0.0, 0.0)
+
+    def score(self, log_probability: float, length: int) -> float:
+        """The score by which outputs are ranked, of a log-probability and a number of tokens (both with END)."""
+        exponent, offset = self.length_penalty_terms
+        return float(log_probability * ((offset + 1) / (offset + length)) ** exponent)
 
     def output_limit(self, source: int) -> int:
         """Maximum number of output words for a source of `source` words."""

@@ -11,6 +11,7 @@ from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, T
 from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
+from seq2seq.text.edits import MT
 
 
 class RecipeSection(BaseModel):
@@ -287,6 +288,15 @@ class Recipe(RecipeSection):
             raise ValueError(f"target.operations_on: '{source}' is no text source; there are {', '.join(self.texts)}")
         if self.training.objective == "risk":
             raise ValueError("target.operations_on: objective: risk compares words, and the model writes operations")
+        return self
+
+    @model_validator(mode="after")
+    def _check_search(self) -> Self:
+        if self.search.post_editing_confidence and MT not in self.texts:
+            raise ValueError(
+                f"search.post_editing_confidence: is for post-editing, and there is no source '{MT}'; there are "
+                f"{', '.join(self.sources)}"
+            )
         return self
 
     @model_validator(mode="after")

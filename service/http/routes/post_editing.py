@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from seq2seq.text.edits import diff
+from seq2seq.text.edits import MT, diff
 from service.engine.admission import Reservation
 from service.http.dependencies import Service
 from service.http.pipeline import Generation, PipelineResult, generating_route
@@ -11,7 +11,7 @@ from service.http.responses import ModelIdentity, Operation, PostEditResponse
 from service.http.search_inputs import ModelInput
 from service.settings import Settings
 
-MT, SOURCE = "mt", "source"  # source names of a post-editing model
+SOURCE = "source"  # name of a post-editing model's source beside the machine translation
 
 
 def router(settings: Settings) -> APIRouter:

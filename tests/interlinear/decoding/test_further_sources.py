@@ -87,6 +87,23 @@ def test_a_post_editing_penalty_keeps_words_out_that_no_input_has(parallel, edit
     assert "--post-editing-penalty" in fails(capsys, "evaluate", "unedited", *data, "--post-editing-penalty", "1")
 
 
+def test_a_machine_translation_stays_unedited_where_the_model_is_not_sure(
+    editing_toy, toy, parallel, edited, tmp_path, capsys
+):
+    def translated(*options) -> list[str]:
+        return run(capsys, "translate", editing_toy, parallel[0], "--mt", edited, *options)
+
+    plain, lines = translated(), edited.read_text().splitlines()
+    assert translated("--post-editing-confidence", "0") == plain != lines
+    assert translated("--post-editing-confidence", "1") == lines
+    data = ["--source", parallel[0], "--mt", edited, "--reference", parallel[1], "--metrics", "hter"]
+    kept = run_json(capsys, "evaluate", editing_toy, *data, "--post-editing-confidence", "1")
+    assert kept["hter"]["score"] == run_json(capsys, "evaluate", "unedited", *data)["hter"]["score"]
+    option = ("--post-editing-confidence", "0.5")
+    assert "the model has no source 'mt'" in fails(capsys, "translate", toy, parallel[0], *option)
+    assert option[0] in fails(capsys, "evaluate", "unedited", *data, *option)
+
+
 def test_either_source_may_be_empty(editing_toy, tmp_path, capsys):
     source, mt = tmp_path / "source", tmp_path / "mt"
     source.write_text("ein hund\n\n\nein hund\n")
