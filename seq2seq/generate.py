@@ -30,6 +30,7 @@ from seq2seq.images.inputs import blank_image, check_image_shape
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import Constraint, Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.source_names import MT
 from seq2seq.target_prefix import TARGET_PREFIX, EncodedPrefix, encode_prefix
 from seq2seq.terms import Term, check_terms, only_terms
 from seq2seq.terms.encoding import term_constraints
@@ -38,7 +39,7 @@ from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, subs
 from seq2seq.terms.term import TERMS
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.config import Span
-from seq2seq.text.edits import MT, decode_script
+from seq2seq.text.edits import decode_script
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
 

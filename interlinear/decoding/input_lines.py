@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from interlinear.decoding.images import folder_images
 from interlinear.decoding.translation import InputLine
 from seq2seq.errors import DataError, UsageError
-from seq2seq.text.edits import MT
+from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
     from seq2seq.config import ModelConfig

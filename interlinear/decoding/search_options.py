@@ -85,7 +85,7 @@ class SearchOverrides:
         """
         from pydantic import ValidationError
 
-        from seq2seq.text.edits import MT
+        from seq2seq.source_names import MT
 
         defaults = bundle.card.search if n_best is None else bundle.card.search.model_copy(update={"n_best": n_best})
         if self.post_editing_confidence and MT not in bundle.card.model.texts:

@@ -15,7 +15,7 @@ from interlinear.evaluation.scoring import (
     needs_outputs,
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet
-from seq2seq.text.edits import MT
+from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
     from seq2seq.metrics.score import Score

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from interlinear.decoding.images import ImageLoader, dataset_images, folder_images, shuffle_images
 from interlinear.options import Tokenize
 from seq2seq.errors import DataError, UsageError
-from seq2seq.text.edits import MT
+from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
     from seq2seq.alignment import GoldAlignment

@@ -14,7 +14,7 @@ from interlinear.evaluation.scoring import (
     select_metrics,
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet, TestSetSource
-from seq2seq.text.edits import MT
+from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,6 @@ from seq2seq.text.tokenizer import Encoded, Tokenizer
 
 Word = TypeVar("Word", bound=Hashable)
 
-MT = "mt"  # source with the machine translation, in post-editing
-
 
 class Edit(Enum):
     """Operation on the next word of a machine translation. An insertion is represented by the inserted word."""

@@ -11,7 +11,7 @@ from seq2seq.config import Architecture, ImageGrid, ImageNetwork, ModelConfig, T
 from seq2seq.errors import RecipeError
 from seq2seq.minimum_risk.minimum_risk import RiskOptions
 from seq2seq.search import SearchOptions
-from seq2seq.text.edits import MT
+from seq2seq.source_names import MT
 
 
 class RecipeSection(BaseModel):

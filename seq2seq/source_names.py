@@ -1,0 +1,3 @@
+"""Names of sources that mean something: a model's other sources may have any name."""
+
+MT = "mt"  # the machine translation, in post-editing
