@@ -115,6 +115,11 @@ class Candidate:
     terms: tuple[tuple[Term, Span], ...] = ()
     explanation: Explanation | None = None
 
+    @property
+    def mean_probability(self) -> float:
+        """The geometric mean of the probabilities of its tokens, the end symbol included."""
+        return math.exp(self.log_probability / (len(self.ids) + 1))
+
 
 @dataclass(frozen=True)
 class GenerationResult:
@@ -384,8 +389,7 @@ class SequenceGenerator(ForcedDecoder):
 
     def _keeps_unedited(self, row: EncodedRequest, best: Candidate) -> bool:
         """Whether the machine translation is the better answer: the model is less sure of its own than asked for."""
-        mean = math.exp(best.log_probability / (len(best.ids) + 1))
-        return row.may_stay_unedited and mean < row.request.options.post_editing_confidence
+        return row.may_stay_unedited and best.mean_probability < row.request.options.post_editing_confidence
 
     def _unedited(self, row: EncodedRequest) -> Candidate:
         """The machine translation as an output, in the form of the others."""

@@ -81,6 +81,13 @@ def evaluate(
     max_length: MaxLength = None,
     post_editing_penalty: PostEditingPenalty = None,
     post_editing_confidence: PostEditingConfidence = None,
+    confidence_curve: Annotated[
+        bool,
+        typer.Option(
+            "--confidence-curve",
+            help="Also score with every --post-editing-confidence from 0 to 1, from one search, and name the best.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(dir_okay=False, metavar="FILE", show_default=False, help="Write the translations to this file."),
@@ -129,6 +136,7 @@ def evaluate(
         ),
         shuffle_images=shuffle_images,
         seed=seed,
+        confidence_curve=confidence_curve,
         output=output,
         log=log,
         device=device,

@@ -32,6 +32,7 @@ class EvaluationOptions:
     search: SearchOverrides
     shuffle_images: bool
     seed: int | None
+    confidence_curve: bool
     output: Path | None
     log: bool
     device: str | None
@@ -52,6 +53,10 @@ class EvaluationOptions:
             raise UsageError("--reverse", "no score of alignments is asked for", "ask for them: --metrics alignment")
         if self.seed is not None and not self.shuffle_images:
             raise UsageError("--seed", "nothing is drawn at random", "give --shuffle-images, or leave it out")
+        if self.confidence_curve and self.search.post_editing_confidence is not None:
+            raise UsageError(
+                "--confidence-curve", "it has every confidence", "leave it or --post-editing-confidence out"
+            )
         if self.shuffle_images and self.test_set_source.no_images:
             raise UsageError("--shuffle-images", "--no-images leaves none to be shuffled", "leave one of them out")
         ensemble = "," in self.model and not Path(self.model).exists()
@@ -69,6 +74,7 @@ class EvaluationOptions:
             "--max-length": self.search.max_length,
             "--post-editing-penalty": self.search.post_editing_penalty,
             "--post-editing-confidence": self.search.post_editing_confidence,
+            "--confidence-curve": self.confidence_curve or None,
             "--shortlist": self.shortlist or None,
         }
         if is_output_file(self.model):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from interlinear.evaluation.confidence_curve import ConfidenceCurve
 from interlinear.evaluation.evaluation_run import EvaluationResult
 from interlinear.evaluation.test_sets import TEST, UNEDITED
 
@@ -53,6 +54,9 @@ def as_record(result: EvaluationResult) -> dict[str, object]:
             "lines": result.test_set.lines_with_image,
             "scores": {name: asdict(awareness) for name, awareness in result.awareness.items()},
         }
+    if result.confidence:
+        record["confidence_curve"] = [asdict(point) for point in result.confidence.points]
+        record["best_confidence"] = result.confidence.best.confidence
     return record | ({"left_out": result.left_out} if result.left_out else {})
 
 
@@ -72,7 +76,22 @@ def as_text(result: EvaluationResult) -> str:
                 f"{result.awareness[name]}, seed {result.options.shuffle_seed}, "
                 f"{test_set.lines_with_image} of {test_set.rows} lines have a picture"
             )
-    return "\n".join(lines)
+    return "\n".join([*lines, *(curve_lines(result.confidence) if result.confidence else ())])
+
+
+def curve_lines(curve: ConfidenceCurve) -> list[str]:
+    """The scores at every confidence, and the best confidence as a recipe's setting."""
+    names = list(curve.best.scores)
+    rows = [["confidence", "edited", *(name.upper() for name in names)]]
+    rows += [
+        [f"{point.confidence:.2f}", str(point.edited), *(f"{point.scores[name]:.2f}" for name in names)]
+        for point in curve.points
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    best = curve.best
+    setting = f"search.post_editing_confidence: {best.confidence:g}"
+    return ["", *table, "", f"best {curve.metric.upper()} {best.scores[curve.metric]:.2f} with {setting}"]
 
 
 def format_score(score: "Score") -> str:

@@ -1,10 +1,11 @@
 """Scores one system on a test set, beside the unedited machine translations and with shuffled images."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import load_reverse
+from interlinear.evaluation.confidence_curve import ConfidenceCurve, confidence_curve
 from interlinear.evaluation.evaluation_options import EvaluationOptions
 from interlinear.evaluation.scoring import (
     ImageAwareness,
@@ -15,9 +16,12 @@ from interlinear.evaluation.scoring import (
     needs_outputs,
 )
 from interlinear.evaluation.test_sets import UNEDITED, TestSet
+from seq2seq.errors import UsageError
 from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
+    from seq2seq.generate import Candidate
+    from seq2seq.metrics.metric import Metric
     from seq2seq.metrics.score import Score
     from seq2seq.search import SearchOptions
 
@@ -28,7 +32,7 @@ class EvaluationResult:
 
     search: the search options of a model, None for a file of outputs. unedited: the scores of the unedited machine
     translations, empty if there are none. awareness: of --shuffle-images, otherwise empty. left_out: the reasons why
-    metrics are left out.
+    metrics are left out. confidence: of --confidence-curve.
     """
 
     options: EvaluationOptions
@@ -38,6 +42,7 @@ class EvaluationResult:
     unedited: "Mapping[str, Score]"
     awareness: Mapping[str, ImageAwareness]
     left_out: Mapping[str, str]
+    confidence: ConfidenceCurve | None = None
 
 
 def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
@@ -58,7 +63,11 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
     shuffled_set = test_set.shuffle_images(options.shuffle_seed) if options.shuffle_images else None
     search_options = options.search.apply_to(system.generation.bundle) if system.generation else None
     search = options.output is not None or needs_outputs(metrics)
-    outputs = system.outputs(test_set, search_options, options.by, search=search)
+    found: list[Candidate | None] = []
+    if options.confidence_curve and search_options:
+        check_edits(options, system, metrics)
+        search_options = search_options.model_copy(update={"post_editing_confidence": 0.0})
+    outputs = system.outputs(test_set, search_options, options.by, search=search, found=found.append)
     if options.output:
         options.output.write_text("".join(f"{line}\n" for line in outputs.hypotheses), encoding="utf-8")
     scores = {metric.name: metric.score(outputs, answers) for metric in metrics}
@@ -70,7 +79,19 @@ def evaluate_system(options: EvaluationOptions) -> EvaluationResult:
     if shuffled_set is not None:
         shuffled = system.outputs(shuffled_set, search_options, options.by, "with other pictures", search)
         awareness = {metric.name: image_awareness(metric, outputs, shuffled, answers) for metric in metrics}
-    return EvaluationResult(options, test_set, search_options, scores, unedited_scores, awareness, scoring.left_out)
+    curve = confidence_curve(found, test_set, metrics, answers) if options.confidence_curve else None
+    return EvaluationResult(
+        options, test_set, search_options, scores, unedited_scores, awareness, scoring.left_out, curve
+    )
+
+
+def check_edits(options: EvaluationOptions, system: System, metrics: "Sequence[Metric]") -> None:
+    """Raises UsageError for a model that does not edit machine translations, and for scores that are not of texts."""
+    remedy = "leave --confidence-curve out"
+    if MT not in system.fields:
+        raise UsageError(options.model, f"the model has no source '{MT}', which would stay unedited", remedy)
+    if aligned := [metric.name for metric in metrics if not needs_outputs([metric])]:
+        raise UsageError("--metrics", f"{aligned[0]} is none of texts", f"{remedy}, or ask for hter or bleu")
 
 
 def load_system_and_reverse(options: EvaluationOptions) -> System:

@@ -1,6 +1,6 @@
 """Scores models and files of outputs on a test set; shared by `evaluate`, `compare` and `figure`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seq2seq.alignment import Link, Symmetrization
     from seq2seq.config import Precision
     from seq2seq.explain import Span
-    from seq2seq.generate import SequenceGenerator
+    from seq2seq.generate import Candidate, SequenceGenerator
     from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Task
     from seq2seq.search import SearchOptions
 
@@ -60,12 +60,15 @@ class System:
         by: AlignmentKind | None = None,
         label: str = "translating",
         search: bool = True,
+        found: "Callable[[Candidate | None], object] | None" = None,
     ) -> "SystemOutputs":
         """Its outputs for a test set, searched with `options` or else its recipe's, and its alignments if the set has
         gold ones.
 
-        Without `search` a model's outputs are empty; alignment metrics do not use them. Raises UsageError, and
-        DataError for a file with another number of lines.
+        Without `search` a model's outputs are empty; alignment metrics do not use them. `found` is called with the best
+        output of every line in order, None for a line that the model cannot read.
+
+        Raises UsageError, and DataError for a file with another number of lines.
         """
         from seq2seq.metrics.metric import SystemOutputs, check_line_counts
         from training.data.formats import read_file
@@ -80,7 +83,7 @@ class System:
         lines = [""] * test_set.rows
         if search:
             options = options or self.generation.bundle.card.search
-            lines = translate_test_set(self.name, self.generation, test_set, options, label)
+            lines = translate_test_set(self.name, self.generation, test_set, options, label, found)
         if not test_set.gold:
             return SystemOutputs.from_lines(lines)
         for generation in filter(None, (self.generation, self.backward)):
@@ -221,15 +224,23 @@ def computable_metrics(metrics: "Sequence[Metric]", answers: "ReferenceSet") -> 
 
 
 def translate_test_set(
-    name: str, generation: "SequenceGenerator", test_set: TestSet, options: "SearchOptions", label: str
+    name: str,
+    generation: "SequenceGenerator",
+    test_set: TestSet,
+    options: "SearchOptions",
+    label: str,
+    found: "Callable[[Candidate | None], object] | None" = None,
 ) -> list[str]:
     """The output for every line. Lines that the model cannot read get an empty output; their number and the first are
-    printed."""
+    printed. `found`: as in `System.outputs`."""
     lines = input_lines(generation, test_set)
     hypotheses, problems, empty = [], [], []
     searched = translate_lines(generation, iter([lines]), options, tokenised=test_set.tokenised)
     for outcome in progress(searched, label, total=len(lines)):
-        hypotheses.append(outcome.answer.candidates[0].text if outcome.answer else "")
+        best = outcome.answer.candidates[0] if outcome.answer else None
+        hypotheses.append(best.text if best else "")
+        if found:
+            found(best)
         if outcome.problem:
             problems.append(outcome)
         elif not hypotheses[-1].strip():

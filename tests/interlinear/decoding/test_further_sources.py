@@ -104,6 +104,32 @@ def test_a_machine_translation_stays_unedited_where_the_model_is_not_sure(
     assert option[0] in fails(capsys, "evaluate", "unedited", *data, *option)
 
 
+def test_the_scores_of_every_confidence_come_from_one_search(editing_toy, toy, parallel, edited, capsys):
+    data = ["--source", parallel[0], "--mt", edited, "--reference", parallel[1], "--metrics", "bleu,hter"]
+    record = run_json(capsys, "evaluate", editing_toy, *data, "--confidence-curve")
+    curve = record["confidence_curve"]
+    assert [point["confidence"] for point in curve] == pytest.approx([step / 20 for step in range(21)])
+    counts = [point["edited"] for point in curve]
+    assert counts == sorted(counts, reverse=True) and (counts[0], counts[-1]) == (10, 0)
+    for score in ("bleu", "hter"):
+        assert curve[0]["scores"][score] == record[score]["score"]
+        assert curve[-1]["scores"][score] == record["unedited"][score]["score"]
+    middle = next(point for point in curve if 0 < point["edited"] < 10)
+    alone = run_json(capsys, "evaluate", editing_toy, *data, "--post-editing-confidence", middle["confidence"])
+    assert alone["hter"]["score"] == middle["scores"]["hter"]
+    best = min(point["scores"]["hter"] for point in curve)
+    assert next(point for point in curve if point["scores"]["hter"] == best)["confidence"] == record["best_confidence"]
+    text = run(capsys, "evaluate", editing_toy, *data, "--confidence-curve")
+    assert text[-1] == f"best HTER {best:.2f} with search.post_editing_confidence: {record['best_confidence']:g}"
+
+    plain = ["--source", parallel[0], "--reference", parallel[1], "--confidence-curve"]
+    assert "the model has no source 'mt'" in fails(capsys, "evaluate", toy, *plain)
+    assert "the model edits machine translations, and there are none" in fails(capsys, "evaluate", editing_toy, *plain)
+    assert "it has every confidence" in fails(
+        capsys, "evaluate", editing_toy, *data, "--confidence-curve", "--post-editing-confidence", "0.5"
+    )
+
+
 def test_either_source_may_be_empty(editing_toy, tmp_path, capsys):
     source, mt = tmp_path / "source", tmp_path / "mt"
     source.write_text("ein hund\n\n\nein hund\n")
