@@ -9,12 +9,13 @@ from interlinear.reproduction.run_training import ReproduceConfig, setting
 
 if TYPE_CHECKING:
     from training.reproduce.papers import PaperTables
-    from training.reproduce.tunings import SystemTuning, TuningKey
+    from training.reproduce.results import SystemKey
+    from training.reproduce.tunings import SystemTuning
 
 EPOCHS = "training.epochs"  # of a trial they are the budget's
 
 
-def tuning_command(key: "TuningKey", table: "PaperTables", config: ReproduceConfig) -> list[str]:
+def tuning_command(key: "SystemKey", table: "PaperTables", config: ReproduceConfig) -> list[str]:
     """The arguments of `interlinear` that tune a system, or go on with that."""
     group = table.groups[key.group]
     assert group.tuning is not None
@@ -28,7 +29,7 @@ def tuning_command(key: "TuningKey", table: "PaperTables", config: ReproduceConf
     return arguments + config.tuning_options()
 
 
-def tune_systems(keys: "Sequence[TuningKey]", table: "PaperTables", config: ReproduceConfig) -> "list[SystemTuning]":
+def tune_systems(keys: "Sequence[SystemKey]", table: "PaperTables", config: ReproduceConfig) -> "list[SystemTuning]":
     """Tune systems one after the other, each on all processors, and store the results. Raises as `run_commands`."""
     from training.reproduce.tunings import SystemTuning, write_tuning
     from training.tuning.record import read_record
@@ -47,6 +48,6 @@ def tune_systems(keys: "Sequence[TuningKey]", table: "PaperTables", config: Repr
     return tunings
 
 
-def run_name(key: "TuningKey") -> str:
+def run_name(key: "SystemKey") -> str:
     """The name of a system's tuning, which is that of its folder among the runs."""
     return f"{key}.tuning"

@@ -115,7 +115,7 @@ def tuning_lines(tunings: Sequence[SystemTuning]) -> list[str]:
     names = [key.rpartition(".")[2] for key in keys]
     heading = ["system", *(f"`{name}`" for name in names), f"dev {first.score_name}", "of the recipe itself"]
     rows = [
-        [one.place.system, *(value_text(one.best_values.get(key)) for key in keys), one.chosen_score, one.recipe_score]
+        [one.place.system, *(value_text(one.best.values.get(key)) for key in keys), one.chosen_score, one.recipe_score]
         for one in tunings
     ]
     return [

@@ -26,17 +26,30 @@ class TrainingSpec(StrictModel):
     settings: dict[str, Any]
 
 
-class RunKey(StrictModel):
-    """The identity of a run: table, group, system, scale, and seed."""
+class SystemKey(StrictModel):
+    """The identity of a system at a scale: table, group, system, and scale."""
 
     table: str
     group: str
     system: str
     scale: ScaleName
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.group}.{self.system}.{self.scale}"
+
+
+class RunKey(SystemKey):
+    """The identity of a run of a system: its seed as well."""
+
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.table}.{self.group}.{self.system}.{self.scale}.{self.seed}"
+        return f"{super().__str__()}.{self.seed}"
+
+    @property
+    def of_system(self) -> SystemKey:
+        """The key of the run's system, whose seeds share it."""
+        return SystemKey(table=self.table, group=self.group, system=self.system, scale=self.scale)
 
     @property
     def without_scale(self) -> str:

@@ -4,54 +4,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from seq2seq.errors import DataError
 from training.data.arrays import write_atomically
 from training.reproduce.papers import PaperTables, TuningBudget, Variant
-from training.reproduce.results import RunKey, ScaleName, TrainingSpec
+from training.reproduce.results import RunKey, ScaleName, SystemKey, TrainingSpec
 from training.reproduce.strict_model import StrictModel
-from training.tuning.record import METRIC_NAMES, TuningRecord
+from training.tuning.record import METRIC_NAMES, TrialRecord, TuningRecord
 from training.tuning.report import best_score
-
-
-class TuningKey(StrictModel):
-    """The identity of a tuning: table, group, system and scale. Its values are those of all seeds."""
-
-    table: str
-    group: str
-    system: str
-    scale: ScaleName
-
-    def __str__(self) -> str:
-        return f"{self.table}.{self.group}.{self.system}.{self.scale}"
-
-    @classmethod
-    def of(cls, run: RunKey) -> "TuningKey":
-        return cls(table=run.table, group=run.group, system=run.system, scale=run.scale)
 
 
 class SystemTuning(StrictModel):
     """A completed tuning of a system: what was tuned, by which budget, and every trial."""
 
-    place: TuningKey
+    place: SystemKey
     training: TrainingSpec
     budget: TuningBudget
     record: TuningRecord
 
     @property
-    def chosen(self) -> dict[str, Any]:
-        """The values of the best trial, by key; empty where the recipe itself is the best."""
+    def best(self) -> TrialRecord:
+        """The trial with the best dev score; a completed tuning has one."""
         best = self.record.best_trial()
-        pairs = (setting.partition("=") for setting in (best.settings if best else ()))
-        return {key: yaml.safe_load(value) for key, _, value in pairs}
+        assert best is not None
+        return best
 
     @property
-    def best_values(self) -> dict[str, Any]:
-        """The best trial's values of all keys that were tuned."""
-        best = self.record.best_trial()
-        return dict(best.values) if best else {}
+    def chosen(self) -> dict[str, Any]:
+        """The values of the best trial, by key; empty where the recipe itself is the best."""
+        return dict(self.best.values) if self.best.settings else {}
 
     @property
     def score_name(self) -> str:
@@ -65,13 +47,12 @@ class SystemTuning(StrictModel):
     @property
     def chosen_score(self) -> str:
         """The best dev score of all trials."""
-        best = self.record.best_trial()
-        return best_score(self.record, best) if best else "-"
+        return best_score(self.record, self.best)
 
 
-def tunings_to_do(run_keys: Sequence[RunKey], table: PaperTables, done: Sequence[SystemTuning]) -> list[TuningKey]:
+def tunings_to_do(run_keys: Sequence[RunKey], table: PaperTables, done: Sequence[SystemTuning]) -> list[SystemKey]:
     """The tunings that runs need and that are not stored, in the order of the runs."""
-    needed = dict.fromkeys(TuningKey.of(run) for run in run_keys if table.groups[run.group].tuning)
+    needed = dict.fromkeys(run.of_system for run in run_keys if table.groups[run.group].tuning)
     stored = {tuning.place for tuning in done}
     return [key for key in needed if key not in stored]
 
@@ -87,7 +68,7 @@ def apply_tunings(table: PaperTables, tunings: Sequence[SystemTuning]) -> PaperT
     return table.model_copy(update={"groups": groups})
 
 
-def tuning_file(folder: Path, place: TuningKey) -> Path:
+def tuning_file(folder: Path, place: SystemKey) -> Path:
     """The path of a stored tuning. `folder`: of results."""
     return folder / "tunings" / f"{place}.json"
 
@@ -106,7 +87,7 @@ def read_tunings(folder: Path, name: str, table: PaperTables, scale: ScaleName) 
     Raises DataError for one that cannot be read, or whose budget or training settings are not the table's.
     """
     places = [
-        TuningKey(table=name, group=key, system=system, scale=scale)
+        SystemKey(table=name, group=key, system=system, scale=scale)
         for key, group in table.groups.items()
         if group.tuning
         for system in group.systems
@@ -114,7 +95,7 @@ def read_tunings(folder: Path, name: str, table: PaperTables, scale: ScaleName) 
     return [read_tuning(path, place, table) for place in places if (path := tuning_file(folder, place)).is_file()]
 
 
-def read_tuning(path: Path, place: TuningKey, table: PaperTables) -> SystemTuning:
+def read_tuning(path: Path, place: SystemKey, table: PaperTables) -> SystemTuning:
     """A stored tuning. Raises DataError."""
     remedy = "remove it, and the system is tuned again"
     try:

@@ -9,8 +9,8 @@ from interlinear.cli import run as interlinear
 from seq2seq.errors import DataError
 from tests.training.toy import SETTINGS, write_corpus
 from training.reproduce.papers import load_paper
-from training.reproduce.results import TrainingSpec
-from training.reproduce.tunings import SystemTuning, TuningKey, tuning_file, write_tuning
+from training.reproduce.results import SystemKey, TrainingSpec
+from training.reproduce.tunings import SystemTuning, tuning_file, write_tuning
 from training.tuning.record import EpochResult, TrialRecord, TuningRecord
 from training.tuning.space import Range
 
@@ -67,7 +67,7 @@ def keep_tuning(paper: Path, system: str, dropout: float, second_is_better: bool
         epochs=2, grace=1, reduction=2, metric="bleu",
         trials=[trial(1, 0.3, 31.5), trial(2, dropout, 32.25 if second_is_better else 30.0)],
     )  # fmt: skip
-    place = TuningKey(table="paper", group="toy", system=system, scale="small")
+    place = SystemKey(table="paper", group="toy", system=system, scale="small")
     tuning = SystemTuning(place=place, training=group.training(system, "small"), budget=group.tuning, record=record)
     write_tuning(paper.parent / "out", tuning)
 
@@ -109,7 +109,7 @@ def test_a_tuning_by_another_budget_is_refused(paper: Path, capsys: pytest.Captu
     paper.write_text(paper.read_text().replace("trials: 2", "trials: 8"))
     assert interlinear(command(paper)) == 1
     said = capsys.readouterr().err
-    place = TuningKey(table="paper", group="toy", system="rnnsearch", scale="small")
+    place = SystemKey(table="paper", group="toy", system="rnnsearch", scale="small")
     assert str(tuning_file(paper.parent / "out", place)) in said
     assert "tuned otherwise than the table says" in said and not (paper.parent / "runs").exists()
 
