@@ -13,7 +13,8 @@ import torch
 import seq2seq
 from benchmarks.peers.search_times import measure
 from seq2seq.bundle import with_compiled_search
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search.compiled import compiling
 

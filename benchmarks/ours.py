@@ -24,7 +24,8 @@ import torch
 import seq2seq
 from benchmarks.peers.stopwatch import Stopwatch
 from seq2seq.bundle import with_compiled_search, write_bundle
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.search import SearchOptions
 from training.events import TrainingJob

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from seq2seq.explain import Doubt, Explanation, SourceExplanation, Span, TermLocation
-from seq2seq.generate import GenerationResult
+from seq2seq.generation_request import GenerationResult
 from seq2seq.text import Tokenizer
 from seq2seq.text.formatting import Edges, FormattedText
 

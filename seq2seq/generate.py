@@ -3,12 +3,10 @@
 Both the service's engine thread and the offline commands use `SequenceGenerator`.
 """
 
-import math
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-import numpy as np
 import torch
 
 from seq2seq.alignment import symmetrized_explanation
@@ -26,107 +24,22 @@ from seq2seq.explain import (
     to_text_with_words,
 )
 from seq2seq.forced_decoding import ForcedDecoder
-from seq2seq.images.inputs import blank_image, check_image_shape
+from seq2seq.generation_request import Candidate, EncodedRequest, GenerationResult, Request
+from seq2seq.images.inputs import blank_image
 from seq2seq.model.attention_weights import AttentionWeights
 from seq2seq.model.ensemble import Predictor
-from seq2seq.search import Constraint, Hypothesis, SearchOptions, SearchRequest, SearchResult, SlotTable
+from seq2seq.request_encoding import RequestEncoder
+from seq2seq.search import Hypothesis, SearchRequest, SearchResult, SlotTable
 from seq2seq.source_names import MT
-from seq2seq.target_prefix import TARGET_PREFIX, EncodedPrefix, encode_prefix
-from seq2seq.terms import Term, check_terms, only_terms
-from seq2seq.terms.encoding import term_constraints
+from seq2seq.target_prefix import EncodedPrefix
+from seq2seq.terms import Term
 from seq2seq.terms.explained import explain_copy, explain_terms
 from seq2seq.terms.substitution import PlacedTerm, placed_terms, stand_ins, substitute
-from seq2seq.terms.term import TERMS
 from seq2seq.text import UNKNOWN, Decoded, Encoded, Tokenizer
 from seq2seq.text.config import Span
 from seq2seq.text.edits import decode_script
 
 LOOKAHEAD = 16  # offline search reads this many times the number of slots ahead, to sort requests by length
-
-
-@dataclass(frozen=True)
-class Request:
-    """Model inputs by source name, and the search options.
-
-    A model with several sources accepts requests without some of them, but needs at least one. An image is uint8
-    pixels (S, S, 3) or features of regions (T, F), depending on the model's `ImageGrid`. `tokenised` names the texts
-    (and `target`) whose words are separated by spaces, independent of the model's training data; the others are raw.
-    `terms`: spans of the first text, in its order, with the exact text that stands for each in the output.
-    `target_prefix`: the text with which outputs begin; what follows begins a new word. Several outputs (`n_best`) then
-    differ in the first word after it, also after an empty one.
-    `explain`: explain the best output; `explain_all`: with it, every output.
-    """
-
-    texts: dict[str, str]
-    options: SearchOptions
-    explain: bool = False
-    tokenised: frozenset[str] = frozenset()
-    images: dict[str, np.ndarray] = field(default_factory=dict)
-    terms: tuple[Term, ...] = ()
-    target_prefix: str | None = None
-    explain_all: bool = False
-
-
-@dataclass(frozen=True)
-class EncodedRequest:
-    """A request with its texts as ids.
-
-    length: positions of the longest source (tokens with the end symbol, or regions).
-    positions: positions of all sources together.
-    max_length: maximum number of output tokens.
-    prefix: its target prefix. terms: those that the prefix does not have; constraints: their tokens.
-
-    A request whose text is its own translation (`is_copied`) has no sources.
-    """
-
-    request: Request
-    sources: dict[str, Encoded]
-    length: int
-    positions: int
-    max_length: int
-    constraints: tuple[Constraint, ...] = ()
-    terms: tuple[Term, ...] = ()
-    prefix: EncodedPrefix | None = None
-
-    @property
-    def may_stay_unedited(self) -> bool:
-        """Whether the machine translation may be the answer: not where the output must have words of the caller's."""
-        asked = self.request.options.post_editing_confidence > 0 and MT in self.request.texts
-        return asked and self.request.target_prefix is None and not self.request.terms
-
-    @property
-    def required_ids(self) -> list[int]:
-        """The tokens that an output has in any case: of the prefix, and of terms."""
-        return [*(self.prefix.encoded.ids if self.prefix else []), *(i for each in self.constraints for i in each.ids)]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One output. `score` is the log-probability divided by the length penalty; `ids` exclude the end symbol.
-
-    `terms`: the request's terms in the order of the output, with their spans in it; `explanation`: where every output
-    is explained.
-    """
-
-    text: str
-    score: float
-    log_probability: float
-    ids: list[int]
-    terms: tuple[tuple[Term, Span], ...] = ()
-    explanation: Explanation | None = None
-
-    @property
-    def mean_probability(self) -> float:
-        """The geometric mean of the probabilities of its tokens, the end symbol included."""
-        return math.exp(self.log_probability / (len(self.ids) + 1))
-
-
-@dataclass(frozen=True)
-class GenerationResult:
-    """A request's outputs, best first, and the explanation of the best one if requested."""
-
-    candidates: list[Candidate]
-    explanation: Explanation | None = None
 
 
 class SequenceGenerator(ForcedDecoder):
@@ -143,6 +56,7 @@ class SequenceGenerator(ForcedDecoder):
         a model of the opposite direction, with which explanations have the links of both (`check_opposite`)."""
         super().__init__(bundle, slots)
         self.reverse = reverse
+        self.request_encoder = RequestEncoder(bundle, width)
         joined_V = joined_words(bundle.tokenizers["target"], bundle.card.model.target.vocabulary)
         self.table = SlotTable(bundle.model, width, search_step=bundle.search_step, joined_V=joined_V)
         self.rows: dict[Hashable, EncodedRequest] = {}
@@ -165,87 +79,16 @@ class SequenceGenerator(ForcedDecoder):
         return sum(searched), self.table.padded_positions
 
     def encode(self, request: Request) -> EncodedRequest:
-        """Convert a request's texts to ids.
-
-        Raises RequestError for a request without sources, an unknown source, an empty or too long text, an image with
-        the wrong shape or dtype, a beam larger than `width`, an image alone if a shortlist limits the words, terms
-        that overlap or are empty, or terms and a target prefix that do not fit into an output.
-        """
-        card = self.bundle.card
-        for requested, supported in ((request.texts, card.model.texts), (request.images, card.model.images)):
-            if unsupported := set(requested) - set(supported):
-                raise RequestError(
-                    sorted(unsupported)[0],
-                    "the model has no such source",
-                    f"it reads {'; '.join(f'{name}: {source}' for name, source in card.model.sources.items())}",
-                )
-        if request.options.beam > self.table.width:
-            raise RequestError("beam_size", f"{request.options.beam} is more than the {self.table.width} allowed here")
-        for name, image in request.images.items():
-            check_image_shape(name, image, card.model.images[name])
-        if not request.texts and not request.images:
-            (first, *_) = card.model.sources
-            problem = "the text is missing" if len(card.model.sources) == 1 else "every source is missing"
-            raise RequestError(first, problem, f"give {' or '.join(card.model.sources)}")
-        if self.bundle.shortlist and not request.texts:
-            raise RequestError(
-                card.model.first_text,
-                "the text is missing, and a shortlist finds the words of the output by the text",
-                "give it, or search without the shortlist",
-            )
-        if is_copied(request):
-            return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
-        sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
-        words = [len(encoded.ids) + 1 for encoded in sources.values()]
-        regions = [card.model.images[name].regions for name in request.images]
-        limit = request.options.output_limit(max(words) - 1 if words else max(regions))
-        positions = [*words, *regions]
-        terms, prefix = request.terms, None
-        if request.target_prefix is not None:
-            tokenizer = self.bundle.tokenizers["target"]
-            prefix, terms = encode_prefix(request.target_prefix, tokenizer, request.terms, bool(request.tokenised))
-        constraints = self._encode_terms(request, terms, sources) if request.terms else ()
-        row = EncodedRequest(request, sources, max(positions), sum(positions), limit, constraints, terms, prefix)
-        if request.options.max_length is None:
-            limit += len(row.required_ids)
-        limit = min(limit, card.limits.target_length)
-        check_length(row, limit)
-        return replace(row, max_length=limit)
-
-    def _encode_terms(
-        self, request: Request, terms: Sequence[Term], sources: dict[str, Encoded]
-    ) -> tuple[Constraint, ...]:
-        """The tokens of these terms of a request. Raises RequestError."""
-        if not self.bundle.takes_terms:
-            raise RequestError(TERMS, "the model takes none: it edits texts, or reads pictures first", "leave them out")
-        if request.tokenised:
-            raise RequestError(TERMS, "terms are for raw text, and this is tokenised", "give raw text")
-        name = self.bundle.card.model.first_text
-        check_terms(request.texts.get(name, ""), request.terms)
-        return term_constraints(terms, sources[name], self.bundle.tokenizers["target"])
-
-    def _encode_text(self, name: str, request: Request) -> Encoded:
-        """Convert one text to ids. Raises RequestError if it is empty or too long."""
-        tokenizer, raw = self.bundle.tokenizers[name], name not in request.tokenised
-        encoded = tokenizer.encode(to_model_text(tokenizer, request.texts[name], raw), raw)
-        limit = self.bundle.card.limits.source_length
-        if not encoded.ids:
-            raise RequestError(name, "the text is empty")
-        if len(encoded.ids) > limit:
-            raise RequestError(
-                name,
-                f"the text has {len(encoded.ids)} tokens, and the model reads at most {limit}",
-                "split it into sentences",
-            )
-        return encoded
+        """Convert a request's texts to ids. Raises RequestError."""
+        return self.request_encoder.encode(request)
 
     def admit(self, rows: Sequence[tuple[Hashable, EncodedRequest]]) -> None:
         """Add requests to the table, at most `free` of them, each with a unique key."""
         if not rows:
             return
         self.rows.update(rows)
-        self._copied += [key for key, row in rows if is_copied(row.request)]
-        searched = [(key, row) for key, row in rows if not is_copied(row.request)]
+        self._copied += [key for key, row in rows if row.request.is_copied]
+        searched = [(key, row) for key, row in rows if not row.request.is_copied]
         tokenizer = self.bundle.tokenizers["target"]
         search_requests = [
             SearchRequest(
@@ -255,23 +98,12 @@ class SequenceGenerator(ForcedDecoder):
                 row.request.explain or row.request.options.replace_unknown,
                 row.constraints,
                 row.prefix.for_search(tokenizer, row.request.options.n_best > 1) if row.prefix else None,
-                self._input_words(row) if row.request.options.post_editing_penalty else frozenset(),
+                self.request_encoder.input_words(row) if row.request.options.post_editing_penalty else frozenset(),
             )
             for key, row in searched
         ]
         if searched:
             self.table.admit(self._collate([row for _, row in searched]), search_requests)
-
-    def _input_words(self, row: EncodedRequest) -> frozenset[int]:
-        """The ids that a post-editing penalty leaves out: of the texts in the target's own pieces, which may differ
-        from those that the model reads, of what the output must contain, and of special symbols and edit operations.
-        """
-        tokenizer, words = self.bundle.tokenizers["target"], set(row.required_ids)
-        words.update(range(len(tokenizer.config.reserved)))
-        for name, text in row.request.texts.items():
-            raw = name not in row.request.tokenised
-            words.update(tokenizer.encode(to_model_text(tokenizer, text, raw), raw).ids)
-        return frozenset(words)
 
     def _collate(self, rows: Sequence[EncodedRequest]) -> Batch:
         """The batch of model inputs; a source that a request lacks is absent in its row. With the words of the
@@ -516,15 +348,6 @@ class SequenceGenerator(ForcedDecoder):
         }
 
 
-def is_copied(request: Request) -> bool:
-    """Whether a request's text is its own translation, and is not searched: it has terms only, which stay as they
-    are."""
-    if len(request.texts) != 1 or request.images or request.target_prefix is not None:
-        return False
-    (text,) = request.texts.values()
-    return only_terms(text, request.terms)
-
-
 def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:
     """True for the words of a vocabulary that would continue the word before them; None if none does."""
     if not tokenizer.joined_ids:
@@ -532,22 +355,6 @@ def joined_words(tokenizer: Tokenizer, vocabulary: int) -> torch.Tensor | None:
     joined_V = torch.zeros(vocabulary, dtype=torch.bool)
     joined_V[sorted(tokenizer.joined_ids)] = True
     return joined_V
-
-
-def check_length(row: EncodedRequest, limit: int) -> None:
-    """Raises RequestError for terms and a target prefix with more tokens than an output may have."""
-    tokens = len(row.required_ids)
-    if tokens <= limit:
-        return
-    if row.prefix and row.prefix.encoded.ids:
-        described = "the prefix and the terms have" if row.constraints else "the prefix has"
-        problem = f"{described} {tokens} tokens, and the output may have {limit}"
-        raise RequestError(TARGET_PREFIX, problem, "allow a longer output, or give a shorter prefix")
-    raise RequestError(
-        TERMS,
-        f"the terms have {tokens} tokens, and the output may have {limit}",
-        "allow a longer output, or name fewer or shorter terms",
-    )
 
 
 def different_words(candidates: list[Candidate], prefix: EncodedPrefix | None) -> list[Candidate]:

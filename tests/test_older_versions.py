@@ -24,7 +24,8 @@ SETTINGS = ("model.hidden=8", "model.embedding=8", "training.average=1")
 
 def test_a_bundle_gives_the_outputs_that_it_gave():
     import seq2seq
-    from seq2seq.generate import Request, SequenceGenerator
+    from seq2seq.generate import SequenceGenerator
+    from seq2seq.generation_request import Request
 
     bundle = seq2seq.load(OLD / "runs" / "old" / "bundle")
     requests = [Request({"source": text}, bundle.card.search) for text in RECORDED["source"]]

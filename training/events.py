@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from seq2seq.config import ModelConfig
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.metrics.score import Score
 from seq2seq.search import SearchOptions
 from seq2seq.text import Tokenizer

@@ -14,7 +14,8 @@ from benchmarks.gpu.models import SYSTEMS, System, random_lengths
 from benchmarks.gpu.timing import PeakMemory, activity, interleaved
 from benchmarks.reporting import median
 from seq2seq.batch import tensors_of
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search.captured import CapturedStep, Value, copy_all
 from seq2seq.search.compiled import CompiledStep
 from seq2seq.search.step import SearchStep, search_step

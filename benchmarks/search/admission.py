@@ -20,7 +20,7 @@ import seq2seq
 from benchmarks.reporting import Report, median, say
 from benchmarks.serving.servers import read_texts
 from seq2seq.bundle import Bundle
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
 from service.engine.protocol import EngineOutputs, EngineRequest, Event, Scheduled

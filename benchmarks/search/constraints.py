@@ -23,7 +23,8 @@ import torch
 import seq2seq
 from benchmarks.reporting import Report, median, say
 from seq2seq.explain import Explanation
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.terms import Term
 

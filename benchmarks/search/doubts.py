@@ -24,7 +24,8 @@ from seq2seq.alignment import THRESHOLDS, DoubtThresholds, find_doubts, read_gol
 from seq2seq.alignment.doubts import is_punctuation
 from seq2seq.alignment.pair_words import split_words
 from seq2seq.explain import Doubt, Explanation
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from training.data.dataset import open_dataset, read_rows
 
 SLOTS = 32  # sentences that are searched, or forced, together

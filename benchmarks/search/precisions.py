@@ -23,7 +23,8 @@ from seq2seq.bundle import Bundle, read_card, with_compiled_search
 from seq2seq.bundle.bundle import SHORTLIST
 from seq2seq.config import Precision
 from seq2seq.devices import computes_bf16
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
 from seq2seq.search.compiled import resolve_compile

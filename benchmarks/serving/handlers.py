@@ -23,7 +23,8 @@ from pydantic import BaseModel
 
 import seq2seq
 from seq2seq.errors import RequestError
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.memory_allocator import keep_freed_memory
 
 

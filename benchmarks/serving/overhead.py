@@ -23,7 +23,8 @@ import seq2seq
 from benchmarks.reporting import Report, alone, median, say, table_number
 from benchmarks.serving.servers import Contestant, ask, languages_of, load, read_texts, started
 from seq2seq.bundle import Bundle
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.memory_allocator import keep_freed_memory
 from seq2seq.model.model import Model
 from service.settings import Settings

@@ -14,7 +14,8 @@ from seq2seq.text.sentences import sentence_separators, split_sentences_by_line
 
 if TYPE_CHECKING:
     from interlinear.decoding.glossary import FindTerms
-    from seq2seq.generate import GenerationResult, SequenceGenerator
+    from seq2seq.generate import SequenceGenerator
+    from seq2seq.generation_request import GenerationResult
     from seq2seq.search import SearchOptions
 
 
@@ -78,7 +79,7 @@ def translate_document(
     `progress` passes the answers through, and gets their number. `find_terms`: the terms of a sentence.
     """
     from seq2seq.formatted_output import format_result
-    from seq2seq.generate import Request
+    from seq2seq.generation_request import Request
 
     card = generation.bundle.card
     name, source, target = card.model.first_text, card.languages.get("source"), card.languages.get("target")

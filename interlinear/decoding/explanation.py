@@ -66,7 +66,7 @@ def explain_output(
 
 def explain(generation: "SequenceGenerator", source: str, target: str | None) -> tuple[str, "Explanation"]:
     """An output, given or the model's own, and its explanation. Raises RequestError for an unreadable text."""
-    from seq2seq.generate import Request
+    from seq2seq.generation_request import Request
 
     name = generation.bundle.card.model.first_text
     request = Request({name: source}, generation.bundle.card.search, explain=True)

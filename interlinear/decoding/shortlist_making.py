@@ -161,7 +161,7 @@ def measure_on_dev(generation: "SequenceGenerator", shortlist: "Shortlist", data
 
     Images are absent, as in forced decoding.
     """
-    from seq2seq.generate import GenerationResult, Request
+    from seq2seq.generation_request import GenerationResult, Request
     from seq2seq.shortlist import coverage
 
     if not dataset.has_split(DEV):

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from interlinear.decoding.glossary import FindTerms
     from seq2seq.bundle import Bundle
     from seq2seq.config import ModelConfig
-    from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+    from seq2seq.generate import SequenceGenerator
+    from seq2seq.generation_request import GenerationResult, Request
     from seq2seq.model.ensemble import Predictor
     from seq2seq.search import SearchOptions
 
@@ -95,7 +96,7 @@ def build_request(
     target_prefix: str | None = None,
 ) -> "Request | RequestError":
     """The request for a line, or the error if the line is invalid."""
-    from seq2seq.generate import Request
+    from seq2seq.generation_request import Request
 
     texts: dict[str, str] = {}
     for name, text in zip((next(iter(config.texts), ""), *line.extra_texts), line.texts, strict=True):

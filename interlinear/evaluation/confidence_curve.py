@@ -8,7 +8,7 @@ from interlinear.evaluation.test_sets import TestSet
 from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
-    from seq2seq.generate import Candidate
+    from seq2seq.generation_request import Candidate
     from seq2seq.metrics.metric import Metric, ReferenceSet
 
 STEPS = 20  # confidences are the multiples of 1 / 20

@@ -20,7 +20,7 @@ from seq2seq.errors import UsageError
 from seq2seq.source_names import MT
 
 if TYPE_CHECKING:
-    from seq2seq.generate import Candidate
+    from seq2seq.generation_request import Candidate
     from seq2seq.metrics.metric import Metric
     from seq2seq.metrics.score import Score
     from seq2seq.search import SearchOptions

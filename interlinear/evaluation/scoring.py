@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from seq2seq.alignment import Link, Symmetrization
     from seq2seq.config import Precision
     from seq2seq.explain import Span
-    from seq2seq.generate import Candidate, SequenceGenerator
+    from seq2seq.generate import SequenceGenerator
+    from seq2seq.generation_request import Candidate
     from seq2seq.metrics.metric import Metric, Preprocessing, ReferenceSet, Statistics, SystemOutputs, Task
     from seq2seq.search import SearchOptions
 

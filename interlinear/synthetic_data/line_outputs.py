@@ -8,7 +8,8 @@ from interlinear.console import progress
 from interlinear.decoding.translation import InputLine, build_request
 from seq2seq.bundle import Bundle
 from seq2seq.errors import RequestError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search import SearchOptions
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from seq2seq.explain import Explanation
-from seq2seq.generate import GenerationResult, SequenceGenerator
+from seq2seq.generation_request import GenerationResult
+from seq2seq.request_encoding import RequestEncoder
 from service.engine.admission import Admission, QueueLoad
 from service.engine.pool import WorkerHandle, WorkerPool
 from service.engine.protocol import (
@@ -48,7 +49,7 @@ class ModelState:
     """A model that requests may use. It is freed with the last reference to its `ServedModel`."""
 
     number: int  # its number in the workers
-    encoder: SequenceGenerator  # only encodes requests
+    encoder: RequestEncoder
     explanation: Explanation  # an example of the model's explanations
     in_flight: dict[Hashable, QueuedSequence] = field(default_factory=dict)  # waiting or searched, by deduplication key
 

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 
 from seq2seq.errors import RequestError
 from seq2seq.explain import Explanation
-from seq2seq.generate import EncodedRequest, GenerationResult, Request, SequenceGenerator
+from seq2seq.generation_request import EncodedRequest, GenerationResult, Request
+from seq2seq.request_encoding import RequestEncoder
 from seq2seq.terms.term import TERMS
 from seq2seq.text.long_sentences import is_surely_beyond, is_surely_within
 from service.engine.admission import QueueLoad, Reservation
@@ -83,9 +84,7 @@ class Engine:
         spec = ModelSpec(next(self._numbers), model.name, model.bundle, model.slots, model.width, reverse)
         explanation = self.pool.load(spec)
         with self._lock:
-            self._models[model] = ModelState(
-                spec.number, SequenceGenerator(model.bundle, width=model.width), explanation
-            )
+            self._models[model] = ModelState(spec.number, RequestEncoder(model.bundle, model.width), explanation)
         weakref.finalize(model, self.pool.unload, spec.number).atexit = False
 
     def fits(self, model: ServedModel, request: Request) -> bool:

@@ -11,7 +11,7 @@ from seq2seq.bundle import Bundle
 from seq2seq.config import CompileChoice, Precision
 from seq2seq.errors import InterlinearError, ServiceError
 from seq2seq.explain import Explanation
-from seq2seq.generate import EncodedRequest, GenerationResult
+from seq2seq.generation_request import EncodedRequest, GenerationResult
 from seq2seq.model.model import Model
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from seq2seq.generate import EncodedRequest, GenerationResult
+from seq2seq.generation_request import EncodedRequest, GenerationResult
 from service.models import ServedModel
 
 

@@ -16,7 +16,7 @@ import torch
 
 from seq2seq.bundle import Bundle
 from seq2seq.explain import Explanation
-from seq2seq.generate import GenerationResult
+from seq2seq.generation_request import GenerationResult
 from seq2seq.model.model import Model
 from service.engine.protocol import (
     Abort,

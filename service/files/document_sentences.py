@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from documents import AlignedText
-from seq2seq.generate import GenerationResult, Request
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from service.files.document_processes import FileSegment
 from service.inference.aligned_text import SentenceTranslation, align_sentences

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from seq2seq.generate import GenerationResult
+from seq2seq.generation_request import GenerationResult
 from seq2seq.search import SearchOptions
 from service.auth.rate_limits import units_of_tokens
 from service.engine.engine import Engine, InvalidTextError

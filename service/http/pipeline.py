@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from seq2seq.explain import Explanation
-from seq2seq.generate import GenerationResult
+from seq2seq.generation_request import GenerationResult
 from seq2seq.terms import TermOptions
 from seq2seq.terms.term import TERMS
 from service.auth.rate_limits import units_of_tokens

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from documents import Document
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.engine.admission import Reservation
 from service.engine.engine import CHARACTERS_PER_TOKEN

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from seq2seq.generate import GenerationResult
+from seq2seq.generation_request import GenerationResult
 from seq2seq.target_prefix import decode_beginning
 from seq2seq.text import UNKNOWN
 from service.http.dependencies import Caller, Service

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seq2seq.explain import Doubt, Explanation, Span, TermLocation, WeightedLink
-from seq2seq.generate import Candidate, GenerationResult
+from seq2seq.generation_request import Candidate, GenerationResult
 
 
 def combined_candidates(answers: Sequence[GenerationResult], count: int) -> list[list[Candidate]]:

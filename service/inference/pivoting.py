@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from seq2seq.alignment.composition import compose_explanations
-from seq2seq.generate import Candidate, GenerationResult, Request
+from seq2seq.generation_request import Candidate, GenerationResult, Request
 from seq2seq.terms import Term
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError

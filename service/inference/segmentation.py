@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from seq2seq.generate import GenerationResult, Request
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.text.sentences import fewest_of
 from service.engine.admission import Reservation
 from service.engine.engine import Engine, InvalidTextError

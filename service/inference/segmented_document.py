@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from itertools import islice
 
 from documents import Document
-from seq2seq.generate import Candidate, GenerationResult, Request
+from seq2seq.generation_request import Candidate, GenerationResult, Request
 from service.inference.aligned_text import SentenceTranslation, align_sentences
 from service.inference.merging import combined_candidates, joined_candidate
 from service.inference.segmented_text import BY_SENTENCES, PivotStep, SegmentationOptions, SegmentedText

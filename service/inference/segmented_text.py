@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from seq2seq.formatted_output import format_result
-from seq2seq.generate import GenerationResult, Request
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from seq2seq.target_prefix import TARGET_PREFIX
 from seq2seq.text.formatting import Edges, edges_of_parts

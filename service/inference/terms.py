@@ -7,7 +7,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from seq2seq.errors import RequestError
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.terms import Term, TermFinder, TermOptions
 from service.models import ServedModel
 from service.problems import Problem

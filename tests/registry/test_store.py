@@ -23,7 +23,8 @@ from registry.names import parse_model_name
 from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.errors import RegistryError, UsageError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from tests.registry.servers import free_port, listening
 
 

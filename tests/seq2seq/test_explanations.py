@@ -16,7 +16,8 @@ from seq2seq.bundle import Limits, ModelCard, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import UsageError
 from seq2seq.explain import Explanation, word_probabilities
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Ensemble
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions

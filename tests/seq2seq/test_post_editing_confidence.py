@@ -10,7 +10,8 @@ import torch
 import seq2seq
 from seq2seq.bundle import ModelCard, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.model.model import build
 from seq2seq.search import SearchOptions
 from seq2seq.text import TextConfig, Tokenizer

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.errors import RequestError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from seq2seq.target_prefix import decode_beginning
 from seq2seq.terms import Term

@@ -9,7 +9,8 @@ import pytest
 
 import seq2seq
 from seq2seq.explain import Explanation
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from training.data.dataset import open_dataset, read_rows
 from training.data.images.images import SplitImages
 from training.loop.trainer import train

@@ -15,7 +15,8 @@ from seq2seq.batch import Batch, ImageInput, collate
 from seq2seq.bundle import Bundle, ModelCard
 from seq2seq.config import Architecture, ImageGrid, ModelConfig
 from seq2seq.errors import RecipeError
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.images.inputs import blank_image
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from seq2seq.batch import Batch
 from seq2seq.bundle import Bundle, ModelCard
-from seq2seq.generate import GenerationResult, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult
 from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 from seq2seq.metrics.rouge import RougeL
 from seq2seq.metrics.score import Score

@@ -8,7 +8,8 @@ from seq2seq.bundle import Bundle
 from seq2seq.figures.curves import Curve, Panel, learning_curves
 from seq2seq.figures.grid import Languages
 from seq2seq.figures.matrices import attention_matrix, gate_strip
-from seq2seq.generate import GenerationResult, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult
 from seq2seq.model.model import Model
 from training.data.prepare.prepared import PreparedData
 from training.events import TrainingJob

@@ -16,7 +16,8 @@ from registry.resolve import fetch_bundle
 from registry.store import MlflowStore
 from seq2seq.bundle import add_shortlist, check_files
 from seq2seq.errors import RequestError, UsageError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.shortlist import LinkCounts, build_shortlist
 from tests.interlinear.conftest import write_toy
 

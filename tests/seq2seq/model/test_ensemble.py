@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from seq2seq.batch import collate
 from seq2seq.bundle import Limits, ModelCard, ensemble_bundle, load, write_bundle
 from seq2seq.errors import BundleError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Ensemble
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer

@@ -18,7 +18,8 @@ from benchmarks.gpu.search import recomputed
 from seq2seq.batch import CandidateInput, Mapped, tensors_of
 from seq2seq.bundle import ModelCard, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Ensemble, Predictor
 from seq2seq.model.model import build

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from seq2seq.batch import collate
 from seq2seq.bundle import Bundle, ModelCard, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import BYTES, DELETE, KEEP, UNKNOWN, TextConfig, Tokenizer

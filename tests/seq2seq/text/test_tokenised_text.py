@@ -8,7 +8,8 @@ import torch
 
 from seq2seq.bundle import Bundle, ModelCard, load, write_bundle
 from seq2seq.config import ModelConfig, TextVocabulary
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.model.model import Model, build
 from seq2seq.search import SearchOptions
 from seq2seq.text import Decoded, TextConfig, Tokenizer

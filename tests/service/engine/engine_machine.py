@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from seq2seq.bundle import Bundle
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from service.engine.admission import QueueLoad

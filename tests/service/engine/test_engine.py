@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
 from service.app import create_app

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.bundle import load
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.engine.admission import Admission
 from service.engine.fair_queue import FairQueue

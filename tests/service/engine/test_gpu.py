@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from seq2seq.bundle import load
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from tests.service.engine.test_engine import DOG, MANY, until
 from tests.service.engine.test_processes import REQUESTS, SECONDS, processes, response_values

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generate import EncodedRequest, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import EncodedRequest, Request
 from seq2seq.search import SearchOptions
 from seq2seq.search.captured import CapturedStep
 from seq2seq.text import Encoded

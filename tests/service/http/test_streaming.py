@@ -12,7 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.auth.key_store import KeyStore

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import seq2seq
 from benchmarks.markup import TagReader, expected_tags, fragments
 from documents import AlignedText, parse_html
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.inference.detection import LanguageGuess

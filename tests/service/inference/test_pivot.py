@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
 from service.engine.admission import QueueLoad

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import seq2seq
-from seq2seq.generate import GenerationResult, Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import GenerationResult, Request
 from seq2seq.search import SearchOptions
 from tests.seq2seq.systems import SYSTEMS
 from tests.training.toy import write_strings

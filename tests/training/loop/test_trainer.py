@@ -23,7 +23,8 @@ from torch import multiprocessing
 import seq2seq
 from seq2seq.bundle import hash_weights
 from seq2seq.errors import TrainingError
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from tests.damage import DAMAGE, Damage
 from tests.training.toy import SETTINGS, toy_job, write_corpus
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob

@@ -11,7 +11,8 @@ from seq2seq.alignment import symmetrize
 from seq2seq.bundle import write_bundle
 from seq2seq.errors import InterlinearError
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from service.app import create_app
 from service.settings import ServedModelConfig, Settings
 

@@ -17,7 +17,8 @@ from starlette.testclient import TestClient
 from seq2seq.bundle import load, write_bundle
 from seq2seq.config import ImageGrid
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.images.decode import decode_image
 from seq2seq.model.model import build
 from service.app import create_app

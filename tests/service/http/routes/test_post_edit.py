@@ -3,7 +3,8 @@
 import pytest
 
 from seq2seq.bundle import load
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from tests.service.http.test_bad_input import refused
 
 ROUTE = "/post-edit"

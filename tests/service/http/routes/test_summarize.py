@@ -8,7 +8,8 @@ from starlette.testclient import TestClient
 
 from seq2seq.bundle import load
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from service.app import create_app
 from service.settings import ServedModelConfig
 

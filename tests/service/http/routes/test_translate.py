@@ -7,7 +7,8 @@ import pytest
 
 from seq2seq.bundle import load
 from seq2seq.explain import Explanation
-from seq2seq.generate import Request, SequenceGenerator
+from seq2seq.generate import SequenceGenerator
+from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from tests.service.conftest import sentences
 

@@ -1,0 +1,128 @@
+"""Requests as ids: their sources, terms and target prefix, checked against what the model reads."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seq2seq.bundle import Bundle
+from seq2seq.errors import RequestError
+from seq2seq.explain import to_model_text
+from seq2seq.generation_request import EncodedRequest, Request
+from seq2seq.images.inputs import check_image_shape
+from seq2seq.model.ensemble import Predictor
+from seq2seq.search import Constraint
+from seq2seq.target_prefix import TARGET_PREFIX, encode_prefix
+from seq2seq.terms import Term, check_terms
+from seq2seq.terms.encoding import term_constraints
+from seq2seq.terms.term import TERMS
+from seq2seq.text import Encoded
+
+
+class RequestEncoder:
+    """Converts the texts of requests to the ids that a bundle's model reads. Thread-safe."""
+
+    def __init__(self, bundle: Bundle[Predictor], width: int) -> None:
+        """`width`: the largest beam that a request may use."""
+        self.bundle = bundle
+        self.width = width
+
+    def encode(self, request: Request) -> EncodedRequest:
+        """Convert a request's texts to ids.
+
+        Raises RequestError for a request without sources, an unknown source, an empty or too long text, an image with
+        the wrong shape or dtype, a beam larger than `width`, an image alone if a shortlist limits the words, terms
+        that overlap or are empty, or terms and a target prefix that do not fit into an output.
+        """
+        card = self.bundle.card
+        for requested, supported in ((request.texts, card.model.texts), (request.images, card.model.images)):
+            if unsupported := set(requested) - set(supported):
+                raise RequestError(
+                    sorted(unsupported)[0],
+                    "the model has no such source",
+                    f"it reads {'; '.join(f'{name}: {source}' for name, source in card.model.sources.items())}",
+                )
+        if request.options.beam > self.width:
+            raise RequestError("beam_size", f"{request.options.beam} is more than the {self.width} allowed here")
+        for name, image in request.images.items():
+            check_image_shape(name, image, card.model.images[name])
+        if not request.texts and not request.images:
+            (first, *_) = card.model.sources
+            problem = "the text is missing" if len(card.model.sources) == 1 else "every source is missing"
+            raise RequestError(first, problem, f"give {' or '.join(card.model.sources)}")
+        if self.bundle.shortlist and not request.texts:
+            raise RequestError(
+                card.model.first_text,
+                "the text is missing, and a shortlist finds the words of the output by the text",
+                "give it, or search without the shortlist",
+            )
+        if request.is_copied:
+            return EncodedRequest(request, {}, length=1, positions=1, max_length=1)
+        sources = {name: self._encode_text(name, request) for name in card.model.texts if name in request.texts}
+        words = [len(encoded.ids) + 1 for encoded in sources.values()]
+        regions = [card.model.images[name].regions for name in request.images]
+        limit = request.options.output_limit(max(words) - 1 if words else max(regions))
+        positions = [*words, *regions]
+        terms, prefix = request.terms, None
+        if request.target_prefix is not None:
+            tokenizer = self.bundle.tokenizers["target"]
+            prefix, terms = encode_prefix(request.target_prefix, tokenizer, request.terms, bool(request.tokenised))
+        constraints = self._encode_terms(request, terms, sources) if request.terms else ()
+        row = EncodedRequest(request, sources, max(positions), sum(positions), limit, constraints, terms, prefix)
+        if request.options.max_length is None:
+            limit += len(row.required_ids)
+        limit = min(limit, card.limits.target_length)
+        check_length(row, limit)
+        return replace(row, max_length=limit)
+
+    def _encode_terms(
+        self, request: Request, terms: Sequence[Term], sources: dict[str, Encoded]
+    ) -> tuple[Constraint, ...]:
+        """The tokens of these terms of a request. Raises RequestError."""
+        if not self.bundle.takes_terms:
+            raise RequestError(TERMS, "the model takes none: it edits texts, or reads pictures first", "leave them out")
+        if request.tokenised:
+            raise RequestError(TERMS, "terms are for raw text, and this is tokenised", "give raw text")
+        name = self.bundle.card.model.first_text
+        check_terms(request.texts.get(name, ""), request.terms)
+        return term_constraints(terms, sources[name], self.bundle.tokenizers["target"])
+
+    def _encode_text(self, name: str, request: Request) -> Encoded:
+        """Convert one text to ids. Raises RequestError if it is empty or too long."""
+        tokenizer, raw = self.bundle.tokenizers[name], name not in request.tokenised
+        encoded = tokenizer.encode(to_model_text(tokenizer, request.texts[name], raw), raw)
+        limit = self.bundle.card.limits.source_length
+        if not encoded.ids:
+            raise RequestError(name, "the text is empty")
+        if len(encoded.ids) > limit:
+            raise RequestError(
+                name,
+                f"the text has {len(encoded.ids)} tokens, and the model reads at most {limit}",
+                "split it into sentences",
+            )
+        return encoded
+
+    def input_words(self, row: EncodedRequest) -> frozenset[int]:
+        """The ids that a post-editing penalty leaves out: of the texts in the target's own pieces, which may differ
+        from those that the model reads, of what the output must contain, and of special symbols and edit operations.
+        """
+        tokenizer, words = self.bundle.tokenizers["target"], set(row.required_ids)
+        words.update(range(len(tokenizer.config.reserved)))
+        for name, text in row.request.texts.items():
+            raw = name not in row.request.tokenised
+            words.update(tokenizer.encode(to_model_text(tokenizer, text, raw), raw).ids)
+        return frozenset(words)
+
+
+def check_length(row: EncodedRequest, limit: int) -> None:
+    """Raises RequestError for terms and a target prefix with more tokens than an output may have."""
+    tokens = len(row.required_ids)
+    if tokens <= limit:
+        return
+    if row.prefix and row.prefix.encoded.ids:
+        described = "the prefix and the terms have" if row.constraints else "the prefix has"
+        problem = f"{described} {tokens} tokens, and the output may have {limit}"
+        raise RequestError(TARGET_PREFIX, problem, "allow a longer output, or give a shorter prefix")
+    raise RequestError(
+        TERMS,
+        f"the terms have {tokens} tokens, and the output may have {limit}",
+        "allow a longer output, or name fewer or shorter terms",
+    )
