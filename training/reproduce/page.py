@@ -12,13 +12,16 @@ from training.reproduce.tunings import SystemTuning
 from training.tuning.space import setting_text
 
 SIGNIFICANT = 0.05
-HEADING = "| system | seeds | ours | 95 % interval | gain | p | paper | paper's gain | parameters | minutes | version |"
-COLUMNS = HEADING.count("|") - 1
+COLUMNS = (
+    "system", "seeds", "ours", "95 % interval", "gain", "p", "paper", "paper's gain", "parameters", "epochs", "minutes",
+    "version",
+)  # fmt: skip
 NOTES = (
     "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
     "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
     "randomisation over sentences and seeds. *Paper* is the paper's own figure, on its own data, which is larger or "
-    "licensed: gains can be compared, scores cannot. *Version* is the commit of ours."
+    "licensed: gains can be compared, scores cannot. *Epochs* are those of the system's own "
+    "training, without those of a system that it starts from. *Version* is the commit of ours."
 )
 DIRECTIONS = {"higher": "", "lower": " (lower is better: a negative gain is an improvement)", "neither": ""}
 
@@ -143,8 +146,8 @@ def table_lines(one: ResultsTable) -> list[str]:
         "",
         f"`{one.signature}`",
         "",
-        HEADING,
-        "|---" * COLUMNS + "|",
+        cells(*COLUMNS),
+        "|---" * len(COLUMNS) + "|",
         *unedited,
         *(row_line(row) for row in one.rows),
         *published,
@@ -173,6 +176,7 @@ def row_line(row: TableRow) -> str:
         "" if row.published is None else f"{row.published:.2f}",
         format_gain(row.published_gain),
         "" if row.parameters is None else f"{row.parameters / 1e6:.1f}M",
+        format_range(row.epochs),
         "" if row.minutes is None else f"{row.minutes:.0f}",
         ", ".join(row.versions),
     )
@@ -180,8 +184,13 @@ def row_line(row: TableRow) -> str:
 
 def cells(*texts: str) -> str:
     """A row of a Markdown table; cells that are not given are empty."""
-    filled = [*texts, *[""] * (COLUMNS - len(texts))]
+    filled = [*texts, *[""] * (len(COLUMNS) - len(texts))]
     return "|" + "".join(f" {text} |" if text else " |" for text in filled)
+
+
+def format_range(numbers: Sequence[int]) -> str:
+    """The smallest and the largest of some numbers, or one number where they are equal."""
+    return " - ".join(dict.fromkeys(str(limit(numbers)) for limit in (min, max))) if numbers else ""
 
 
 def format_minutes(minutes: float) -> str:

@@ -11,7 +11,7 @@ from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
 from seq2seq.metrics.metric import Metric, Statistics
 from seq2seq.metrics.significance import SystemResult, compare
 from training.reproduce.papers import PaperTables, SystemGroup
-from training.reproduce.results import ScaleName, ScoredRun
+from training.reproduce.results import Result, ScaleName, ScoredRun
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,8 +24,9 @@ class TableRow:
     """A system's score on a test set.
 
     `gain`: the difference from the group's first system. `p_value`: of that difference, by approximate randomisation
-    over sentences and seeds. `low`, `high`: a 95 % interval by bootstrap. `minutes`: of training, the mean over the
-    seeds. `versions`: abbreviated commits, or the release of another toolkit.
+    over sentences and seeds. `low`, `high`: a 95 % interval by bootstrap. `epochs`: of each seed's training, empty for
+    another toolkit. `minutes`: of training, the mean over the seeds. `versions`: abbreviated commits, or the release of
+    another toolkit.
     """
 
     system: str
@@ -39,6 +40,7 @@ class TableRow:
     published: float | None  # the paper's score; None if the paper does not report it
     published_gain: float | None
     parameters: int | None
+    epochs: tuple[int, ...]
     minutes: float | None
     versions: tuple[str, ...]
 
@@ -251,6 +253,7 @@ def build_rows(
                 published=None if gains_published else published,
                 published_gain=None if published is None or base is None or system == baseline else published - base,
                 parameters=own[0].run.parameters,
+                epochs=tuple(len(one.run.curve) for one in own if isinstance(one.run, Result)),
                 minutes=mean(minutes) if minutes else None,
                 versions=tuple(dict.fromkeys(one.run.version for one in own)),
             )

@@ -11,8 +11,8 @@ from training.reproduce.results_table import PublishedRow, ResultsTable, TableRo
 def row(system: str, ours: float, **values: object) -> TableRow:
     fields: dict[str, object] = {
         "system": system, "seeds": (1,), "ours": ours, "spread": None, "low": ours, "high": ours, "gain": None,
-        "p_value": None, "published": None, "published_gain": None, "parameters": 1, "minutes": 1.0,
-        "versions": ("abc",), **values,
+        "p_value": None, "published": None, "published_gain": None, "parameters": 1, "epochs": (1,),
+        "minutes": 1.0, "versions": ("abc",), **values,
     }  # fmt: skip
     return TableRow(**fields)  # type: ignore[arg-type]
 

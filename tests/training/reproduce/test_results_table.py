@@ -11,6 +11,7 @@ from training.reproduce.image_awareness import build_awareness_tables
 from training.reproduce.page import Page, format_minutes
 from training.reproduce.papers import PaperTables, paper_names
 from training.reproduce.results import (
+    DevPoint,
     Result,
     RunKey,
     ShuffledImages,
@@ -40,7 +41,7 @@ def scored(right: int, lines: int = 40, **keys: object) -> SplitResult:
     )
 
 
-def run(system: str, seed: int, **tests: SplitResult) -> Result:
+def run(system: str, seed: int, epochs: int = 0, **tests: SplitResult) -> Result:
     return Result(
         place=RunKey(table="paper", group="group", system=system, scale="small", seed=seed),
         training=TrainingSpec(recipe=system, data="data", settings={}),
@@ -51,7 +52,7 @@ def run(system: str, seed: int, **tests: SplitResult) -> Result:
         parameters=1000,
         weights_sha256=f"{system}{seed}",
         bundle="bundle",
-        curve=[],
+        curve=[DevPoint(epoch=epoch, perplexity=9, bleu=1) for epoch in range(1, epochs + 1)],
         tests=tests,
     )
 
@@ -145,6 +146,17 @@ def test_the_page_says_how_long_the_trainings_took():
     )
     assert format_minutes(0.2) == "less than a minute" and format_minutes(1.2) == "2 minutes"
     assert format_minutes(150) == "2 h 30 min"
+
+
+def test_the_page_says_how_many_epochs_each_system_was_trained():
+    results = [
+        run("base", 1, 7, test=scored(20)),
+        run("base", 2, 9, test=scored(20)),
+        run("better", 1, 6, test=scored(20)),
+    ]
+    text = page(paper("test"), results)
+    rows = {line.split(" | ")[0]: line.split(" | ")[-3] for line in text.splitlines() if line.startswith("| b")}
+    assert rows == {"| base": "7 - 9", "| better": "6"}
 
 
 @pytest.mark.parametrize("name", paper_names())
