@@ -20,6 +20,7 @@ class Scale(StrictModel):
     recipe: str | None = Field(None, description="`{}` is the system's name; default: `{}` or `paper/{}`")
     data: str | None = Field(None, description="default: the data set of the group")
     settings: dict[str, Any] = Field({}, description="recipe keys")
+    systems: dict[str, dict[str, Any]] = Field({}, description="recipe keys of single systems")
 
 
 class Variant(StrictModel):
@@ -66,7 +67,7 @@ class SystemGroup(StrictModel):
         return stages
 
     @model_validator(mode="after")
-    def _check_stages(self) -> Self:
+    def _check_systems(self) -> Self:
         unknown = [one for pair in self.starts_from.items() for one in pair if one not in self.systems]
         if unknown:
             raise ValueError(f"starts_from: {unknown[0]} is none of the group's systems: {', '.join(self.systems)}")
@@ -77,6 +78,10 @@ class SystemGroup(StrictModel):
                 one = self.starts_from.get(one)
             if one is not None:
                 raise ValueError(f"starts_from: {system} starts from {one}, which starts from itself")
+        for name, scale in (("small", self.small), ("paper", self.paper)):
+            if unknown := [one for one in scale.systems if one not in self.systems]:
+                systems = ", ".join(self.systems)
+                raise ValueError(f"{name}.systems: {unknown[0]} is none of the group's systems: {systems}")
         if self.tuning and self.starts_from:
             raise ValueError("tuning: systems that start from another one are not tuned: leave one of the two keys out")
         return self
@@ -100,7 +105,8 @@ class SystemGroup(StrictModel):
         """The training settings of a system at a scale, without the seed and the model that it starts from."""
         scale_settings, recipe_pattern = (self.small, "{}") if scale == "small" else (self.paper, "paper/{}")
         variant = self.variants.get(system, Variant(of=system))
-        settings = self.settings | scale_settings.settings | variant.settings
+        own = scale_settings.systems.get(system, {})
+        settings = self.settings | scale_settings.settings | variant.settings | own
         return TrainingSpec(
             recipe=(scale_settings.recipe or recipe_pattern).format(variant.of),
             data=self.data_at(scale),

@@ -137,6 +137,11 @@ class Result(StrictModel):
     def minutes(self) -> float:
         return self.seconds / 60
 
+    @property
+    def epochs(self) -> int:
+        """The number of epochs that were trained."""
+        return len(self.curve)
+
 
 class ToolkitResult(StrictModel):
     """The scores of the stored outputs of another toolkit's system."""
@@ -156,6 +161,10 @@ class ToolkitResult(StrictModel):
     @property
     def parameters(self) -> int | None:
         return self.system.parameters
+
+    @property
+    def epochs(self) -> None:
+        """Not known."""
 
 
 ScoredRun = Result | ToolkitResult

@@ -11,7 +11,7 @@ from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
 from seq2seq.metrics.metric import Metric, Statistics
 from seq2seq.metrics.significance import SystemResult, compare
 from training.reproduce.papers import PaperTables, SystemGroup
-from training.reproduce.results import Result, ScaleName, ScoredRun
+from training.reproduce.results import ScaleName, ScoredRun
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -253,7 +253,7 @@ def build_rows(
                 published=None if gains_published else published,
                 published_gain=None if published is None or base is None or system == baseline else published - base,
                 parameters=own[0].run.parameters,
-                epochs=tuple(len(one.run.curve) for one in own if isinstance(one.run, Result)),
+                epochs=tuple(one.run.epochs for one in own if one.run.epochs is not None),
                 minutes=mean(minutes) if minutes else None,
                 versions=tuple(dict.fromkeys(one.run.version for one in own)),
             )

@@ -264,6 +264,10 @@ def test_minimum_risk_starts_from_the_first_stage_and_is_compared_with_it(name: 
     [
         ("{interactive_attention: rnnsearch}", "starts_from: rnnsearch is none of the group's systems: "),
         ("{interactive_attention: rnnsearch_star, rnnsearch_star: interactive_attention}", "which starts from itself"),
+        (
+            "{}\n    paper: {systems: {uam: {training.epochs: 1}}}",
+            "paper.systems: uam is none of the group's systems: ",
+        ),
     ],
 )
 def test_a_table_whose_systems_start_from_nowhere_is_refused(tmp_path: Path, starts: str, problem: str):
@@ -290,5 +294,7 @@ def test_the_papers_tables_use_existing_recipes_and_metrics(name: str):
                 assert own.data in dataset_names()
                 settings = own.settings | ({"training.init_from": "a"} if place.system in group.starts_from else {})
                 load_recipe(own.recipe, [setting(name, value) for name, value in settings.items()])
+                if scale == "paper" and "training.learning_rate" in settings:  # a rate is of an optimizer
+                    assert "training.optimizer" in settings
         for metrics in group.tests.values():
             assert all(metric in METRICS or metric in GROUPS for metric in metrics.split(","))
