@@ -12,6 +12,7 @@ from interlinear.reproduction.result_pages import log_tables, write_tables
 from interlinear.reproduction.run_scoring import score_run
 from interlinear.reproduction.run_training import (
     ReproduceConfig,
+    check_starts,
     missing_runs,
     train_runs,
     training_command,
@@ -90,6 +91,7 @@ def reproduce(
         if to_tune:
             say("the values that a tuning chooses are added to the trainings of its system")
         return
+    check_starts(missing, table, config)
     if to_tune:
         tunings = [*tunings, *tune_systems(to_tune, untuned, config)]
         table = apply_tunings(untuned, tunings)

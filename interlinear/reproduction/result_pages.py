@@ -77,9 +77,14 @@ def draw_figures(
     from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.catalogue import select_metrics
     from training.reproduce.results import Result
-    from training.reproduce.results_table import main_tables, published_label
+    from training.reproduce.results_table import main_tables, published_label, runs_by_system
 
     results_tables = [results_table for results_table in results_tables if not results_table.pooled]
+    scale = results[0].place.scale
+    runs_of = {
+        name: runs_by_system(name, table.groups[name], results, scale)
+        for name in dict.fromkeys(results_table.group for results_table in results_tables)
+    }
     comparisons = {
         results_table: Comparison(
             f"{results_table.group}: {results_table.metric.upper()}, {results_table.data}, {results_table.test}",
@@ -90,7 +95,7 @@ def draw_figures(
         )
         for results_table in results_tables
     }
-    heading = f"{table.about.partition(',')[0]}, {results[0].place.scale} scale"
+    heading = f"{table.about.partition(',')[0]}, {scale} scale"
     system_comparisons(
         [comparisons[results_table] for results_table in main_tables(table, results_tables)],
         heading,
@@ -102,13 +107,9 @@ def draw_figures(
         if len(results_table.rows) > 1:
             path = folder / f"{results_table.group}.{results_table.test}.{results_table.metric}.svg"
             drawn.append(system_comparison(comparisons[results_table].systems, comparisons[results_table].title, path))
+        group_runs = runs_of[results_table.group]
         runs = {
-            row.system: [
-                result.tests[results_table.test]
-                for result in results
-                if (result.place.group, result.place.system) == (results_table.group, row.system)
-                and result.place.seed in row.seeds
-            ]
+            row.system: [run.tests[results_table.test] for run in group_runs[row.system] if run.place.seed in row.seeds]
             for row in results_table.rows
         }
         first = next(iter(runs.values()))[0]
@@ -127,15 +128,16 @@ def draw_figures(
                 score_by_length(lines, "BLEU", folder / f"{results_table.group}.{results_table.test}.lengths.svg")
             )
         pictures[results_table] = [path.name for path in drawn]
-    for group in dict.fromkeys(results_table.group for results_table in results_tables):
-        group_results = [result for result in results if isinstance(result, Result) and result.place.group == group]
-        systems = dict.fromkeys(result.place.system for result in group_results)
+    for group, group_runs in runs_of.items():
+        trained = {name: [run for run in own if isinstance(run, Result)] for name, own in group_runs.items()}
         curves = [
-            Curve(name, tuple(tuple(p.bleu for p in r.curve) for r in group_results if r.place.system == name))
-            for name in systems
+            Curve(name, tuple(tuple(point.bleu for point in run.curve) for run in own))
+            for name, own in trained.items()
+            if own
         ]
         path = learning_curves([Panel("dev BLEU", tuple(curves))], folder / f"{group}.curves.svg")
-        pictures[group] = [path.name, *draw_gates(group_results, folder / f"{group}.gates.svg")]
+        results_of_group = [run for own in trained.values() for run in own]
+        pictures[group] = [path.name, *draw_gates(results_of_group, folder / f"{group}.gates.svg")]
     return pictures
 
 

@@ -73,19 +73,31 @@ def training_stages(run_keys: "Sequence[RunKey]", table: "PaperTables") -> "list
     """The runs in stages: a run comes in a later stage than the run whose weights it starts from."""
     stages: list[list[RunKey]] = []
     for run_key in run_keys:
-        start = table.groups[run_key.group].starts_from.get(run_key.system)
-        last_stage = next(
-            (i for i, stage in enumerate(stages) for other in stage if start and is_start_of(other, run_key, start)), -1
-        )
+        start = table.start_of(run_key)
+        last_stage = next((i for i, stage in enumerate(stages) if start in stage), -1)
         while len(stages) <= last_stage + 1:
             stages.append([])
         stages[last_stage + 1].append(run_key)
     return stages
 
 
-def is_start_of(other: "RunKey", run_key: "RunKey", start: str) -> bool:
-    """Whether a run is the one whose weights another run starts from."""
-    return (other.group, other.seed, other.system) == (run_key.group, run_key.seed, start)
+def trained_bundle(run_key: "RunKey", config: ReproduceConfig) -> Path:
+    """The folder of a run's trained model."""
+    return config.runs / str(run_key) / "bundle"
+
+
+def check_starts(missing: "Sequence[RunKey]", table: "PaperTables", config: ReproduceConfig) -> None:
+    """Raise DataError where a run starts from one whose result is stored, but whose weights are not."""
+    from training.reproduce.results import result_file
+
+    for run_key in missing:
+        start = table.start_of(run_key)
+        if start and start not in missing and not (bundle := trained_bundle(start, config)).is_dir():
+            raise DataError(
+                str(bundle),
+                f"the weights that {run_key} starts from are not there, only their result is",
+                f"name their folder by --runs, or remove {result_file(config.output, start)}: they are trained again",
+            )
 
 
 def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceConfig) -> list[str]:
@@ -93,8 +105,8 @@ def training_command(run_key: "RunKey", table: "PaperTables", config: ReproduceC
     group = table.groups[run_key.group]
     training = group.training(run_key.system, run_key.scale)
     settings = {**training.settings, "training.seed": run_key.seed}
-    if start := group.starts_from.get(run_key.system):
-        settings["training.init_from"] = config.runs / str(run_key.model_copy(update={"system": start})) / "bundle"
+    if start := table.start_of(run_key):
+        settings["training.init_from"] = trained_bundle(start, config)
     arguments = ["train", training.recipe, "--data", training.data, "--run", str(run_key)]
     arguments += [word for key, value in settings.items() for word in ("--set", setting(key, value))]
     arguments += ["--experiment", run_key.table, "--register", f"{run_key.table}.{run_key.group}.{run_key.system}"]

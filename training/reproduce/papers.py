@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -54,17 +54,11 @@ class SystemGroup(StrictModel):
     shuffle_images: list[str] = Field([], description="test sets that are scored with wrong images too")
     variants: dict[str, Variant] = Field({}, description="systems that are not named after a recipe")
     starts_from: dict[str, str] = Field({}, description="systems that start from another system of the group")
+    taken_from: dict[str, str] = Field({}, description="systems whose runs are those of another group, by its name")
     tuning: TuningBudget | None = Field(None, description="each system is tuned first, all by the same budget")
     settings: dict[str, Any] = Field({}, description="recipe keys of all systems")
     small: Scale = Scale()
     paper: Scale = Scale()
-
-    def stages(self, system: str) -> list[str]:
-        """The systems whose weights a system starts from, the first one first, and the system itself."""
-        stages = [system]
-        while (start := self.starts_from.get(stages[0])) is not None:
-            stages.insert(0, start)
-        return stages
 
     @model_validator(mode="after")
     def _check_systems(self) -> Self:
@@ -82,6 +76,12 @@ class SystemGroup(StrictModel):
             if unknown := [one for one in scale.systems if one not in self.systems]:
                 systems = ", ".join(self.systems)
                 raise ValueError(f"{name}.systems: {unknown[0]} is none of the group's systems: {systems}")
+        if unknown := [one for one in self.taken_from if one not in self.systems]:
+            raise ValueError(f"taken_from: {unknown[0]} is none of the group's systems: {', '.join(self.systems)}")
+        if both := set(self.taken_from).intersection(self.starts_from):
+            raise ValueError(
+                f"{min(both)} is among taken_from and starts_from: the other group says what it starts from"
+            )
         if self.tuning and self.starts_from:
             raise ValueError("tuning: systems that start from another one are not tuned: leave one of the two keys out")
         return self
@@ -132,6 +132,38 @@ class PaperTables(StrictModel):
     about: str
     groups: dict[str, SystemGroup]
 
+    @model_validator(mode="after")
+    def _check_taken_runs(self) -> Self:
+        for name, group in self.groups.items():
+            for system, source in group.taken_from.items():
+                taken = f"{name}.taken_from: {system} of {source}"
+                other = self.groups.get(source)
+                if other is None or system not in other.systems or other.taken_from:
+                    groups = [key for key, one in self.groups.items() if system in one.systems and not one.taken_from]
+                    raise ValueError(f"{taken}: groups that train it are {', '.join(groups) or 'none'}")
+                if missing := [test for test in group.tests if test not in other.tests]:
+                    raise ValueError(f"{taken}: that group is not tested on {missing[0]}")
+                if any(group.data_at(scale) != other.data_at(scale) for scale in get_args(ScaleName)):
+                    raise ValueError(f"{taken}: that group has other data")
+        return self
+
+    def start_of(self, run_key: RunKey) -> RunKey | None:
+        """The run whose weights a run starts from."""
+        start = self.groups[run_key.group].starts_from.get(run_key.system)
+        return None if start is None else self.source_of(run_key.model_copy(update={"system": start}))
+
+    def source_of(self, run_key: RunKey) -> RunKey:
+        """The run itself, or that of the group from which its system is taken."""
+        group = self.groups[run_key.group].taken_from.get(run_key.system, run_key.group)
+        return run_key.model_copy(update={"group": group})
+
+    def stages(self, run_key: RunKey) -> list[RunKey]:
+        """The runs that a run needs, each after the one whose weights it starts from, and last the run itself."""
+        stages = [self.source_of(run_key)]
+        while (start := self.start_of(stages[0])) is not None:
+            stages.insert(0, start)
+        return stages
+
 
 def paper_names() -> list[str]:
     """The names of the papers that are shipped with the program."""
@@ -179,9 +211,10 @@ def plan_runs(name: str, table: PaperTables, scale: ScaleName, seeds: int, only:
         chosen += matches
     if not only:
         chosen = [(key, system) for key, group in core.items() for system in group.systems]
-    ordered = [(group, one) for group, system in chosen for one in table.groups[group].stages(system)]
-    return [
-        RunKey(table=name, group=group, system=system, scale=scale, seed=seed)
+    ordered = [
+        run_key
         for seed in range(1, seeds + 1)
-        for group, system in dict.fromkeys(ordered)
+        for group, system in chosen
+        for run_key in table.stages(RunKey(table=name, group=group, system=system, scale=scale, seed=seed))
     ]
+    return list(dict.fromkeys(ordered))

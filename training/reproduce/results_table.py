@@ -89,14 +89,15 @@ SystemScores = Mapping[str, Sequence[RunScore]]
 
 
 def build_results_tables(table: PaperTables, results: Sequence[ScoredRun], scale: ScaleName) -> list[ResultsTable]:
-    """A table for each group, test set and score that at least one run has; then one for each score that several test
-    sets of a group have, over all their sentences."""
+    """A table for each group, test set and score that at least one of the group's own runs has; then one for each
+    score that several test sets of a group have, over all their sentences."""
     tables = []
     for name, group in table.groups.items():
         runs = runs_by_system(name, group, results, scale)
-        tests = dict.fromkeys(test for run in all_runs(runs) for test in run.tests)
+        own = {system: of_system for system, of_system in runs.items() if system not in group.taken_from}
+        tests = dict.fromkeys(test for run in all_runs(own) for test in run.tests)
         for test in tests:
-            metrics = dict.fromkeys(m for run in all_runs(runs) if test in run.tests for m in run.tests[test].scores)
+            metrics = dict.fromkeys(m for run in all_runs(own) if test in run.tests for m in run.tests[test].scores)
             tables += [build_results_table(name, group, test, metric, runs, scale) for metric in metrics]
         tables += build_pooled_tables(name, group, runs, scale)
     return tables
@@ -105,12 +106,23 @@ def build_results_tables(table: PaperTables, results: Sequence[ScoredRun], scale
 def runs_by_system(
     name: str, group: SystemGroup, results: Sequence[ScoredRun], scale: ScaleName
 ) -> dict[str, list[ScoredRun]]:
-    """The runs of a group's systems, in the group's order; those of other toolkits last."""
-    group_results = [one for one in results if one.place.group == name and one.place.scale == scale]
+    """The runs of a group's systems, in the group's order; those of other toolkits last.
+
+    A system that is taken from another group has the seeds that the group's own systems have.
+    """
     runs = {
-        system: [one for one in group_results if one.place.system == system]
+        system: [
+            one
+            for one in results
+            if one.place.scale == scale
+            and one.place.system == system
+            and one.place.group == group.taken_from.get(system, name)
+        ]
         for system in (*group.systems, *group.toolkit_systems)
     }
+    own_seeds = {run.place.seed for system, own in runs.items() if system not in group.taken_from for run in own}
+    for system in group.taken_from:
+        runs[system] = [run for run in runs[system] if run.place.seed in own_seeds]
     return {system: own for system, own in runs.items() if own}
 
 

@@ -4,6 +4,7 @@ marked."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,72 @@ def test_a_table_is_completed_run_by_run_without_repeated_training(folder: Path,
     whole = (folder / "out/paper/table.svg").read_text()
     words = ("A PAPER OF TWO SYSTEMS, SMALL SCALE", "toy: BLEU, ", "rnnsearch_star", "paper: 21.50, +1.50")
     assert all(word in whole for word in words) and "EXACT-MATCH" not in whole
+
+
+LATER = """\
+  later:
+    about: trained for longer
+    data: {data}
+    tests: {{test: bleu}}
+    published: gain
+    systems: {{rnnsearch_star: 0.0, rnnsearch_star-longer: 1.0}}
+    taken_from: {{rnnsearch_star: toy}}
+    starts_from: {{rnnsearch_star-longer: rnnsearch_star}}
+    variants: {{rnnsearch_star-longer: {{of: rnnsearch_star}}}}
+    small: {{settings: {{{settings}, training.epochs: 1}}}}
+"""
+
+
+def with_later_group(folder: Path, tmp_path: Path, later: str = LATER) -> list[str]:
+    """The command for a table with a further group, which starts from runs of the first one; with copied results."""
+    settings = ", ".join(setting.replace("=", ": ", 1) for setting in SETTINGS if "epochs" not in setting)
+    table = (folder / "paper.yaml").read_text()
+    data = re.findall(r"^    data: (.*)$", table, re.MULTILINE)[0]
+    (tmp_path / "paper.yaml").write_text(table + later.format(data=data, settings=settings))
+    shutil.copytree(folder / "out", tmp_path / "out")
+    words = ["--only", "later", "--output", str(tmp_path / "out")]
+    return ["reproduce", str(tmp_path / "paper.yaml"), *command(folder)[2:], *words]
+
+
+def test_a_group_takes_runs_from_another_one_and_does_not_train_them_again(folder: Path, tmp_path: Path):
+    first = tmp_path / "out/runs/paper.toy.rnnsearch_star.small.1.json"
+    assert interlinear(with_later_group(folder, tmp_path)) == 0
+    assert first.read_bytes() == (folder / "out/runs" / first.name).read_bytes()
+    assert [path.name for path in (tmp_path / "out/runs").glob("paper.later.*")] == [
+        "paper.later.rnnsearch_star-longer.small.1.json"
+    ]
+    tables = json.loads((tmp_path / "out/paper/table.json").read_text())
+    (later,) = [one for one in tables if one["group"] == "later"]  # exact-match is the other group's
+    kept = json.loads(first.read_text())["tests"]["test"]["scores"]["bleu"]["score"]
+    assert [row["system"] for row in later["rows"]] == ["rnnsearch_star", "rnnsearch_star-longer"]
+    assert later["rows"][0]["ours"] == kept and later["metric"] == "bleu"
+    assert later["rows"][1]["gain"] == pytest.approx(later["rows"][1]["ours"] - kept)
+
+
+def test_weights_that_a_run_starts_from_and_that_are_not_there_are_named_first(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = [*with_later_group(folder, tmp_path), "--runs", str(tmp_path / "runs")]
+    assert interlinear(words) == 1
+    error = capsys.readouterr().err
+    assert f"{tmp_path}/runs/paper.toy.rnnsearch_star.small.1/bundle" in error and "--runs" in error
+    assert f"{tmp_path}/out/runs/paper.toy.rnnsearch_star.small.1.json" in error and not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("rnnsearch_star: toy", "rnnsearch_star: tye"), "later.taken_from: rnnsearch_star of tye: .* are toy"),
+        (("rnnsearch_star: toy", "rnnsearch: toy"), "taken_from: rnnsearch is none of the group's systems"),
+        (("{{test: bleu}}", "{{dev: bleu}}"), "that group is not tested on dev"),
+        (("data: {data}", "data: demo"), "that group has other data"),
+        (("starts_from: {{", "starts_from: {{rnnsearch_star: rnnsearch_star-longer, "), "starts from"),
+    ],
+)
+def test_runs_that_cannot_be_taken_are_refused(folder: Path, tmp_path: Path, change: tuple[str, str], problem: str):
+    with_later_group(folder, tmp_path, LATER.replace(*change))
+    with pytest.raises(DataError, match=problem):
+        load_paper(str(tmp_path / "paper.yaml"))
 
 
 def test_runs_are_in_mlflow_with_their_table_cell_and_scores(folder: Path):
@@ -247,15 +314,16 @@ def test_minimum_risk_starts_from_the_first_stage_and_is_compared_with_it(name: 
     for key in (key for key in table.groups if "minimum-risk" in key):
         group = table.groups[key]
         first, second, *_ = group.systems
+        source = group.taken_from[first]
         assert second == f"{first}-mrt" and group.starts_from[second] == first
         runs = plan_runs(name, table, "small", 2, [key])
         assert plan_runs(name, table, "small", 2, [f"{key}/{second}"]) == runs
-        stages = [[run.system for run in stage] for stage in training_stages(runs, table)]
-        assert stages[-2:] == [[first, first], [second, second]]
+        stages = [[(run.group, run.system) for run in stage] for stage in training_stages(runs, table)]
+        assert stages[-2:] == [[(source, first)] * 2, [(key, second)] * 2]
         settings = group.training(second, "small").settings
         assert settings["training.objective"] == "risk"
         assert settings.items() >= {"training.epochs": 5, "training.epoch_updates": 100}.items()
-        assert "training.objective" not in group.training(first, "small").settings
+        assert "training.objective" not in table.groups[source].training(first, "small").settings
     assert any("minimum-risk" in key for key in table.groups)
 
 
@@ -290,9 +358,9 @@ def test_the_papers_tables_use_existing_recipes_and_metrics(name: str):
     for key, group in table.groups.items():
         for scale in ("small", "paper"):
             for place in plan_runs(name, table, scale, 2, [key]):
-                own = group.training(place.system, scale)
+                own = table.groups[place.group].training(place.system, scale)
                 assert own.data in dataset_names()
-                settings = own.settings | ({"training.init_from": "a"} if place.system in group.starts_from else {})
+                settings = own.settings | ({"training.init_from": "a"} if table.start_of(place) else {})
                 load_recipe(own.recipe, [setting(name, value) for name, value in settings.items()])
                 if scale == "paper" and "training.learning_rate" in settings:  # a rate is of an optimizer
                     assert "training.optimizer" in settings
