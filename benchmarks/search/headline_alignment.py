@@ -2,9 +2,11 @@
 
     python -m benchmarks.search.headline_alignment [--data demo-headline] [--seeds 3] [--at-once 1] [--set KEY=VALUE]
         [--save]
+    python -m benchmarks.search.headline_alignment --data headlines --trained selective_gate=BUNDLE uam=BUNDLE
 
-`selective_gate` and `uam` are trained with every seed, and align the test set by forced decoding: by attention, and
-`uam` also by its read-out. Kiyono et al. 2018, table 3: 6.71 % by attention, 51.41 % by the module.
+`selective_gate` and `uam` are trained with every seed, or are those that `--trained` names, and align the test set by
+forced decoding: by attention, and `uam` also by its read-out. Kiyono et al. 2018, table 3: 6.71 % by attention, 51.41 %
+by the module.
 """
 
 import argparse
@@ -88,13 +90,40 @@ def one_training(
     """Train a system with a seed, and align the test set with it."""
     prepared, runs = folder / "prepared", folder / f"runs-{seed}"
     outcome = train(create_job(system, data, [*settings, f"training.seed={seed}"], data_root, prepared, runs))
-    assert outcome.bundle and outcome.dev_bleu and outcome.dev_perplexity
-    generation = SequenceGenerator(seq2seq.load(outcome.bundle), slots=64)
+    assert outcome.bundle
+    return align_test_set(system, outcome.bundle, data, data_root)
+
+
+def align_test_set(system: str, folder: Path, data: str, data_root: Path | None) -> Trained:
+    """Align the test set with a trained system."""
+    bundle = seq2seq.load(folder)
+    generation = SequenceGenerator(bundle, slots=64)
     dataset = open_dataset(data, data_root)
     pairs = [(row.texts[0], row.texts[1]) for row in read_rows(dataset, "test", ["source", "target"])]
     gold = gold_of(dataset, pairs)
     accuracies = {by: accuracy(generation, pairs, gold, by) for by in WAYS[system]}
-    return Trained(system, seed, outcome.dev_perplexity, outcome.dev_bleu.score, accuracies)
+    card = bundle.card
+    seed = card.recipe["training"]["seed"]
+    return Trained(system, seed, card.metrics["dev_perplexity"].score, card.metrics["dev_bleu"].score, accuracies)
+
+
+def train_all(data: str, data_root: Path | None, settings: list[str], seeds: int, at_once: int) -> list[Trained]:
+    """Train both systems with every seed."""
+    done = []
+    with (
+        tempfile.TemporaryDirectory(prefix="alignment-") as scratch,
+        ProcessPoolExecutor(at_once, multiprocessing.get_context("spawn")) as pool,
+    ):
+        jobs = [
+            pool.submit(one_training, system, seed, data, data_root, settings, Path(scratch))
+            for seed in range(1, seeds + 1)
+            for system in reversed(WAYS)  # the longest jobs first
+        ]
+        for job in as_completed(jobs):
+            done.append(one := job.result())
+            found = ", ".join(f"{share:.1%} by {by}" for by, share in one.accuracies.items())
+            say(f"seed {one.seed}, {one.system}: {found}, dev perplexity {one.perplexity:.2f}")
+    return done
 
 
 def main() -> None:
@@ -105,34 +134,27 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=1, help="trainings beside each other, a process each")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results/")
+    parser.add_argument("--trained", nargs="+", default=[], metavar="SYSTEM=BUNDLE", help="in place of trainings")
     asked = parser.parse_args()
     dataset = open_dataset(asked.data, asked.data_root)
-    trained: dict[str, list[Trained]] = {system: [] for system in WAYS}
-    with (
-        tempfile.TemporaryDirectory(prefix="alignment-") as scratch,
-        ProcessPoolExecutor(asked.at_once, multiprocessing.get_context("spawn")) as pool,
-    ):
-        jobs = [
-            pool.submit(one_training, system, seed, asked.data, asked.data_root, asked.settings, Path(scratch))
-            for seed in range(1, asked.seeds + 1)
-            for system in reversed(WAYS)  # the longest jobs first
-        ]
-        for job in as_completed(jobs):
-            one = job.result()
-            trained[one.system].append(one)
-            found = ", ".join(f"{share:.1%} by {by}" for by, share in one.accuracies.items())
-            say(f"seed {one.seed}, {one.system}: {found}, dev perplexity {one.perplexity:.2f}")
+    if asked.trained:
+        bundles = [name.split("=", 1) for name in asked.trained]
+        done = [align_test_set(system, Path(folder), asked.data, asked.data_root) for system, folder in bundles]
+    else:
+        done = train_all(asked.data, asked.data_root, asked.settings, asked.seeds, asked.at_once)
+    trained = {
+        system: sorted((one for one in done if one.system == system), key=lambda one: one.seed) for system in WAYS
+    }
     rows, kept = [], {}
     for system, runs in trained.items():
-        runs.sort(key=lambda one: one.seed)
-        for by in WAYS[system]:
+        for by in WAYS[system] if runs else ():
             shares = kept[f"{system} {by}"] = [one.accuracies[by] for one in runs]
             spread = f" ± {100 * stdev(shares):.1f}" if len(shares) > 1 else ""
             perplexity, bleu = mean(one.perplexity for one in runs), mean(one.bleu for one in runs)
             rows.append([system, by, f"{100 * mean(shares):.1f} %{spread}", f"{perplexity:.2f}", f"{bleu:.2f}"])
     Report(
         f"headline_alignment_{dataset.name}",
-        f"Alignment of headlines, {dataset.name}, {asked.seeds} seed(s)",
+        f"Alignment of headlines, {dataset.name}, {len({one.seed for one in done})} seed(s)",
         ["system", "by", "accuracy", "perplexity", "BLEU"],
         rows,
         NOTES,
