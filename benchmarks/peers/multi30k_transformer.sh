@@ -31,7 +31,8 @@ if [ ! -e "$averaged" ]; then
     resumed=()
     [ -n "$newest" ] && resumed=(-train_from "$newest")
     PYTHONPATH='' "$bin/python" -m onmt.bin.train -config "$folder/$seed.yaml" "${resumed[@]}" >> "$folder/$seed.log" 2>&1
-    mapfile -t checkpoints < <(find "$folder/$seed" -name 'model_step_*.pt')
+    # A resumed training leaves the older checkpoints of the interrupted one beside the last ten.
+    mapfile -t checkpoints < <(find "$folder/$seed" -name 'model_step_*.pt' | sort --version-sort | tail --lines 10)
     PYTHONPATH='' "$bin/onmt_average_models" -models "${checkpoints[@]}" -output "$averaged.part" >> "$folder/$seed.log" 2>&1
     mv "$averaged.part" "$averaged"
 fi
