@@ -68,8 +68,8 @@ def draw_figures(
     table: "PaperTables", results_tables: "Sequence[ResultsTable]", results: "Sequence[ScoredRun]", folder: Path
 ) -> "dict[ResultsTable | str | None, list[str]]":
     """Draw an overview of the tables; for each table its scores with intervals, and BLEU by sentence length; for each
-    group its learning curves. Tables of pooled test sets have no figure. Returns file names by subject: None for the
-    overview, a table, or a group's name."""
+    group its learning curves, and contextual gates. Tables of pooled test sets have no figure. Returns file names by
+    subject: None for the overview, a table, or a group's name."""
     import numpy as np
 
     from seq2seq.figures.curves import Curve, Panel, learning_curves
@@ -77,7 +77,7 @@ def draw_figures(
     from seq2seq.figures.systems import Comparison, SystemScore, system_comparison, system_comparisons
     from seq2seq.metrics.catalogue import select_metrics
     from training.reproduce.results import Result
-    from training.reproduce.results_table import main_tables, published_label, runs_by_system
+    from training.reproduce.results_table import gated_runs, main_tables, published_label, runs_by_system
 
     results_tables = [results_table for results_table in results_tables if not results_table.pooled]
     scale = results[0].place.scale
@@ -136,20 +136,19 @@ def draw_figures(
             if own
         ]
         path = learning_curves([Panel("dev BLEU", tuple(curves))], folder / f"{group}.curves.svg")
-        results_of_group = [run for own in trained.values() for run in own]
-        pictures[group] = [path.name, *draw_gates(results_of_group, folder / f"{group}.gates.svg")]
+        gated = gated_runs(table.groups[group], group_runs)
+        pictures[group] = [path.name, *draw_gates(gated, folder / f"{group}.gates.svg")]
     return pictures
 
 
 def draw_gates(results: "Sequence[Result]", path: Path) -> list[str]:
-    """Draw the contextual gates of a group's system that has them, the mean of its seeds; returns the file's name."""
+    """Draw the contextual gates of a system's runs, the mean of its seeds; returns the file's name."""
     from seq2seq.figures.gates import gate_figure
     from training.reproduce.gates import mean_analysis
 
-    analysed = [result for result in results if result.gates is not None]
-    if not analysed:
+    if not results:
         return []
-    gates = mean_analysis([result.gates for result in analysed if result.gates is not None])
-    by_epoch = [[point.gate for point in result.curve if point.gate is not None] for result in analysed]
+    gates = mean_analysis([result.gates for result in results if result.gates is not None])
+    by_epoch = [[point.gate for point in result.curve if point.gate is not None] for result in results]
     by_class = {name: one.mean for name, one in gates.by_class.items()}
     return [gate_figure(by_class, [curve for curve in by_epoch if curve], gates.fixed, gates.learned, path).name]

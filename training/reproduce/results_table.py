@@ -11,7 +11,7 @@ from seq2seq.metrics.catalogue import ALIGNMENT, select_metrics
 from seq2seq.metrics.metric import Metric, Statistics
 from seq2seq.metrics.significance import SystemResult, compare
 from training.reproduce.papers import PaperTables, SystemGroup
-from training.reproduce.results import ScaleName, ScoredRun
+from training.reproduce.results import Result, ScaleName, ScoredRun
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -124,6 +124,16 @@ def runs_by_system(
     for system in group.taken_from:
         runs[system] = [run for run in runs[system] if run.place.seed in own_seeds]
     return {system: own for system, own in runs.items() if own}
+
+
+def gated_runs(group: SystemGroup, runs: Mapping[str, Sequence[ScoredRun]]) -> list[Result]:
+    """The runs whose contextual gates are shown: of the last system that has them and was trained for this group."""
+    gated: list[Result] = []
+    for system, own in runs.items():
+        analysed = [run for run in own if isinstance(run, Result) and run.gates]
+        if analysed and system not in group.taken_from:
+            gated = analysed
+    return gated
 
 
 def all_runs(runs: Mapping[str, Sequence[ScoredRun]]) -> Iterator[ScoredRun]:

@@ -9,7 +9,7 @@ from seq2seq.metrics.catalogue import select_metrics
 from seq2seq.metrics.metric import Preprocessing, ReferenceSet, SystemOutputs
 from training.reproduce.image_awareness import build_awareness_tables
 from training.reproduce.page import Page, format_minutes
-from training.reproduce.papers import PaperTables, paper_names
+from training.reproduce.papers import PaperTables, load_paper, paper_names
 from training.reproduce.results import (
     DevPoint,
     Result,
@@ -20,11 +20,12 @@ from training.reproduce.results import (
     read_results,
 )
 from training.reproduce.results import TestResult as SplitResult
-from training.reproduce.results_table import ALL_TESTS, build_results_tables
+from training.reproduce.results_table import ALL_TESTS, build_results_tables, gated_runs, runs_by_system
 
 READING = Preprocessing()
 (EXACT,) = select_metrics(["exact-match"], READING)
 REFERENCES = ["a b"] * 40
+KEPT = Path(__file__).parents[3] / "docs/results"
 
 
 def scored(right: int, lines: int = 40, **keys: object) -> SplitResult:
@@ -161,11 +162,20 @@ def test_the_page_says_how_many_epochs_each_system_was_trained():
 
 @pytest.mark.parametrize("name", paper_names())
 def test_results_that_were_stored_before_are_read(name: str):
-    folder = Path(__file__).parents[3] / "docs/results"
-    for result in read_results(folder, name):
+    for result in read_results(KEPT, name):
         for test in result.tests.values():
             assert test.joined_from is None or test.joined_from in result.tests
             for metric, score in test.scores.items():
                 (scorer,) = select_metrics([metric], test.reading)
                 total = test.of(metric).sum(0, keepdims=True)
                 assert np.isclose(scorer.values(total)[0], score.score)
+
+
+def test_the_gates_of_a_group_are_those_of_one_system_that_it_trains():
+    """Minimum risk's table has the first stage beside the second: both have gates, and they are not averaged."""
+    group = load_paper("word-attention").groups["minimum-risk"]
+    runs = runs_by_system("minimum-risk", group, read_results(KEPT, "word-attention"), "small")
+    assert [run.place.system for own in runs.values() for run in own if isinstance(run, Result) and run.gates] == [
+        *group.systems
+    ]
+    assert [run.place.system for run in gated_runs(group, runs)] == ["contextual_gates-mrt"]
