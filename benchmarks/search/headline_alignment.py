@@ -138,8 +138,10 @@ def main() -> None:
     asked = parser.parse_args()
     dataset = open_dataset(asked.data, asked.data_root)
     if asked.trained:
-        bundles = [name.split("=", 1) for name in asked.trained]
-        done = [align_test_set(system, Path(folder), asked.data, asked.data_root) for system, folder in bundles]
+        bundles = [name.partition("=") for name in asked.trained]
+        if wrong := [system for system, _, folder in bundles if system not in WAYS or not folder]:
+            parser.error(f"--trained {wrong[0]}: give SYSTEM=BUNDLE, where SYSTEM is {' or '.join(WAYS)}")
+        done = [align_test_set(system, Path(folder), asked.data, asked.data_root) for system, _, folder in bundles]
     else:
         done = train_all(asked.data, asked.data_root, asked.settings, asked.seeds, asked.at_once)
     trained = {
