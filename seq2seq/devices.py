@@ -1,10 +1,16 @@
-"""What torch devices offer: whether they are there, bf16, and the precision of autocast."""
+"""What torch devices offer: whether they are there, bf16, the precision of autocast, and recording of CUDA graphs."""
 
-from contextlib import AbstractContextManager, nullcontext
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
 from seq2seq.errors import UsageError
+
+# Asked once: torch 2.11's compiler cannot trace the question.
+AUTOCAST_DEVICES = frozenset(kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(kind))
 
 
 def check_device(device: str) -> None:
@@ -30,12 +36,42 @@ def computes_bf16(device: torch.device) -> bool:
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """The dtype of products on a device under autocast; None where autocast is disabled, or the device has none."""
-    if not torch.amp.is_autocast_available(device.type) or not torch.is_autocast_enabled(device.type):
+    if device.type not in AUTOCAST_DEVICES or not torch.is_autocast_enabled(device.type):
         return None
     return torch.get_autocast_dtype(device.type)
 
 
 def autocast_disabled(device: torch.device) -> AbstractContextManager[object]:
     """A context in which products on a device are computed in the precision of their inputs."""
-    available = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if available else nullcontext()
+    return torch.autocast(device.type, enabled=False) if device.type in AUTOCAST_DEVICES else nullcontext()
+
+
+class CollectionPause:
+    """Contexts without automatic garbage collection, also when several threads are in one.
+
+    While a thread records a CUDA graph it must not destroy another one, which invalidates the recording. Garbage
+    collection does: a graph that is no longer needed may be part of a reference cycle.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._was_enabled = False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if not self._inside:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside and self._was_enabled:
+                    gc.enable()
+
+
+collection_paused = CollectionPause()

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.batch import Mapped, tensors_of
+from seq2seq.devices import collection_paused
 from seq2seq.layers.state import Memory
 from seq2seq.model.ensemble import Predictor
 from seq2seq.search.compiled import CompiledStep, has_compiler, message_of
@@ -102,7 +103,8 @@ class CapturedStep:
             self._pool = torch.cuda.graph_pool_handle()
         try:
             given = (model, memory, rows, with_coverage, constrained_R)
-            graph = StepGraph(self.step, self._capture, self._pool, *given)
+            with collection_paused():
+                graph = StepGraph(self.step, self._capture, self._pool, *given)
         except RuntimeError as error:  # of CUDA, of its memory too
             self._failed = True
             self._graphs.clear()

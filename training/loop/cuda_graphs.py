@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from seq2seq.batch import Batch, tensors_of
+from seq2seq.devices import collection_paused
 from seq2seq.losses.cross_entropy import SUMS, Loss
 from training.loop.out_of_memory import error_summary
 
@@ -172,7 +173,8 @@ class CapturedGradients:
             return
         if bucket.graph is None:
             self.wait()
-            bucket.graph = self.recorder.record(compute)
+            with collection_paused():
+                bucket.graph = self.recorder.record(compute)
         bucket.graph.replay()
 
     def bucket(self, batch: Batch) -> ShapeBucket | None:

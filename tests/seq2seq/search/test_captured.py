@@ -3,6 +3,7 @@
 What a CUDA graph does is done here by calling the function again, into the tensors of its first result.
 """
 
+import gc
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -122,6 +123,18 @@ def test_a_coverage_penalty_is_another_graph() -> None:
     for _ in range(3):
         assert scores(0.0, step) == pytest.approx(scores(0.0, search_step))
         assert scores(0.4, step) == pytest.approx(scores(0.4, search_step))
+
+
+def test_no_garbage_is_collected_while_a_step_is_captured() -> None:
+    """A CUDA graph in a reference cycle would be destroyed, which a capture does not survive."""
+    enabled = []
+
+    def capture(work: Callable[[], Value], device: torch.device, pool: object) -> tuple[Value, Callable[[], None]]:
+        enabled.append(gc.isenabled())
+        return recomputed(work, device, pool)
+
+    run(model_of("rnnsearch").eval(), [sentences(3, 9, 1)] * 3, CapturedStep(capture=capture))
+    assert enabled and not any(enabled) and gc.isenabled()
 
 
 def test_what_cannot_be_captured_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

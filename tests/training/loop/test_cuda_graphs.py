@@ -3,6 +3,7 @@
 Without a GPU the recorded function runs as it is; tests/training/loop/test_gpu_graphs.py runs the graphs.
 """
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -155,6 +156,22 @@ def test_what_is_recorded_reads_nothing_from_the_device_and_nothing_from_the_hos
         step.captured.compute(bucket.batch)
     result = step.run([batch, batch], normalizer=5, rate=0.1, updates_done=0)
     assert result.sums_6.device == result.norm.device == META
+
+
+def test_no_garbage_is_collected_during_a_recording() -> None:
+    """A CUDA graph in a reference cycle would be destroyed, which a recording does not survive."""
+    enabled = []
+
+    class Recorder(FunctionRecorder):
+        def record(self, compute: Callable[[], None]) -> Graph:
+            enabled.append(gc.isenabled())
+            return super().record(compute)
+
+    step = step_of("rnnsearch", True, CPU)
+    assert step.captured
+    step.captured.recorder = Recorder()
+    updates(step, batches_of(step.model))
+    assert len(enabled) == len(SHAPES) and not any(enabled) and gc.isenabled()
 
 
 class RefusingRecorder(FunctionRecorder):

@@ -3,6 +3,7 @@
 Needs neither Ray nor MLflow.
 """
 
+import gc
 from typing import Any
 
 import pytest
@@ -86,6 +87,30 @@ def test_updates_go_on_where_they_cannot_be_recorded(kind: str) -> None:
     torch.testing.assert_close(weights_of(graphs), weights_of(plain), rtol=0, atol=1e-7)
     assert graphs.captured is None and len(warnings) == 1
     assert warnings[0].startswith("updates are computed without CUDA graphs, and more slowly (")
+
+
+def test_a_graph_that_becomes_garbage_does_not_disturb_a_recording() -> None:
+    """Within it, in a reference cycle, while garbage is collected as often as possible."""
+    batches, step, threshold = batches_of(small("rnnsearch")[0]), step_of("rnnsearch", True, GPU), gc.get_threshold()
+    unneeded = [torch.cuda.CUDAGraph()]
+    with torch.cuda.graph(unneeded[0]):
+        torch.ones(1, device=GPU).add_(1)
+
+    def forward(_module: Any, _inputs: tuple[Tensor, ...]) -> None:
+        if unneeded and torch.cuda.is_current_stream_capturing():
+            cycle: list[Any] = [unneeded.pop()]
+            cycle.append(cycle)
+            del cycle
+            assert len([[] for _ in range(100)]) == 100  # collects garbage, unless that is paused
+
+    step.model.encoders["source"].words.register_forward_pre_hook(forward)
+    gc.set_threshold(1, 1, 1)
+    try:
+        updates(step, batches)
+    finally:
+        gc.set_threshold(*threshold)
+    assert not unneeded
+    assert_recorded(step)
 
 
 def test_graphs_do_not_disturb_a_search_between_updates() -> None:
