@@ -147,6 +147,7 @@ def rows(system: System, precision: str, mode: str, setting: Setting, deadline: 
             "slots": slots,
             "load_seconds": loaded,
             "capacity": capacity,
+            "tried": len(probed),
             "rate": best,
             "p50": None if at_best[1] is None else 1000 * at_best[1],
             "p99": None if at_best[2] is None else 1000 * at_best[2],
@@ -174,11 +175,12 @@ PART = Part(
     0.15,
     {
         "system": "system", "size": "size", "precision": "precision", "mode": "mode", "slots": "slots",
-        "load_seconds": "loading, s", "capacity": "sentences/s together", "rate": "sentences/s at the limit",
-        "p50": "p50, ms", "p99": "p99, ms",
+        "load_seconds": "loading, s", "capacity": "sentences/s together", "tried": "rates tried",
+        "rate": "sentences/s at the limit", "p50": "p50, ms", "p99": "p99, ms",
     },
     f"Poisson arrivals of sentences of {WORDS} words a side at beam {BEAM}: the highest rate at which the 99th "
-    f"percentile of the latency is under {1000 * LIMIT:.0f} ms, by bisection over {PROBES} rates of {PROBE_SECONDS} s. "
+    f"percentile of the latency is under {1000 * LIMIT:.0f} ms, by bisection over {PROBES} rates of {PROBE_SECONDS} s, "
+    "fewer if the time is over; 0: at none of them. "
     "Latency is counted from when a sentence was due. *Together*: four times as many as slots, sent at once.",
     cases,
 )
