@@ -1,4 +1,4 @@
-"""What torch devices offer: whether they are there, bf16, the precision of autocast, and recording of CUDA graphs."""
+"""What torch devices offer: whether they are there, bf16, the precision of autocast, and a pause for CUDA graphs."""
 
 import gc
 import threading
@@ -11,6 +11,8 @@ from seq2seq.errors import UsageError
 
 # Asked once: torch 2.11's compiler cannot trace the question.
 AUTOCAST_DEVICES = frozenset(kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(kind))
+
+_pause = threading.Lock()  # garbage is collected by the whole process
 
 
 def check_device(device: str) -> None:
@@ -46,32 +48,18 @@ def autocast_disabled(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False) if device.type in AUTOCAST_DEVICES else nullcontext()
 
 
-class CollectionPause:
-    """Contexts without automatic garbage collection, also when several threads are in one.
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """A context without automatic garbage collection; threads that need one take turns.
 
     While a thread records a CUDA graph it must not destroy another one, which invalidates the recording. Garbage
     collection does: a graph that is no longer needed may be part of a reference cycle.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._was_enabled = False
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if not self._inside:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._inside += 1
+    with _pause:
+        enabled = gc.isenabled()
+        gc.disable()
         try:
             yield
         finally:
-            with self._lock:
-                self._inside -= 1
-                if not self._inside and self._was_enabled:
-                    gc.enable()
-
-
-collection_paused = CollectionPause()
+            if enabled:
+                gc.enable()

@@ -6,22 +6,23 @@ import threading
 from seq2seq.devices import collection_paused
 
 
-def test_a_pause_ends_with_the_last_thread_in_it() -> None:
-    entered, leave = threading.Event(), threading.Event()
+def test_pauses_of_two_threads_take_turns() -> None:
+    """Else the first that ends would end the other's too."""
+    waiting, enabled = threading.Event(), []
 
-    def longer() -> None:
+    def second() -> None:
+        waiting.set()
         with collection_paused():
-            entered.set()
-            leave.wait(10)
+            enabled.append(gc.isenabled())
 
-    thread = threading.Thread(target=longer)
+    thread = threading.Thread(target=second)
     with collection_paused():
         thread.start()
-        assert entered.wait(10)
-    assert not gc.isenabled()
-    leave.set()
-    thread.join()
-    assert gc.isenabled()
+        assert waiting.wait(10)
+        thread.join(0.1)
+        assert not enabled and not gc.isenabled()
+    thread.join(10)
+    assert enabled == [False] and gc.isenabled()
 
 
 def test_collection_that_was_disabled_stays_disabled() -> None:
