@@ -1,6 +1,7 @@
 """`POST /translate` with a glossary, and with what must not change."""
 
 import json
+import re
 
 import pytest
 
@@ -89,5 +90,6 @@ def test_terms_in_markup(client):
     page = f"<p>Ein <b>Hund</b> läuft. Siehe <a href='#'>{URL}</a> an.</p><p>{URL}</p>"
     glossary = [{"source": "Hund", "target": "greyhound"}]
     answer = translate(client, q=page, format="html", glossary=glossary).json()["translatedText"]
-    assert "<b>greyhound</b>" in answer and answer.count(f"{URL}</a>") == 1
-    assert answer.endswith(f"<p>{URL}</p>")
+    assert "<b>greyhound</b>" in answer and answer.endswith(f"<p>{URL}</p>")
+    (linked,) = re.findall("<a href='#'>([^<]*)</a>", answer)
+    assert linked.count(URL) == 1, "beside it whatever the small model makes of `siehe` and `an`"
