@@ -167,15 +167,19 @@ def test_a_translation_appears_during_typing(page):
     assert early, "nothing appeared before the typing ended"
 
 
-def test_a_long_answer_is_shown_while_it_is_generated(page):
-    page.evaluate(RECORD)
-    page.route("**/detect", lambda route: (time.sleep(0.3), route.continue_()))  # short answers are not shown in parts
-    page.locator("#text").fill(" ".join(german for german, _ in sentences()[:40]))
-    expect(page.locator("#hint")).to_contain_text("too long to show")
-    whole = page.locator("#translation").text_content()
-    parts = [answer for _, answer in page.evaluate("window.seen")]
-    assert any(0 < len(part) < len(whole) and whole.startswith(part[:10]) for part in parts)
-    assert parts[-1] == whole
+def test_a_long_answer_is_shown_while_it_is_generated(settings, opened, serving):
+    few = {"models": settings.models[:1], "slots": 4}  # one after the other, not all of them at once
+    with serving(settings.model_copy(update=few)) as address:
+        page = opened(address)
+        page.evaluate(RECORD)
+        # a late language, since short answers are not shown in parts
+        page.route("**/detect", lambda route: (time.sleep(0.3), route.continue_()))
+        page.locator("#text").fill(" ".join(german for german, _ in sentences()[:40]))
+        expect(page.locator("#hint")).to_contain_text("too long to show")
+        whole = page.locator("#translation").text_content()
+        parts = [answer for _, answer in page.evaluate("window.seen")]
+        assert any(0 < len(part) < len(whole) and whole.startswith(part[:10]) for part in parts)
+        assert parts[-1] == whole
 
 
 def test_an_older_answer_never_replaces_a_newer_one(page):

@@ -19,8 +19,8 @@ from training.runs.job import create_job
 
 WORDS = [f"{a}{b}" for a in ("ka", "li", "mo", "ru", "te") for b in ("ba", "do", "fi", "nu")]
 EDITING = (
-    *SETTINGS, "sources.mt.units=words", "target.operations_on=mt", "target.vocabulary=12",
-    "training.batch_tokens=150", "training.epochs=4", "model.gru=cudnn",
+    *SETTINGS, "sources.mt.units=words", "target.operations_on=mt", "target.vocabulary=12", "joint_vocabulary=false",
+    "model.tie_embeddings=none", "training.batch_tokens=150", "training.epochs=4", "model.gru=cudnn",
 )  # fmt: skip
 
 
