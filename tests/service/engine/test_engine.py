@@ -226,6 +226,7 @@ def test_a_crashed_search_fails_running_texts_and_continues_with_queued_ones(set
         assert "is started again" in answers[0].json()["detail"]
         after.join(30)
         assert waiting[0].json()["translatedText"] == "A dog is running in the park."
+        until(lambda: client.get("/health/ready").status_code == 200)
         assert client.get("/health/ready").json()["engines"] == [{"name": "cpu", "up": True, "restarts": 1}]
         assert engine.admission.waiting == QueueLoad() and not handle.outstanding_cost
     assert "engine cpu has ended (KeyError at " in caplog.text
