@@ -55,14 +55,14 @@ def test_a_word_has_the_confidence_of_offline_search(client, generators):
         assert explanation["matrices"] == expected.explanation.matrices
 
 
-def wrong_words(explanation: dict) -> list[tuple[str, str]]:
-    """The doubts about target words. Which source words a small model attends to is not for a test to say."""
-    return [doubt for doubt in doubts(explanation) if doubt[0] != "untranslated"]
-
-
 def doubts(explanation: dict) -> list[tuple[str, str]]:
     """The reason and the word of every doubt."""
     return [(doubt["reason"], explanation[doubt["side"]][doubt["word"]]["text"]) for doubt in explanation["doubts"]]
+
+
+def target_doubts(explanation: dict) -> list[tuple[str, str]]:
+    """Those about target words. Which source words a small model attends to is not for a test to say."""
+    return [doubt for doubt in doubts(explanation) if doubt[0] != "untranslated"]
 
 
 LEFT_OUT = {("untranslated", word) for word in ("Katze", "schläft", "Garten")}
@@ -71,7 +71,7 @@ LEFT_OUT = {("untranslated", word) for word in ("Katze", "schläft", "Garten")}
 def test_a_sure_translation_has_no_doubts_and_a_cut_one_names_what_it_left_out(client):
     text = "Eine Katze schläft im Garten."
     (whole,) = ask(client, q=text)["explanations"]
-    assert wrong_words(whole) == []
+    assert target_doubts(whole) == []
     (cut,) = ask(client, q=text, max_length=1)["explanations"]
     assert [span["text"] for span in cut["target"]] == ["A"]
     assert LEFT_OUT & set(doubts(cut)), "the weights of one word cannot cover three"
@@ -99,7 +99,7 @@ def test_an_error_in_a_given_translation_is_doubtful(generators, wrong, expected
     right = "A cat is sleeping in the garden."
     pairs = [({"source": "Eine Katze schläft im Garten."}, text) for text in (right, wrong)]
     sure, doubtful = generators[0].align(pairs, confidence=True)
-    assert wrong_words(sure.model_dump()) == []
+    assert target_doubts(sure.model_dump()) == []
     assert expected & set(doubts(doubtful.model_dump()))
 
 
