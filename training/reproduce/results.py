@@ -122,7 +122,7 @@ class Result(StrictModel):
     date: str
     seconds: float = Field(description="of training")
     parameters: int
-    weights_sha256: str
+    weights_sha256: str = Field(description="empty: not known")
     bundle: str | None = Field(None, exclude=True, description="its folder, in results of earlier versions")
     curve: list[DevPoint]
     tests: dict[str, TestResult]
