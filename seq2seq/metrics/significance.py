@@ -148,7 +148,7 @@ def randomisation(metric: Metric, systems: Mapping[str, Sequence[Statistics]], s
 
 def shuffled_sums(runs: Statistics, samples: int, generator: np.random.Generator) -> Iterator[Statistics]:
     """Summed statistics of runs (R, N, S) after permuting each sentence's outputs: blocks of (R, some samples, S)."""
-    count, sentences, _ = runs.shape
+    count, sentences, width = runs.shape
     block = max(1, _NUMBERS_IN_MEMORY // (sentences * count))
     for start in range(0, samples, block):
         size = (min(block, samples - start), sentences)
@@ -157,15 +157,14 @@ def shuffled_sums(runs: Statistics, samples: int, generator: np.random.Generator
             change = swapped @ (runs[1] - runs[0])
             yield np.stack([runs[0].sum(0) + change, runs[1].sum(0) - change])
         else:
-            # For each slot, the index of the run whose output it receives.
+            # For each slot, the index of the run whose output it receives; contiguous by slot, so that every run takes
+            # one product.
             permutation = generator.random((*size, count)).argsort(-1)
-            slots = [
-                np.sum(
-                    [(permutation[:, :, slot] == run).astype(np.float64) @ runs[run] for run in range(count)], axis=0
-                )
-                for slot in range(count)
-            ]
-            yield np.stack(slots)
+            received = np.ascontiguousarray(np.moveaxis(permutation.astype(np.min_scalar_type(count)), -1, 0))
+            sums = np.zeros((count * size[0], width))
+            for run in range(count):
+                sums += (received == run).reshape(-1, sentences).astype(np.float64) @ runs[run]
+            yield sums.reshape(count, size[0], width)
 
 
 def score_differences(metric: Metric, sums: Statistics, baseline_runs: int) -> Values:
