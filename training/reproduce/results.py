@@ -217,7 +217,8 @@ def read_results(folder: Path, name: str) -> list[Result]:
                 str(path), f"it is the result of another run, {result.place}", "remove it, and this one is trained"
             )
         without_seed = result.place.model_copy(update={"seed": 0})
-        if (other := results.setdefault((without_seed, result.weights_sha256), result)) is not result:
+        weights = result.weights_sha256 or path.name  # unknown weights are nobody's copy
+        if (other := results.setdefault((without_seed, weights), result)) is not result:
             raise DataError(
                 str(path),
                 f"seed {result.place.seed} has the weights of seed {other.place.seed}: one is a copy of the other",

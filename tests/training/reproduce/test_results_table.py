@@ -18,6 +18,7 @@ from training.reproduce.results import (
     TrainingSpec,
     format_statistics,
     read_results,
+    write_result,
 )
 from training.reproduce.results import TestResult as SplitResult
 from training.reproduce.results_table import ALL_TESTS, build_results_tables, gated_runs, runs_by_system
@@ -179,3 +180,9 @@ def test_the_gates_of_a_group_are_those_of_one_system_that_it_trains():
         *group.systems
     ]
     assert [run.place.system for run in gated_runs(group, runs)] == ["contextual_gates-mrt"]
+
+
+def test_seeds_whose_weights_are_not_known_are_no_copies_of_one_another(tmp_path):
+    for seed in (1, 2):
+        write_result(tmp_path, run("base", seed).model_copy(update={"weights_sha256": ""}))
+    assert [result.place.seed for result in read_results(tmp_path, "paper")] == [1, 2]
