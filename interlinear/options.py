@@ -102,6 +102,9 @@ LocalWorkers = Annotated[
     ),
 ]  # fmt: skip
 Gpu = Annotated[bool, typer.Option("--gpu", help="A GPU for every worker.")]
+PerGpu = Annotated[
+    int, typer.Option(min=1, max=100, metavar="N", help="With --gpu: trials of a tuning that share a GPU.")
+]
 NoCudaGraphs = Annotated[
     bool,
     typer.Option("--no-cuda-graphs", help="With --gpu: launch every operation of an update by itself."),

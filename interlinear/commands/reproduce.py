@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from interlinear.console import say
-from interlinear.options import DataRoot, Gpu, PreparedFolder, RunsFolder, Tracking, TrainingCluster
+from interlinear.options import DataRoot, Gpu, PerGpu, PreparedFolder, RunsFolder, Tracking, TrainingCluster
 from interlinear.reproduction.result_pages import log_tables, write_tables
 from interlinear.reproduction.run_scoring import score_run
 from interlinear.reproduction.run_training import (
@@ -54,6 +54,7 @@ def reproduce(
     workers: Annotated[int, typer.Option(min=1, metavar="N", help="Number of training processes.")] = 1,
     at_once: Annotated[int, typer.Option(min=1, metavar="N", help="Number of concurrent trainings, on a cluster.")] = 1,
     gpu: Gpu = False,
+    per_gpu: PerGpu = 1,
     address: TrainingCluster = None,
     no_ray: Annotated[bool, typer.Option("--no-ray", help="Train without Ray.")] = False,
     tracking: Tracking = None,
@@ -77,7 +78,11 @@ def reproduce(
     run_keys = plan_runs(paper, untuned, scale, seeds, only or ())
     if at_once > 1 and not address:
         raise UsageError("--at-once", "a machine of its own trains one system at a time", "name a cluster: --address")
-    config = ReproduceConfig(output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray, at_once)
+    if per_gpu > 1 and not gpu:
+        raise UsageError("--per-gpu", "it has no effect without --gpu", "give that too, or leave it out")
+    config = ReproduceConfig(
+        output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray, at_once, per_gpu
+    )
     tunings = read_tunings(output, paper, untuned, scale)
     to_tune = tunings_to_do(run_keys, untuned, tunings)
     table = apply_tunings(untuned, tunings)

@@ -9,6 +9,7 @@ from interlinear.options import (
     DataRoot,
     Experiment,
     NoTracking,
+    PerGpu,
     PreparedFolder,
     RecipeName,
     Resume,
@@ -59,6 +60,7 @@ def tune(
     ] = None,
     settings: Settings = None,
     gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for every trial, else a processor.")] = False,
+    per_gpu: PerGpu = 1,
     address: TrainingCluster = None,
     run: Annotated[
         str | None,
@@ -82,9 +84,11 @@ def tune(
 
     if no_tracking and (tracking or experiment):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
+    if per_gpu > 1 and not gpu:
+        raise UsageError("--per-gpu", "it has no effect without --gpu", "give that too, or leave it out")
     own_space = read_space(space, ranges or ()) if space or ranges else None
     request = TuningRequest(
         recipe, data, tuple(settings or ()), own_space, trials, seed, epochs, grace, reduction,
         runs, run, data_root, prepared, tracking,
     )  # fmt: skip
-    return run_tuning(request, TuningConfig(at_once, gpu, address, not no_tracking, experiment), resume)
+    return run_tuning(request, TuningConfig(at_once, gpu, address, not no_tracking, experiment, per_gpu), resume)

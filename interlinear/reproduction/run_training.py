@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReproduceConfig:
-    """Folders and options for training the runs. `at_once`: concurrent trainings, on a cluster."""
+    """Folders and options for training the runs. `at_once`: concurrent trainings, on a cluster; `per_gpu`: trials of a
+    tuning that share a GPU."""
 
     output: Path
     runs: Path
@@ -27,20 +28,25 @@ class ReproduceConfig:
     address: str | None
     no_ray: bool
     at_once: int = 1
+    per_gpu: int = 1
 
     def training_options(self) -> list[str]:
         """The same options for `interlinear train`."""
-        arguments = ["--workers", str(self.workers), *(["--no-ray"] if self.no_ray else [])]
-        return arguments + self._shared_options()
+        arguments = ["--workers", str(self.workers)]
+        return arguments + (["--no-ray"] if self.no_ray else self._cluster()) + self._shared_options()
 
     def tuning_options(self) -> list[str]:
         """The same options for `interlinear tune`, whose trials need Ray, and take a processor or a GPU each."""
         at_once = ["--at-once", str(self.at_once)] if self.address else []
-        return at_once + self._shared_options()
+        per_gpu = ["--per-gpu", str(self.per_gpu)] if self.per_gpu > 1 else []
+        return at_once + per_gpu + self._cluster() + self._shared_options()
+
+    def _cluster(self) -> list[str]:
+        return ["--address", self.address] if self.address else []
 
     def _shared_options(self) -> list[str]:
         arguments = ["--runs", str(self.runs), "--prepared", str(self.prepared), *(["--gpu"] if self.gpu else [])]
-        valued = {"--data-root": self.data_root, "--tracking": self.tracking, "--address": self.address}
+        valued = {"--data-root": self.data_root, "--tracking": self.tracking}
         return arguments + [word for option, value in valued.items() if value for word in (option, str(value))]
 
 

@@ -22,7 +22,8 @@ def tuning_command(key: "SystemKey", table: "PaperTables", config: ReproduceConf
     training, budget = group.training(key.system, key.scale), group.tuning
     settings = {name: value for name, value in training.settings.items() if name != EPOCHS} | budget.settings
     arguments = ["tune", training.recipe, "--data", training.data, "--run", run_name(key)]
-    arguments += ["--trials", str(budget.trials), "--epochs", str(budget.epochs), "--seed", str(budget.seed)]
+    arguments += ["--trials", str(budget.trials), "--epochs", str(budget.epochs), "--grace", str(budget.grace)]
+    arguments += ["--seed", str(budget.seed)]
     arguments += [word for name, value in settings.items() for word in ("--set", setting(name, value))]
     arguments += ["--experiment", key.table]
     arguments += ["--resume"] if (config.runs / run_name(key)).is_dir() else []

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """Where trials run, and where they are logged. `at_once`: concurrent trials, by default as many as fit."""
+    """Where trials run, and where they are logged. `at_once`: concurrent trials, by default as many as fit; `per_gpu`:
+    trials that share a GPU."""
 
     at_once: int | None = None
     gpu: bool = False
     address: str | None = None
     tracked: bool = True
     experiment: str | None = None
+    per_gpu: int = 1
 
 
 def run_tuning(request: "TuningRequest", config: TuningConfig, resume: bool) -> int:
@@ -107,10 +109,10 @@ def worker_group(request: "TuningRequest", config: TuningConfig) -> "WorkerGroup
         check_address(config.address)
         most = config.at_once or request.trials
     else:
-        most = trials_at_once(base_plan(request).recipe, config.at_once, config.gpu)
+        most = trials_at_once(base_plan(request).recipe, config.at_once, config.gpu, config.per_gpu)
     from training.ray.cluster import WorkerGroupConfig
 
-    return WorkerGroupConfig(config.at_once or 1, most, config.gpu, config.address)
+    return WorkerGroupConfig(config.at_once or 1, most, config.gpu, config.address, config.per_gpu)
 
 
 def open_trackers(request: "TuningRequest", config: TuningConfig, jobs: "dict[str, TrainingJob]") -> "TrialTrackers":

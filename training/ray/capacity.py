@@ -86,12 +86,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def trials_at_once(recipe: Recipe, requested: int | None, gpu: bool) -> int:
-    """The number of concurrent trials of a tuning on this machine: as requested, else one for each CPU (or GPU), where
-    memory suffices. Raises UsageError where this machine has too little for the requested ones, or for one."""
-    check_workers(recipe, requested or 1, gpu, "--at-once")
+def trials_at_once(recipe: Recipe, requested: int | None, gpu: bool, per_gpu: int = 1) -> int:
+    """The number of concurrent trials of a tuning on this machine: as requested, else one for each CPU (or `per_gpu`
+    for each GPU, and no more than CPUs), where memory suffices. Raises UsageError where this machine has too little
+    for the requested ones, or for one."""
+    check_workers(recipe, requested or 1, gpu, "--at-once", per_gpu)
     by_memory = int(MEMORY_SHARE * available_memory() / worker_bytes(recipe))
-    return requested or max(1, min(device_count(gpu), by_memory))
+    by_device = min(device_count(gpu) * per_gpu, available_cpus())
+    return requested or max(1, min(by_device, by_memory))
 
 
 def device_count(gpu: bool) -> int:
@@ -103,16 +105,18 @@ def device_count(gpu: bool) -> int:
     return torch.cuda.device_count()
 
 
-def check_workers(recipe: Recipe, workers: int, gpu: bool, option: str = "--workers") -> None:
-    """Raises UsageError, which names the option, where this machine has too few CPUs (or GPUs) for one per worker, or
-    too little memory."""
+def check_workers(recipe: Recipe, workers: int, gpu: bool, option: str = "--workers", per_gpu: int = 1) -> None:
+    """Raises UsageError, which names the option, where this machine has too few CPUs (or GPUs, each for `per_gpu`
+    workers), or too little memory."""
     needed, free = workers * worker_bytes(recipe), available_memory()
-    available, unit = device_count(gpu), "GPU" if gpu else "processor"
-    if workers > available:
+    devices, unit = device_count(gpu), "GPU" if gpu else "processor"
+    most = devices * per_gpu
+    if workers > most:
+        need = f"each needs a {unit} of its own" if per_gpu == 1 else f"{per_gpu} share a {unit}"
         raise UsageError(
             f"{option} {workers}",
-            f"each needs a {unit} of its own, and this machine has {available}",
-            (f"ask for {available} at most, or " if available else "") + "train on a cluster: --address",
+            f"{need}, and this machine has {devices}",
+            (f"ask for {most} at most, or " if most else "") + "train on a cluster: --address",
         )
     if needed > free:
         raise UsageError(

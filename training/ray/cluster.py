@@ -20,17 +20,26 @@ OBJECT_STORE = 80 << 20  # bytes; Ray's minimum. Nothing large passes through it
 
 @dataclass(frozen=True)
 class WorkerGroupConfig:
-    """The number of workers, with a GPU each or not, on the cluster at an address or on a local one."""
+    """The number of workers, with a GPU each or not, on the cluster at an address or on a local one.
+
+    `per_gpu`: trials of a tuning that share a GPU.
+    """
 
     min_workers: int
     max_workers: int
     gpu: bool = False
     address: str | None = None
+    per_gpu: int = 1
 
     @property
     def resource(self) -> str:
-        """The resource of which every worker needs one."""
+        """The resource of which every worker needs one, or every `per_gpu` workers."""
         return "GPU" if self.gpu else "CPU"
+
+    @property
+    def worker_resources(self) -> dict[str, float]:
+        """What a worker needs, as Ray names it. Ray counts in ten-thousandths; rounded up, the last would not fit."""
+        return {"cpu": 1, "gpu": 10_000 // self.per_gpu / 10_000} if self.gpu else {"cpu": 1}
 
 
 @contextmanager
@@ -91,14 +100,14 @@ def check_address(address: str) -> None:
 def _check_resources(group: WorkerGroupConfig, where: str) -> None:
     """Raises TrainingError where the nodes lack the resources, unless the cluster can grow: Ray would wait forever."""
     limits = ray._private.state.state.get_max_resources_from_cluster_config() or {}
-    if limits.get(group.resource, 0) < group.min_workers and (
-        missing := missing_resources(group.min_workers, group.resource, node_capacity(group))
+    if limits.get(group.resource, 0) * group.per_gpu < group.min_workers and (
+        missing := missing_resources(group.min_workers, group.resource, node_capacity(group), group.per_gpu)
     ):
         raise TrainingError(where, missing, "ask for fewer, or start more nodes")
 
 
 def node_capacity(group: WorkerGroupConfig) -> dict[str, int]:
-    """The number of workers that fit on each node, if nothing else runs there."""
+    """The number of each node's GPUs, or CPUs."""
     nodes = ray.nodes()  # type: ignore[no-untyped-call]
     return {
         node["NodeManagerAddress"]: int(node["Resources"].get(group.resource, 0)) for node in nodes if node["Alive"]

@@ -13,18 +13,18 @@ HEAD_CHECK_SECONDS = 5.0  # seconds between two checks of the head
 # Ray Train's state names
 WAITING_STATES = {"InitializingState", "SchedulingState", "ReschedulingState", "RestartingState"}
 
-NodeCapacity = Mapping[str, int]  # workers that fit on each node, by its address
+NodeCapacity = Mapping[str, int]  # CPUs or GPUs of each node, by its address
 
 
-def missing_resources(min_workers: int, resource: str, capacity: NodeCapacity) -> str:
-    """Describes the missing resources; empty where the nodes have enough for the workers."""
-    available = sum(capacity.values())
-    if available >= min_workers:
+def missing_resources(min_workers: int, resource: str, capacity: NodeCapacity, workers_each: int = 1) -> str:
+    """Describes the missing resources; empty where the nodes have enough for the workers, of which `workers_each` share
+    one."""
+    available, needed = sum(capacity.values()), -(-min_workers // workers_each)
+    if available >= needed:
         return ""
     where = ", ".join(f"{address}: {number}" for address, number in sorted(capacity.items()))
-    need = (
-        f"1 worker needs a {resource}" if min_workers == 1 else f"{min_workers} workers need {min_workers} {resource}s"
-    )
+    workers = "1 worker needs" if min_workers == 1 else f"{min_workers} workers need"
+    need = f"{workers} a {resource}" if needed == 1 else f"{workers} {needed} {resource}s"
     return f"{need}, and the cluster has {available} ({where or 'no node'})"
 
 

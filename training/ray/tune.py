@@ -89,7 +89,7 @@ class TuneDriver:
         device = "cuda" if group.gpu else "cpu"
         actor = tune.with_parameters(TrialActor, jobs=jobs, staged=staged, device=device)
         tuner = tune.Tuner(
-            tune.with_resources(actor, {"cpu": 1, "gpu": 1} if group.gpu else {"cpu": 1}),
+            tune.with_resources(actor, group.worker_resources),
             param_space={"trial": tune.grid_search(list(names))},
             tune_config=tune.TuneConfig(scheduler=asha, max_concurrent_trials=group.max_workers),
             run_config=tune.RunConfig(

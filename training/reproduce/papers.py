@@ -35,6 +35,7 @@ class TuningBudget(StrictModel):
 
     trials: int = Field(8, ge=1, description="the first is the recipe itself")
     epochs: int = Field(ge=1, description="of a trial, at most")
+    grace: int = Field(1, ge=1, description="epochs before a trial may be stopped")
     seed: int = Field(1, description="of the trials' values")
     settings: dict[str, Any] = Field({}, description="recipe keys of all trials, which are not tuned")
 

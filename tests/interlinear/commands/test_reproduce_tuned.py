@@ -24,7 +24,7 @@ groups:
     tests: {{test: bleu}}
     published: bleu
     systems: {{rnnsearch: 20.0, word_attention: 21.5}}
-    tuning: {{trials: 2, epochs: 2, settings: {{training.score: bleu}}}}
+    tuning: {{trials: 2, epochs: 2, grace: 2, settings: {{training.score: bleu}}}}
     small: {{settings: {{{settings}, training.epochs: 1}}}}
 """
 TUNED = ("model.dropout", "training.warmup", "training.score", "training.epochs")
@@ -64,7 +64,7 @@ def keep_tuning(paper: Path, system: str, dropout: float, second_is_better: bool
 
     record = TuningRecord(
         recipe=system, data=group.data, settings=[], space={"model.dropout": Range(choice=[0.3, dropout])}, seed=1,
-        epochs=2, grace=1, reduction=2, metric="bleu",
+        epochs=2, grace=2, reduction=2, metric="bleu",
         trials=[trial(1, 0.3, 31.5), trial(2, dropout, 32.25 if second_is_better else 30.0)],
     )  # fmt: skip
     place = SystemKey(table="paper", group="toy", system=system, scale="small")
@@ -78,12 +78,28 @@ def test_systems_without_a_tuning_are_tuned_by_the_group_s_budget(paper: Path, c
     captured = capsys.readouterr()
     tune, baseline, other = captured.out.splitlines()
     assert tune.startswith("interlinear tune word_attention --data ")
-    assert "--run paper.toy.word_attention.small.tuning --trials 2 --epochs 2 --seed 1 " in tune
+    assert "--run paper.toy.word_attention.small.tuning --trials 2 --epochs 2 --grace 2 --seed 1 " in tune
     assert "--set training.score=bleu" in tune and "training.epochs=" not in tune and "--no-ray" not in tune
     assert "--set model.dropout=0.05" in baseline and "--set training.epochs=1" in baseline
     assert "model.dropout" not in other
     assert "the values that a tuning chooses are added" in captured.err
     assert not (paper.parent / "runs").exists()
+
+
+def test_trials_share_gpus_where_the_user_says_so(paper: Path, capsys: pytest.CaptureFixture[str]):
+    assert interlinear([*command(paper), "--dry-run", "--gpu", "--per-gpu", "8"]) == 0
+    tune = capsys.readouterr().out.splitlines()[0]
+    assert tune.startswith("interlinear tune rnnsearch ") and " --gpu" in tune and " --per-gpu 8" in tune
+    assert interlinear([*command(paper), "--dry-run", "--per-gpu", "8"]) == 2
+    assert "--per-gpu: it has no effect without --gpu" in capsys.readouterr().err
+
+
+def test_trials_run_on_a_cluster_and_trainings_without_ray(paper: Path, capsys: pytest.CaptureFixture[str]):
+    assert interlinear([*command(paper), "--dry-run", "--address", "127.0.0.1:6379", "--at-once", "8"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    tune, train = lines[0], lines[-1]
+    assert "--address 127.0.0.1:6379" in tune and "--at-once 8" in tune
+    assert train.startswith("interlinear train") and "--no-ray" in train and "--address" not in train
 
 
 def test_runs_have_the_chosen_values_and_the_page_says_which(paper: Path, capsys: pytest.CaptureFixture[str]):

@@ -43,6 +43,8 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["--epochs", "2", "--grace", "3"], "--grace: 3 is more than a trial's 2 epochs"),
         (["--no-tracking", "--experiment", "x"], "--no-tracking: the other options of MLflow have no effect"),
         (["--trials", "0"], "--trials"),
+        (["--per-gpu", "4"], "--per-gpu: it has no effect without --gpu"),
+        (["--per-gpu", "4", "--gpu"], "--at-once 1: 4 share a GPU, and this machine has 0"),
     ],
 )
 def test_an_invalid_call_leaves_no_files(

@@ -1,14 +1,15 @@
-"""The number of workers of a training on this machine's CPUs where the user gives none."""
+"""The number of workers of a training, and of trials of a tuning, where the user gives none."""
 
 from pathlib import Path
 
 import pytest
 
+from seq2seq.errors import UsageError
 from tests.training.loop.test_trainer import StopAfterUpdates
 from tests.training.toy import toy_job
 from training.loop.trainer import train
 from training.ray import capacity
-from training.ray.capacity import default_workers, worker_bytes
+from training.ray.capacity import default_workers, trials_at_once, worker_bytes
 
 PLENTY = 2**40
 TOY_BATCH = 58  # pairs in 300 target tokens, of which a toy sentence has five with its end symbol
@@ -55,3 +56,16 @@ def test_a_resumed_run_keeps_its_number_of_workers(tmp_path: Path, monkeypatch: 
     train(toy_job(tmp_path), StopAfterUpdates(2))
     assert default_workers(toy_job(tmp_path, resume=True)) == (1, "1 worker, as before")
     assert default_workers(toy_job(tmp_path, "another")) == (2, "2 workers, one for each processor")
+
+
+@pytest.mark.parametrize(("processors", "per_gpu", "expected"), [(16, 1, 2), (16, 4, 8), (6, 4, 6)])
+def test_trials_that_share_a_gpu_take_a_processor_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processors: int, per_gpu: int, expected: int
+) -> None:
+    recipe = toy_job(tmp_path).recipe
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(capacity, "available_cpus", lambda: processors)
+    monkeypatch.setattr(capacity, "available_memory", lambda: PLENTY)
+    assert trials_at_once(recipe, None, gpu=True, per_gpu=per_gpu) == expected
+    with pytest.raises(UsageError, match=f"--at-once 9: .* this machine has 2. Ask for {2 * per_gpu} at most"):
+        trials_at_once(recipe, 9, gpu=True, per_gpu=per_gpu)

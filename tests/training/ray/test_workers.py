@@ -21,6 +21,7 @@ from training.loop.batches import BatchLoader
 from training.loop.process_group import ProcessGroup, SingleProcess, TorchProcessGroup, WorkerLostError
 from training.loop.trainer import Trainer
 from training.ray import failure_monitor
+from training.ray.cluster import WorkerGroupConfig
 from training.ray.control import ControlActor, ControlStatus
 from training.ray.failure_monitor import MAX_FAILURES, FailureMonitor, missing_resources
 
@@ -216,6 +217,18 @@ def test_missing_cluster_resources_are_reported_with_the_available_ones() -> Non
     said = missing_resources(3, "GPU", {"10.0.0.2": 1, "10.0.0.1": 0})
     assert said == "3 workers need 3 GPUs, and the cluster has 1 (10.0.0.1: 0, 10.0.0.2: 1)"
     assert missing_resources(1, "CPU", {}).endswith("the cluster has 0 (no node)")
+    assert missing_resources(8, "GPU", {"10.0.0.1": 2}, workers_each=4) == ""
+    said = missing_resources(9, "GPU", {"10.0.0.1": 2}, workers_each=4)
+    assert said == "9 workers need 3 GPUs, and the cluster has 2 (10.0.0.1: 2)"
+
+
+@pytest.mark.parametrize("per_gpu", [1, 3, 7, 24, 100])
+def test_as_many_trials_as_asked_for_fit_on_a_gpu(per_gpu: int) -> None:
+    """Ray rounds the share to four digits."""
+    share = WorkerGroupConfig(1, 1, gpu=True, per_gpu=per_gpu).worker_resources["gpu"]
+    assert share == round(share, 4) and round(share * 10_000) * per_gpu <= 10_000 < round(share * 10_000) * (
+        per_gpu + 1
+    )
 
 
 @pytest.fixture
