@@ -23,9 +23,11 @@ class NamedTrial:
 class ResumableAsha(ASHAScheduler):
     """ASHA over epochs and the deciding dev score. A trial's last epoch is never stopped: the trial then finishes."""
 
-    def __init__(self, epochs: int, grace: int, reduction: float) -> None:
-        """`epochs`: of the longest trial; `grace`: epochs before a trial may be stopped; `reduction`: of so many trials
-        that reach a rung about one goes on."""
+    def __init__(self, baseline: str, epochs: int, grace: int, reduction: float) -> None:
+        """`baseline`: the trial that is never stopped, since others are compared with it; `epochs`: of the longest
+        trial; `grace`: epochs before a trial may be stopped; `reduction`: of so many trials that reach a rung about
+        one goes on."""
+        self.baseline = baseline
         super().__init__(EPOCH, SCORE, "max", max_t=epochs, grace_period=grace, reduction_factor=reduction)
 
     def replay(self, record: TuningRecord, epochs: dict[str, int]) -> list[str]:
@@ -51,7 +53,8 @@ class ResumableAsha(ASHAScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         action = super().on_trial_result(tune_controller, named(trial), result)
-        return TrialScheduler.CONTINUE if result.get(LAST) else action
+        never = result.get(LAST) or named(trial).trial_id == self.baseline
+        return TrialScheduler.CONTINUE if never else action
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
         """Nothing: the trial's results were all received when they came."""

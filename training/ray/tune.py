@@ -42,7 +42,7 @@ def run_trials(
     """
     signals = SingleProcess().install_signal_handlers()
     epochs = {name: job.recipe.training.epochs for name, job in jobs.items()}
-    asha = ResumableAsha(max(epochs.values()), record.grace, record.reduction)
+    asha = ResumableAsha(record.trials[0].name, max(epochs.values()), record.grace, record.reduction)
     driver = TuneDriver(jobs, TuningObservers(observers), signals)
     for name in (stopped := asha.replay(record, epochs)):
         driver.observers.stopped(name)

@@ -10,8 +10,8 @@ from training.ray.tune_trial import EPOCH, LAST, SCORE
 from training.tuning.record import EpochResult, TrialRecord, TuningRecord
 
 EPOCHS = 4
-PERPLEXITIES = {"good": [9.0, 6.0, 5.0, 4.0], "bad": [20.0, 19.0], "late": [30.0, 2.0]}
-ORDER = [("good", 1), ("bad", 1), ("good", 2), ("late", 1), ("good", 3), ("good", 4)]
+PERPLEXITIES = {"recipe": [40.0, 30.0], "good": [9.0, 6.0, 5.0, 4.0], "bad": [20.0, 19.0], "late": [30.0, 2.0]}
+ORDER = [("good", 1), ("bad", 1), ("recipe", 1), ("good", 2), ("late", 1), ("good", 3), ("recipe", 2), ("good", 4)]
 
 
 def result(trial: str, epoch: int, time: float) -> EpochResult:
@@ -27,7 +27,7 @@ def decide(asha: ResumableAsha, trial: str, epoch: int) -> str:
 
 def uninterrupted() -> dict[tuple[str, int], str]:
     """The decisions for all results in their order."""
-    asha = ResumableAsha(EPOCHS, grace=1, reduction=2)
+    asha = ResumableAsha("recipe", EPOCHS, grace=1, reduction=2)
     for trial in PERPLEXITIES:
         asha.on_trial_add(None, NamedTrial(trial))
     return {(trial, epoch): decide(asha, trial, epoch) for trial, epoch in ORDER}
@@ -52,10 +52,16 @@ def test_a_weak_trial_is_stopped_and_a_last_epoch_never() -> None:
     assert stops == [("bad", 1), ("late", 1)]
 
 
+def test_the_recipe_itself_is_never_stopped() -> None:
+    """Others are compared with it, so it is trained to its end, however slowly it learns."""
+    decisions = uninterrupted()
+    assert decisions["recipe", 1] == decisions["recipe", 2] == TrialScheduler.CONTINUE
+
+
 @pytest.mark.parametrize("seen", range(1, len(ORDER)))
 def test_a_resumed_tuning_decides_as_an_uninterrupted_one(seen: int) -> None:
     decisions = uninterrupted()
-    asha = ResumableAsha(EPOCHS, grace=1, reduction=2)
+    asha = ResumableAsha("recipe", EPOCHS, grace=1, reduction=2)
     stopped = asha.replay(record_of(seen), dict.fromkeys(PERPLEXITIES, EPOCHS))
     last = ORDER[seen - 1]
     assert stopped == ([last[0]] if decisions[last] == TrialScheduler.STOP else [])
