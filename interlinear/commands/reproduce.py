@@ -75,7 +75,7 @@ def reproduce(
     from training.reproduce.tunings import apply_tunings, read_tunings, tunings_to_do
 
     untuned, paper = load_paper(paper), Path(paper).stem
-    run_keys = plan_runs(paper, untuned, scale, seeds, only or ())
+    planned = plan_runs(paper, untuned, scale, seeds, only or ())
     if at_once > 1 and not address:
         raise UsageError("--at-once", "a machine of its own trains one system at a time", "name a cluster: --address")
     if per_gpu > 1 and not gpu:
@@ -84,8 +84,9 @@ def reproduce(
         output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray, at_once, per_gpu
     )
     tunings = read_tunings(output, paper, untuned, scale)
-    to_tune = tunings_to_do(run_keys, untuned, tunings)
+    to_tune = tunings_to_do(planned, untuned, tunings)
     table = apply_tunings(untuned, tunings)
+    run_keys = plan_runs(paper, table, scale, seeds, only or ())
     missing = missing_runs(run_keys, read_results(output, paper), table, output)
     say(f"{paper}: {len(run_keys)} runs, of which {len(run_keys) - len(missing)} are there already")
     if dry:
@@ -100,6 +101,8 @@ def reproduce(
     if to_tune:
         tunings = [*tunings, *tune_systems(to_tune, untuned, config)]
         table = apply_tunings(untuned, tunings)
+        run_keys = plan_runs(paper, table, scale, seeds, only or ())
+        missing = missing_runs(run_keys, read_results(output, paper), table, output)
     page = None if missing else write_tables(paper, table, scale, config, tunings)
     for stage in training_stages(missing, table):
         with closing(train_runs(stage, table, config)) as finished:

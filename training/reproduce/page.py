@@ -80,7 +80,7 @@ class Page:
         """All tables of a group."""
         group = self.table.groups[name]
         lines = [f"## {name}: {group.about}", "", *self.seed_lines(name, group)]
-        lines += tuning_lines([one for one in self.tunings if one.place.group == name])
+        lines += tuning_lines([one for one in self.tunings if one.place.group == name], group.taken_from)
         for one in self.tables:
             if one.group == name:
                 lines += [*table_lines(one), *self.image_links(one)]
@@ -109,8 +109,8 @@ class Page:
         return [line for name in self.figures.get(of, ()) for line in (f"![{name.removesuffix('.svg')}]({name})", "")]
 
 
-def tuning_lines(tunings: Sequence[SystemTuning]) -> list[str]:
-    """What each system of a group was tuned by, and the values that were chosen."""
+def tuning_lines(tunings: Sequence[SystemTuning], taken_from: Mapping[str, str]) -> list[str]:
+    """What each system of a group was tuned by, the values that were chosen, and whose runs are another group's."""
     if not tunings:
         return []
     first = tunings[0]
@@ -128,6 +128,11 @@ def tuning_lines(tunings: Sequence[SystemTuning]) -> list[str]:
         "",
         *(f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *rows)),
         "",
+        *(
+            line
+            for system, group in taken_from.items()
+            for line in (f"The recipe itself is the best for `{system}`: its runs are those of `{group}`.", "")
+        ),
     ]
 
 

@@ -94,7 +94,7 @@ def build_results_tables(table: PaperTables, results: Sequence[ScoredRun], scale
     tables = []
     for name, group in table.groups.items():
         runs = runs_by_system(name, group, results, scale)
-        own = {system: of_system for system, of_system in runs.items() if system not in group.taken_from}
+        own = runs_for_group(group, runs)
         tests = dict.fromkeys(test for run in all_runs(own) for test in run.tests)
         for test in tests:
             metrics = dict.fromkeys(m for run in all_runs(own) if test in run.tests for m in run.tests[test].scores)
@@ -120,10 +120,16 @@ def runs_by_system(
         ]
         for system in (*group.systems, *group.toolkit_systems)
     }
-    own_seeds = {run.place.seed for system, own in runs.items() if system not in group.taken_from for run in own}
+    own_seeds = {run.place.seed for run in all_runs(runs_for_group(group, runs))}
     for system in group.taken_from:
         runs[system] = [run for run in runs[system] if run.place.seed in own_seeds]
     return {system: own for system, own in runs.items() if own}
+
+
+def runs_for_group(group: SystemGroup, runs: Mapping[str, list[ScoredRun]]) -> Mapping[str, list[ScoredRun]]:
+    """The runs that were trained for the group; all, if every system was tuned and the recipe itself was the best."""
+    own = {system: of_system for system, of_system in runs.items() if system not in group.taken_from}
+    return runs if group.tuning and set(group.taken_from) >= set(group.systems) else own
 
 
 def gated_runs(group: SystemGroup, runs: Mapping[str, Sequence[ScoredRun]]) -> list[Result]:

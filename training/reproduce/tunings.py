@@ -58,14 +58,41 @@ def tunings_to_do(run_keys: Sequence[RunKey], table: PaperTables, done: Sequence
 
 
 def apply_tunings(table: PaperTables, tunings: Sequence[SystemTuning]) -> PaperTables:
-    """The tables with the values that tunings have chosen as settings of their systems. `tunings`: of one scale."""
+    """The tables with the values that tunings have chosen as settings of their systems. `tunings`: of one scale.
+
+    Where the recipe itself is the best, and another group trains the system in the same way, the runs are that group's.
+    """
     groups = dict(table.groups)
     for tuning in tunings:
         group, system = groups[tuning.place.group], tuning.place.system
-        variant = group.variants.get(system, Variant(of=system))
-        tuned = variant.model_copy(update={"settings": variant.settings | tuning.chosen})
-        groups[tuning.place.group] = group.model_copy(update={"variants": {**group.variants, system: tuned}})
+        update: dict[str, Any] = {}
+        if tuning.chosen:
+            variant = group.variants.get(system, Variant(of=system))
+            tuned = variant.model_copy(update={"settings": variant.settings | tuning.chosen})
+            update["variants"] = {**group.variants, system: tuned}
+        elif same := group_that_trains(tuning, table):
+            update["taken_from"] = {**group.taken_from, system: same}
+        groups[tuning.place.group] = group.model_copy(update=update)
     return table.model_copy(update={"groups": groups})
+
+
+def group_that_trains(tuning: SystemTuning, table: PaperTables) -> str | None:
+    """The first group without a tuning that trains and tests a system as the tuning's group does."""
+    own = table.groups[tuning.place.group]
+    for name, group in table.groups.items():
+        system, scale = tuning.place.system, tuning.place.scale
+        trained_here = system in group.systems and system not in {*group.taken_from, *group.starts_from}
+        if (
+            trained_here
+            and not group.tuning
+            and group.training(system, scale) == tuning.training
+            and all(
+                set(scores.split(",")) <= set(group.tests.get(test, "").split(","))
+                for test, scores in own.tests.items()
+            )
+        ):
+            return name
+    return None
 
 
 def tuning_file(folder: Path, place: SystemKey) -> Path:

@@ -120,6 +120,31 @@ def test_runs_have_the_chosen_values_and_the_page_says_which(paper: Path, capsys
     assert "paper.toy.rnnsearch.small.1.json: the run was trained otherwise" in capsys.readouterr().err
 
 
+def test_a_system_that_the_recipe_suits_best_takes_the_runs_of_the_group_that_is_not_tuned(
+    paper: Path, capsys: pytest.CaptureFixture[str]
+):
+    head, tuned = paper.read_text().split("  toy:\n")
+    plain = "".join(line for line in tuned.splitlines(keepends=True) if "tuning:" not in line)
+    paper.write_text(f"{head}  plain:\n{plain}  toy:\n{tuned}")
+    keep_tuning(paper, "rnnsearch", 0.05, second_is_better=False)
+    keep_tuning(paper, "word_attention", 0.2, second_is_better=False)
+    assert interlinear([*command(paper), "--only", "toy"]) == 0
+    out = paper.parent / "out"
+    assert sorted(path.name for path in (out / "runs").iterdir()) == [
+        "paper.plain.rnnsearch.small.1.json", "paper.plain.word_attention.small.1.json"
+    ]  # fmt: skip
+    page = (out / "paper/table.md").read_text()
+    (tuned_part,) = [part for part in page.split("\n## ") if part.startswith("toy:")]
+    assert "The recipe itself is the best for `word_attention`: its runs are those of `plain`." in tuned_part
+    assert "\n| rnnsearch | 1 |" in tuned_part and "\n| word_attention | 1 |" in tuned_part
+
+    keep_tuning(paper, "word_attention", 0.2, second_is_better=True)
+    capsys.readouterr()
+    assert interlinear([*command(paper), "--only", "toy", "--dry-run"]) == 0
+    (to_train,) = capsys.readouterr().out.splitlines()
+    assert "--run paper.toy.word_attention.small.1" in to_train and "--set model.dropout=0.2" in to_train
+
+
 def test_a_tuning_by_another_budget_is_refused(paper: Path, capsys: pytest.CaptureFixture[str]):
     keep_tuning(paper, "rnnsearch", 0.05, second_is_better=True)
     paper.write_text(paper.read_text().replace("trials: 2", "trials: 8"))
