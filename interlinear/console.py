@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 the work failed, 2 the call was wrong, 130 and 143 inte
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from training.data.fetch import DownloadProgress
 
 T = TypeVar("T")
+
+LOG_SECONDS = 30.0  # seconds between two lines of progress where there is no terminal
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -111,9 +114,14 @@ def end_on_sigterm() -> None:
 
 
 def progress(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-    """Yield the items and show a progress bar on stderr. Without a terminal, only yield the items."""
+    """Yield the items and show a progress bar on stderr; without a terminal, a line every half minute."""
     if not sys.stderr.isatty():
-        yield from items
+        printed = time.monotonic()
+        for done, item in enumerate(items, 1):
+            yield item
+            if time.monotonic() - printed >= LOG_SECONDS:
+                say(f"{label}: {done:,}" + (f" of {total:,}" if total else ""))
+                printed = time.monotonic()
         return
     from rich.console import Console
     from rich.progress import track

@@ -42,6 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def completed(folder: Path) -> Path:
+    """The same folder, with the results of all systems."""
+    assert interlinear(command(folder)) == 0
+    return folder
+
+
 def command(folder: Path) -> list[str]:
     return [
         "reproduce", str(folder / "paper.yaml"), "--no-ray", "--tracking", f"sqlite:///{folder}/mlflow.db",
@@ -188,9 +195,8 @@ def test_the_list_of_models_names_the_metric_of_the_dev_score(folder: Path, caps
     assert "(40 sentences, beam 1)" in capsys.readouterr().out
 
 
-def test_runs_of_another_commit_and_scores_of_another_signature_are_marked(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_runs_of_another_commit_and_scores_of_another_signature_are_marked(completed: Path):
+    folder = completed
     path = folder / "out/runs/paper.toy.rnnsearch_star.small.1.json"
     kept = path.read_text()
     result = {**json.loads(kept), "commit": "0123abcdef99"}
