@@ -9,7 +9,7 @@ time. Only at the start is an unavailable store an error.
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +47,7 @@ from training.data.prepare.prepared import PreparedData
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob, TrainingPlan
 from training.tracking.figures import attention_figures, learning_curve_figure
 from training.tracking.metric_queue import MetricQueue, ScoredModel, SystemMetrics, retry_while_away, run_tags
+from training.tuning.record import EpochResult
 
 RETRY_SECONDS = 300.0  # seconds to wait for an unavailable store when the training has ended
 
@@ -174,9 +175,24 @@ class Tracker:
         values |= {DEV_ROUGE: report.dev_rouge.score} if report.dev_rouge else {}
         values |= {} if report.train_guide is None else {TRAIN_GUIDE: report.train_guide}
         values |= {} if report.dev_gate is None else {DEV_GATE: report.dev_gate}
-        self.metrics_queue.add(report.update, values)
+        self._log_epoch(report.update, values)
+
+    def _log_epoch(self, update: int, values: dict[str, float]) -> None:
+        self.metrics_queue.add(update, values)
         for key, value in values.items():
-            self.curves.setdefault(key, {})[report.update] = value
+            self.curves.setdefault(key, {})[update] = value
+
+    def log_unlogged(self, epochs: Iterable[EpochResult]) -> None:
+        """Log the epochs that an earlier process has trained, and was killed before it could log them."""
+        for one in epochs:
+            if one.update not in self.curves.get(DEV_BLEU, {}):
+                values = {
+                    TRAIN_LOSS: one.train_loss,
+                    DEV_PERPLEXITY: one.dev_perplexity,
+                    DEV_BLEU: one.dev_bleu,
+                    TRAINING_SECONDS: one.seconds,
+                }
+                self._log_epoch(one.update, values | ({} if one.dev_rouge is None else {DEV_ROUGE: one.dev_rouge}))
 
     def warned(self, message: str) -> None:
         self.tags["warning"] = message

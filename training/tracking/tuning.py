@@ -12,6 +12,7 @@ from seq2seq.errors import RegistryError
 from training.data.arrays import write_atomically
 from training.events import EpochReport, Outcome, StartReport, StepReport, TrainingJob
 from training.tracking.run import Tracker
+from training.tuning.epoch_file import read_epochs
 from training.tuning.record import METRIC_NAMES, TuningRecord
 
 STOPPED = "by ASHA, between two epochs"
@@ -95,7 +96,9 @@ class TrialTrackers:
         self.trackers.pop(trial).__exit__(None, None, None)
 
     def started(self, trial: str, job: TrainingJob, start: StartReport) -> None:
-        self.tracker(trial).started(job, start)
+        tracker = self.tracker(trial)
+        tracker.started(job, start)
+        tracker.log_unlogged(one for one in read_epochs(job.run) if one.update <= start.updates_done)
 
     def step(self, trial: str, report: StepReport) -> None:
         self.tracker(trial).step(report)
