@@ -97,7 +97,7 @@ class Page:
             lines += [f"**Fewer seeds than {max(seeds.values())}:** {', '.join(fewer)}.", ""]
         for test in group.tests:
             without = [system for system, own in runs.items() if any(test not in run.tests for run in own)]
-            if without and len(without) < len(runs):
+            if without:
                 lines += [f"**Not scored on `{test}`**, all or some seeds: {', '.join(without)}.", ""]
         absent = [system for system in group.toolkit_systems if system not in runs]
         if absent:

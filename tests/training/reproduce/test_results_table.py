@@ -109,7 +109,9 @@ def test_a_system_with_fewer_seeds_or_test_sets_is_named():
     assert "**Fewer seeds than 2:** better 1." in text
     assert "**Not scored on `test_2017`**, all or some seeds: better." in text
     assert [len(one.rows) for one in build_results_tables(table, results, "small")] == [2, 1]
-    equal = page(table, [run(name, 1, test=scored(20)) for name in ("base", "better")])
+    one_set = [run(name, 1, test=scored(20)) for name in ("base", "better")]
+    assert "**Not scored on `test_2017`**, all or some seeds: base, better." in page(table, one_set)
+    equal = page(paper("test"), one_set)
     assert "Fewer seeds" not in equal and "Not scored" not in equal
 
 
