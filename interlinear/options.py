@@ -260,3 +260,9 @@ def check_cuda_graphs(without: bool, gpu: bool) -> None:
     """Raise UsageError for `--no-cuda-graphs` where there are none to leave out."""
     if without and not gpu:
         raise UsageError("--no-cuda-graphs", "CUDA graphs are used on GPUs only", "leave it out, or train with --gpu")
+
+
+def check_per_gpu(per_gpu: int, gpu: bool) -> None:
+    """Raises UsageError for trials that share a GPU where there is none."""
+    if per_gpu > 1 and not gpu:
+        raise UsageError("--per-gpu", "it has no effect without --gpu", "give that too, or leave it out")

@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 import typer
 
 from interlinear.console import say
-from interlinear.options import DataRoot, Gpu, PerGpu, PreparedFolder, RunsFolder, Tracking, TrainingCluster
+from interlinear.options import (
+    DataRoot,
+    Gpu,
+    PerGpu,
+    PreparedFolder,
+    RunsFolder,
+    Tracking,
+    TrainingCluster,
+    check_per_gpu,
+)
 from interlinear.reproduction.result_pages import log_tables, write_tables
 from interlinear.reproduction.run_scoring import score_run
 from interlinear.reproduction.run_training import (
@@ -78,8 +87,7 @@ def reproduce(
     planned = plan_runs(paper, untuned, scale, seeds, only or ())
     if at_once > 1 and not address:
         raise UsageError("--at-once", "a machine of its own trains one system at a time", "name a cluster: --address")
-    if per_gpu > 1 and not gpu:
-        raise UsageError("--per-gpu", "it has no effect without --gpu", "give that too, or leave it out")
+    check_per_gpu(per_gpu, gpu)
     config = ReproduceConfig(
         output, runs, prepared, data_root, tracking, workers, gpu, address, no_ray, at_once, per_gpu
     )
@@ -101,8 +109,8 @@ def reproduce(
     if to_tune:
         tunings = [*tunings, *tune_systems(to_tune, untuned, config)]
         table = apply_tunings(untuned, tunings)
-        run_keys = plan_runs(paper, table, scale, seeds, only or ())
-        missing = missing_runs(run_keys, read_results(output, paper), table, output)
+        tuned_keys = plan_runs(paper, table, scale, seeds, only or ())
+        missing = missing_runs(tuned_keys, read_results(output, paper), table, output)
     page = None if missing else write_tables(paper, table, scale, config, tunings)
     for stage in training_stages(missing, table):
         with closing(train_runs(stage, table, config)) as finished:

@@ -18,6 +18,7 @@ from interlinear.options import (
     Tracking,
     TrainingCluster,
     TrainingData,
+    check_per_gpu,
 )
 from interlinear.tuning.tuning_run import TuningConfig, run_tuning
 from seq2seq.errors import UsageError
@@ -84,8 +85,7 @@ def tune(
 
     if no_tracking and (tracking or experiment):
         raise UsageError("--no-tracking", "the other options of MLflow have no effect with it", "leave it or them out")
-    if per_gpu > 1 and not gpu:
-        raise UsageError("--per-gpu", "it has no effect without --gpu", "give that too, or leave it out")
+    check_per_gpu(per_gpu, gpu)
     own_space = read_space(space, ranges or ()) if space or ranges else None
     request = TuningRequest(
         recipe, data, tuple(settings or ()), own_space, trials, seed, epochs, grace, reduction,

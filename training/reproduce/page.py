@@ -130,8 +130,12 @@ def tuning_lines(tunings: Sequence[SystemTuning], taken_from: Mapping[str, str])
         "",
         *(
             line
-            for system, group in taken_from.items()
-            for line in (f"The recipe itself is the best for `{system}`: its runs are those of `{group}`.", "")
+            for one in tunings
+            if not one.chosen and (group := taken_from.get(one.place.system))
+            for line in (
+                f"The recipe itself is the best for `{one.place.system}`: its runs are those of `{group}`.",
+                "",
+            )
         ),
     ]
 
