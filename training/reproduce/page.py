@@ -128,16 +128,26 @@ def tuning_lines(tunings: Sequence[SystemTuning], taken_from: Mapping[str, str])
         "",
         *(f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *rows)),
         "",
+        *shared_setting_lines(tunings),
         *(
             line
             for one in tunings
-            if not one.chosen and (group := taken_from.get(one.place.system))
+            if not one.run_settings and (group := taken_from.get(one.place.system))
             for line in (
                 f"The recipe itself is the best for `{one.place.system}`: its runs are those of `{group}`.",
                 "",
             )
         ),
     ]
+
+
+def shared_setting_lines(tunings: Sequence[SystemTuning]) -> list[str]:
+    """The settings of all trials, which the runs with chosen values have as well."""
+    settings = tunings[0].budget.settings
+    if not settings or not any(one.run_settings for one in tunings):
+        return []
+    named = ", ".join(f"`{key}={value}`" for key, value in settings.items())
+    return [f"Runs with chosen values have {named} too, as all trials had.", ""]
 
 
 def value_text(value: object) -> str:

@@ -31,9 +31,10 @@ class SystemTuning(StrictModel):
         return best
 
     @property
-    def chosen(self) -> dict[str, Any]:
-        """The values of the best trial, by key; empty where the recipe itself is the best."""
-        return dict(self.best.values) if self.best.settings else {}
+    def run_settings(self) -> dict[str, Any]:
+        """What is set in the system's runs, so that they train as the best trial did: its values, and the settings of
+        all trials. Empty where the recipe itself is the best."""
+        return self.budget.settings | self.best.values if self.best.settings else {}
 
     @property
     def score_name(self) -> str:
@@ -58,7 +59,7 @@ def tunings_to_do(run_keys: Sequence[RunKey], table: PaperTables, done: Sequence
 
 
 def apply_tunings(table: PaperTables, tunings: Sequence[SystemTuning]) -> PaperTables:
-    """The tables with the values that tunings have chosen as settings of their systems. `tunings`: of one scale.
+    """The tables with the settings of tunings' best trials as settings of their systems. `tunings`: of one scale.
 
     Where the recipe itself is the best, and another group trains the system in the same way, the runs are that group's.
     """
@@ -66,9 +67,9 @@ def apply_tunings(table: PaperTables, tunings: Sequence[SystemTuning]) -> PaperT
     for tuning in tunings:
         group, system = groups[tuning.place.group], tuning.place.system
         update: dict[str, Any] = {}
-        if tuning.chosen:
+        if tuning.run_settings:
             variant = group.variants.get(system, Variant(of=system))
-            tuned = variant.model_copy(update={"settings": variant.settings | tuning.chosen})
+            tuned = variant.model_copy(update={"settings": variant.settings | tuning.run_settings})
             update["variants"] = {**group.variants, system: tuned}
         elif same := group_that_trains(tuning, table):
             update["taken_from"] = {**group.taken_from, system: same}

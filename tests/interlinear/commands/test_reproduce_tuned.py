@@ -108,10 +108,13 @@ def test_runs_have_the_chosen_values_and_the_page_says_which(paper: Path, capsys
     assert interlinear([*command(paper), "--only", "rnnsearch"]) == 0
     out = paper.parent / "out"
     run = json.loads((out / "runs/paper.toy.rnnsearch.small.1.json").read_text())
-    assert run["training"]["settings"]["model.dropout"] == 0.05
+    settings = run["training"]["settings"]
+    assert settings["model.dropout"] == 0.05
+    assert settings["training.score"] == "bleu", "the score that decided on epochs and rates in the trial"
     page = (out / "paper/table.md").read_text()
     assert "the same budget: 2 trials of at most 2 epochs" in page
     assert "| system | `dropout` | dev BLEU | of the recipe itself |" in page
+    assert "Runs with chosen values have `training.score=bleu` too, as all trials had." in page
     assert "| rnnsearch | 0.05 | 32.25 | 31.50 |" in page and "| word_attention | 0.3 | 31.50 | 31.50 |" in page
 
     (out / "tunings/paper.toy.rnnsearch.small.json").unlink()
@@ -174,7 +177,7 @@ def test_a_group_is_tuned_and_trained_by_one_command(paper: Path):
         assert {"model.dropout", "training.warmup"} == set(tuning.record.space)
         run = json.loads((out / f"runs/paper.toy.{system}.small.1.json").read_text())
         base = load_paper(str(paper)).groups["toy"].training(system, "small")
-        assert TrainingSpec.model_validate(run["training"]).settings == base.settings | tuning.chosen
+        assert TrainingSpec.model_validate(run["training"]).settings == base.settings | tuning.run_settings
     before = {path: path.read_bytes() for path in out.glob("*/*.json")}
     assert interlinear(command(paper)) == 0
     assert all(path.read_bytes() == text for path, text in before.items() if path.parent.name != "paper")
