@@ -9,7 +9,7 @@ from seq2seq.config import ModelConfig
 from seq2seq.generation_request import Request
 from seq2seq.metrics.score import Score
 from seq2seq.search import SearchOptions
-from seq2seq.text import Tokenizer
+from seq2seq.text import Tokenizer, join_subwords
 from training.data.baselines import Baseline
 from training.data.prepare.prepared import PreparedSplit
 from training.recipe import Recipe
@@ -52,12 +52,15 @@ class DevSet:
         ]
         candidates = short or rows
         chosen = sorted({(2 * i + 1) * len(candidates) // (2 * count) for i in range(count)} if candidates else ())
+
+        def written(name: str, line: str) -> str:
+            if name not in self.tokenised:
+                return line.strip()
+            tokenizer = tokenizers[name]
+            return tokenizer.detokenize(join_subwords(line, tokenizer.config.segmentation)).text
+
         return [
-            {
-                name: tokenizers[name].detokenize(lines[row]).text if name in self.tokenised else lines[row].strip()
-                for name, lines in self.sources.items()
-                if lines[row].strip()
-            }
+            {name: written(name, lines[row]) for name, lines in self.sources.items() if lines[row].strip()}
             for row in (candidates[index] for index in chosen)
         ]
 

@@ -222,7 +222,7 @@ class TestSetSource:
     def _from_dataset(self, name: str, fields: Sequence[str], pictures: Sequence[str], aligned: bool) -> TestSet:
         """A split of a data set: the given fields (default `source`), the machine translations, if any, and the
         images."""
-        from training.data.dataset import open_dataset, read_lines, read_rows
+        from training.data.dataset import open_dataset, read_references, read_rows
 
         dataset, split = open_dataset(name, self.data_root), self.split or TEST
         names = [field for field in fields if field != MT] or ["source"]
@@ -231,14 +231,11 @@ class TestSetSource:
         source, target = dataset.field(split, names[0]), dataset.field(split, "target")
         rows = list(read_rows(dataset, split, (*names, "target")))
         *read, reference = (tuple(column) for column in zip(*(row.texts for row in rows), strict=True))
-        columns = [reference, *(tuple(read_lines(stream)) for stream in target.reference_fields()[1:])]
-        if target.segmentation:  # join subwords, because the model outputs words
-            columns = [tuple(line.replace(f"{target.segmentation} ", "") for line in column) for column in columns]
         test_set = TestSet(
             f"{dataset.name}, {split}",
             dataset.task,
             dict(zip(names, read, strict=True)),
-            tuple(columns),
+            read_references(dataset, split, reference),
             frozenset(name for name in (*names, "target") if dataset.field(split, name).tokenised),
             target.lowercase,
             target.language,

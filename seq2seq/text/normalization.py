@@ -36,8 +36,18 @@ def normalize(text: str, config: TextConfig) -> MappedText:
         unknown = config.unknown.lower() if config.lowercase else config.unknown
         mapped = replace_matches(mapped, re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)"), UNKNOWN_MARK)
     if config.segmentation is not None and config.units == "bpe":
-        mapped = replace_matches(mapped, re.compile(rf"{re.escape(config.segmentation)}(?: +|$)"), "")
+        mapped = replace_matches(mapped, subword_end(config.segmentation), "")
     return mapped
+
+
+def subword_end(marker: str) -> re.Pattern[str]:
+    """The marker of a subword that the next one continues, with the spaces after it."""
+    return re.compile(rf"{re.escape(marker)}(?: +|$)")
+
+
+def join_subwords(line: str, marker: str | None) -> str:
+    """Whole words of a line whose words are cut into subwords; without a marker, the line."""
+    return line if marker is None else subword_end(marker).sub("", line)
 
 
 def substitute_reserved(text: str) -> str:

@@ -19,6 +19,7 @@ from seq2seq.metrics.score import Score
 from seq2seq.metrics.translation import Sacrebleu, bleu
 from seq2seq.model.model import Model
 from seq2seq.search import SearchOptions
+from seq2seq.text import join_subwords
 from training.data.baselines import Baseline, most_frequent_output
 from training.data.prepare.prepared import PreparedData, PreparedSplit
 from training.events import TrainingJob
@@ -125,10 +126,11 @@ class Evaluator:
         """The trivial baseline with the highest dev score by the deciding metric (BLEU where that is perplexity), with
         the model's score by the same metric."""
         chosen = self.searched_rows()
-        outputs = {
-            f"copying '{name}'" if len(self.texts) > 1 else "copying the source": [lines[i] for i in chosen]
-            for name, lines in self.job.dev.sources.items()
-        }
+        outputs = {}
+        for name, lines in self.job.dev.sources.items():
+            marker = self.prepared.tokenizers[name].config.segmentation
+            copied = f"copying '{name}'" if len(self.texts) > 1 else "copying the source"
+            outputs[copied] = [join_subwords(lines[i], marker) for i in chosen]
         if not self.job.recipe.target.operations_on:  # else targets are edit operations, not text
             frequent = most_frequent_output(train, self.prepared.tokenizers["target"])
             outputs["the most frequent output of the training data"] = [frequent] * len(chosen)

@@ -13,7 +13,7 @@ from seq2seq.bundle import read_card
 from seq2seq.bundle.checksums import checksum
 from seq2seq.errors import DataError, RecipeError, TrainingError, UsageError
 from training.data.arrays import write_atomically
-from training.data.dataset import Dataset, locate, open_dataset, read_rows
+from training.data.dataset import Dataset, locate, open_dataset, read_references, read_rows
 from training.data.images.image_features import check_features_match
 from training.data.prepare.executors import PrepareExecutor
 from training.data.prepare.prepare import prepare
@@ -98,7 +98,7 @@ def read_dev_set(recipe: Recipe, dataset: Dataset) -> DevSet:
     fields = [dataset.field("dev", name) for name in (*names, "target")]
     rows = list(read_rows(dataset, "dev", [*names, "target"]))
     sources = {name: tuple(row.texts[i] for row in rows) for i, name in enumerate(names)}
-    references = (tuple(row.texts[-1] for row in rows),)
+    references = read_references(dataset, "dev", [row.texts[-1] for row in rows])
     lines = tuple(row.number - 1 for row in rows)
     tokenised = frozenset(field.name for field in fields if field.tokenised)
     return DevSet(sources, references, tokenised, fields[-1].lowercase, lines)

@@ -9,6 +9,7 @@ from training.data.dataset.rows import (
     line_count_error,
     read_lines,
     read_range,
+    read_references,
     read_rows,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "read_index",
     "read_lines",
     "read_range",
+    "read_references",
     "read_rows",
 ]

@@ -5,6 +5,7 @@ from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from seq2seq.errors import DataError
+from seq2seq.text import join_subwords
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.fields import TextField
 from training.data.dataset.image_index import missing_line_error
@@ -32,6 +33,23 @@ def read_lines(field: TextField) -> Iterator[str]:
     for number, line in enumerate(read_all_lines(field)):
         if field.included_lines is None or number in field.included_lines:
             yield line
+
+
+def read_references(dataset: Dataset, split: str, first: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """All references of a split's target, one line per row, in whole words: a model's output has no subwords.
+
+    `first`: the lines of the target itself. Raises DataError, also where further references differ in their number of
+    lines.
+    """
+    target = dataset.field(split, "target")
+    own, *further = target.reference_fields()
+    columns = [tuple(first), *(tuple(read_lines(field)) for field in further)]
+    for field, lines in zip(further, columns[1:], strict=True):
+        if len(lines) != len(first):
+            raise line_count_error(
+                dataset, split, [own, field], [[count_lines(part) for part in each.parts] for each in (own, field)]
+            )
+    return tuple(tuple(join_subwords(line, target.segmentation) for line in lines) for lines in columns)
 
 
 def read_all_lines(field: TextField, start: int = 0, line_indexes: Sequence[LineIndex] | None = None) -> Iterator[str]:
