@@ -115,10 +115,13 @@ def test_a_file_that_is_not_a_recipe_is_refused(tmp_path: Path, content: str) ->
         load_recipe(str(mine))
 
 
-def test_a_recipe_survives_serialization(tmp_path: Path) -> None:
-    recipe = load_recipe("paper/rnnsearch", ["model.layers=2"])
+@pytest.mark.parametrize("unset", [(), ("training.clip=null", "training.patience=null")])
+def test_a_recipe_survives_serialization(tmp_path: Path, unset: tuple[str, ...]) -> None:
+    recipe = load_recipe("paper/rnnsearch", ["model.layers=2", *unset])
     (tmp_path / "again.yaml").write_text(recipe.as_yaml())
     assert load_recipe(str(tmp_path / "again.yaml")) == recipe
+    # A default for the kind of batch that the recipe does not have is not applied to it, nor to its copy.
+    assert load_recipe(str(tmp_path / "again.yaml"), (), {"training.batch_tokens": 500}) == recipe
 
 
 # Several sources

@@ -329,5 +329,9 @@ class Recipe(RecipeSection):
             raise RecipeError("model", error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
     def as_yaml(self) -> str:
-        """The complete recipe as YAML, with everything that it inherits by `extends`."""
-        return yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)
+        """The complete recipe as YAML, with everything that it inherits by `extends`.
+
+        Keys without a value are written too: `null` is not the default of all of them, and keeps a data set's default
+        from being applied.
+        """
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
