@@ -162,8 +162,9 @@ def prepare_job(
         dataset = open_dataset(data, data_root)
         prepared_data = prepare_data(plan.recipe, dataset, prepared, tracking=tracking)
         train = prepared_data.record.splits["train"]
-        recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows)
-        if note and not (plan.resume and began_with(plan.run, plan.recipe)):
+        begun = begun_recipe(plan.run) if plan.resume else None
+        recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows, begun)
+        if note and not (begun and trains_alike(begun, plan.recipe)):  # else begun before settings were fitted
             print(f"{plan.name}: {note}", file=sys.stderr, flush=True)
             plan = replace(plan, recipe=recipe)
         initial_model = (
@@ -184,13 +185,17 @@ def prepare_job(
         )
 
 
-def began_with(run: Path, recipe: Recipe) -> bool:
-    """Whether a run started with this exact recipe, so before settings were fitted to small data."""
-    file = run / "recipe.yaml"
+def begun_recipe(run: Path) -> Recipe | None:
+    """The recipe with which a run began, with the settings fitted to small data; None where that cannot be read: the
+    checkpoint has the recipe too, and is compared later."""
     try:
-        before = load_recipe(str(file))
-    except RecipeError:  # missing or damaged; the checkpoint has the recipe too, and is compared later
-        return False
+        return load_recipe(str(run / "recipe.yaml"))
+    except RecipeError:
+        return None
+
+
+def trains_alike(before: Recipe, recipe: Recipe) -> bool:
+    """Whether two recipes differ in nothing that decides what an update does."""
     return not recipe_differences(before.model_dump(mode="json"), recipe.model_dump(mode="json"))
 
 

@@ -10,29 +10,34 @@ MIN_BATCH = {"batch_tokens": 200, "batch_sentences": 16}
 WARMUP_EPOCHS = 3
 
 
-def fit_to_data(recipe: Recipe, explicit_keys: Collection[str], pairs: int, target_tokens: int) -> tuple[Recipe, str]:
+def fit_to_data(
+    recipe: Recipe, explicit_keys: Collection[str], pairs: int, target_tokens: int, begun: Recipe | None = None
+) -> tuple[Recipe, str]:
     """Fit settings to small data; returns the recipe and a sentence with the changes. Other data returns the recipe
     unchanged and an empty sentence.
 
     `explicit_keys`: dotted keys that were set explicitly for this training; they are kept. `target_tokens`: of all
-    pairs, end symbols included. Settings that a resumed run must share (batch size, warm-up) do not depend on the
-    number of epochs, unless it is below four times WARMUP_EPOCHS.
+    pairs, end symbols included. `begun`: the recipe with which a resumed run began; all but the number of epochs is
+    taken from it, since a fitted warm-up and patience depend on that number.
     """
     before = recipe.training
     key, amount = ("batch_tokens", target_tokens) if before.batch_tokens else ("batch_sentences", pairs)
     batch: int = getattr(before, key)
     if before.epoch_updates is not None or (updates := -(-amount // batch)) >= MIN_EPOCH_UPDATES:
         return recipe, ""
-    changed: dict[str, int] = {}
+    if begun and getattr(begun.training, key) is None:  # it counts batches otherwise: the trainer refuses this one
+        begun = None
+    changed: dict[str, int | None] = {}
 
-    def change(name: str, value: int) -> None:
+    def change(name: str, fitted: int) -> None:
+        value = fitted if begun is None or name == "epochs" else getattr(begun.training, name)
         if f"training.{name}" not in explicit_keys and value != getattr(before, name):
             changed[name] = value
 
     change(key, min(batch, max(MIN_BATCH[key], amount // MIN_EPOCH_UPDATES)))
-    fitted_updates = max(1, -(-amount // changed.get(key, batch)))
+    fitted_updates = max(1, -(-amount // (changed.get(key) or batch)))
     change("epochs", max(before.epochs, -(-TARGET_UPDATES // fitted_updates)))
-    epochs = changed.get("epochs", before.epochs)
+    epochs = changed.get("epochs") or before.epochs
     if before.patience is not None:  # patience counts epochs, which have become shorter
         change("patience", -(-before.patience * epochs // before.epochs))
     change("warmup", min(before.warmup, fitted_updates * min(WARMUP_EPOCHS, max(1, epochs // 4))))

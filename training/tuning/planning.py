@@ -133,20 +133,19 @@ def changes_tokens(key: str, recipe: Recipe) -> bool:
 def add_trials(record: TuningRecord, request: TuningRequest, recipe: Recipe) -> None:
     """Add the trials that are missing, the first with the recipe's own values. Raises RecipeError for values that the
     recipe does not accept, before any is added."""
-    new = [
-        trial_record(record.space, request.seed, number, recipe)
-        for number in range(len(record.trials) + 1, request.trials + 1)
-    ]
+    new = [trial_record(record, number, recipe) for number in range(len(record.trials) + 1, request.trials + 1)]
     for trial in new:
         request.trial_plan(trial)
     record.trials += new
 
 
-def trial_record(space: SearchSpace, seed: int, number: int, recipe: Recipe) -> TrialRecord:
-    """The trial of a number, from 1."""
-    own = {key: value_of(recipe, key) for key in space}
-    values = own if number == 1 else draw_values(space, seed, number)
-    return TrialRecord(name=f"trial-{number:02}", values=values, settings=[] if number == 1 else as_settings(values))
+def trial_record(record: TuningRecord, number: int, recipe: Recipe) -> TrialRecord:
+    """The trial of a number, from 1: the recipe itself, which is fitted to small data when it trains."""
+    name = f"trial-{number:02}"
+    if number == 1:
+        return TrialRecord(name=name, values={key: value_of(recipe, key) for key in record.space}, settings=[])
+    values = draw_values(record.space, record.seed, number)
+    return TrialRecord(name=name, values=values, settings=[*as_settings(values), *record.fitted])
 
 
 def resume_tuning(request: TuningRequest) -> TuningRecord:
@@ -199,16 +198,24 @@ def check_same_tuning(record: TuningRecord, request: TuningRequest) -> None:
 
 
 def fit_space(record: TuningRecord, request: TuningRequest) -> None:
-    """Prepare the data; where the data is small and the user gave no ranges, draw around the settings that the recipe
-    gets for small data."""
+    """Prepare the data. Where it is small, all trials get the epochs and the patience that the recipe gets for small
+    data - those of a trial would depend on the batch that it draws - and draw around its settings, unless the user gave
+    ranges."""
     plan = base_plan(request)
     dataset = open_dataset(request.data, request.data_root)
     prepared = prepare_data(plan.recipe, dataset, request.prepared, tracking=request.tracking)
     train = prepared.record.splits["train"]
     recipe, note = fit_to_data(plan.recipe, plan.stated, train.rows, train.tokens[TARGET] + train.rows)
-    if note and request.space is None:
-        record.space, record.trials = default_space(recipe, tuple(request.set_keys)), []
-        add_trials(record, request, recipe)
+    if not note:
+        return
+    if request.space is None:
+        record.space = default_space(recipe, tuple(request.set_keys))
+    lengths = {
+        key: value_of(recipe, key) for key in ("training.epochs", "training.patience") if key not in record.space
+    }
+    record.fitted = as_settings({key: value for key, value in lengths.items() if value != value_of(plan.recipe, key)})
+    record.trials = []
+    add_trials(record, request, recipe)
 
 
 def prepare_trials(record: TuningRecord, request: TuningRequest) -> dict[str, TrainingJob]:

@@ -68,7 +68,10 @@ class TrialRecord(BaseModel):
 
 
 class TuningRecord(BaseModel):
-    """A tuning: what was asked for, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's."""
+    """A tuning: what was asked for, and its trials. `settings` hold for all; `grace` and `reduction` are ASHA's.
+
+    `fitted`: the epochs and the patience that small data gives the recipe, so that all trials have the same.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -78,6 +81,7 @@ class TuningRecord(BaseModel):
     space: dict[str, Range]
     seed: int
     epochs: int | None = None
+    fitted: list[str] = []
     grace: int
     reduction: float
     metric: Metric

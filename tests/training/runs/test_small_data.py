@@ -139,3 +139,29 @@ def test_a_run_started_before_settings_were_adapted_resumes_with_its_own(tmp_pat
     assert job.recipe.training.warmup == before.training.warmup
     fresh = create_job("rnnsearch", str(tmp_path / "toy.yaml"), **made | {"run": "fresh"})  # type: ignore[arg-type]
     assert fresh.recipe.training.batch_tokens != before.training.batch_tokens
+
+
+@pytest.mark.parametrize(
+    ("begun", "resumed"), [(["training.epochs=4"], 12), ([], 50), (["training.epochs=2", "training.patience=3"], 9)]
+)
+def test_a_run_on_small_data_resumes_for_more_epochs_with_the_settings_that_it_began_with(
+    tmp_path: Path, begun: list[str], resumed: int
+):
+    write_corpus(tmp_path, pairs=220)
+    made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}
+    data = str(tmp_path / "toy.yaml")
+    first = create_job("rnnsearch", data, begun, **made).recipe  # type: ignore[arg-type]
+    (tmp_path / "runs" / "small" / "step-00000001.json").touch()
+    more = create_job("rnnsearch", data, [f"training.epochs={resumed}"], resume=True, **made).recipe  # type: ignore[arg-type]
+    assert more.training == first.training.model_copy(update={"epochs": resumed})
+
+
+def test_a_resumed_run_has_other_settings_where_they_are_stated(tmp_path: Path):
+    write_corpus(tmp_path, pairs=220)
+    made = {"prepared": tmp_path / "prepared", "runs": tmp_path / "runs", "run": "small"}
+    data = str(tmp_path / "toy.yaml")
+    create_job("rnnsearch", data, **made)  # type: ignore[arg-type]
+    (tmp_path / "runs" / "small" / "step-00000001.json").touch()
+    settings = ["training.patience=40", "training.batch_tokens=300"]
+    training = create_job("rnnsearch", data, settings, resume=True, **made).recipe.training  # type: ignore[arg-type]
+    assert (training.patience, training.batch_tokens) == (40, 300)  # the trainer then refuses another batch size

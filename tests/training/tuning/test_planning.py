@@ -10,7 +10,7 @@ import yaml
 from seq2seq.errors import InterlinearError, RecipeError, TrainingError, UsageError
 from tests.training.toy import SETTINGS, write_corpus
 from training.recipe import load_recipe
-from training.tuning.planning import TuningRequest, fit_space, plan_tuning, resume_tuning
+from training.tuning.planning import TuningRequest, fit_space, plan_tuning, prepare_trials, resume_tuning
 from training.tuning.record import EpochResult, TuningRecord
 from training.tuning.report import overridden_settings, trial_table, write_best_recipe
 from training.tuning.space import Range, value_of
@@ -121,6 +121,35 @@ def test_small_data_is_tuned_around_the_settings_that_it_gets(request_toy: Tunin
     fitted = record.trials[0].values["training.batch_tokens"]
     assert fitted < recipes_own and len(record.trials) == 4
     assert set(record.space["training.batch_tokens"].choice or ()) == {fitted // 2, fitted, 2 * fitted}
+
+
+@pytest.mark.parametrize("own_space", [None, {"training.batch_tokens": Range(choice=[100, 200, 500, 1500])}])
+def test_trials_on_small_data_have_as_many_epochs_whatever_batch_they_draw(
+    request_toy: TuningRequest, own_space: dict[str, Range] | None
+) -> None:
+    settings = tuple(setting for setting in SETTINGS if "units" in setting)
+    toy = replace(request_toy, space=own_space, settings=settings, trials=6)
+    record = plan_tuning(toy)
+    fit_space(record, toy)
+    recipes = [job.recipe for job in prepare_trials(record, toy).values()]
+    assert len({recipe.training.batch_tokens for recipe in recipes}) > 2
+    assert len({(recipe.training.epochs, recipe.training.patience) for recipe in recipes}) == 1
+    assert recipes[0].training.epochs > load_recipe("rnnsearch").training.epochs
+    record.trials[3].curve = [result(1, 50.0)]
+    toy.folder.mkdir(parents=True, exist_ok=True)
+    best = load_recipe(str(write_best_recipe(record, toy.folder)))
+    assert (best.training.epochs, best.training.patience) == (recipes[0].training.epochs, recipes[0].training.patience)
+    record.write(toy.folder)
+    added = resume_tuning(replace(toy, trials=7)).trials[-1]
+    assert toy.trial_plan(added).recipe.training.epochs == recipes[0].training.epochs
+
+
+def test_epochs_that_are_given_are_those_of_all_trials_on_small_data(request_toy: TuningRequest) -> None:
+    settings = tuple(setting for setting in SETTINGS if "units" in setting)
+    toy = replace(request_toy, space=None, settings=settings, epochs=7)
+    record = plan_tuning(toy)
+    fit_space(record, toy)
+    assert {job.recipe.training.epochs for job in prepare_trials(record, toy).values()} == {7}
 
 
 def finished(request: TuningRequest) -> TuningRecord:
