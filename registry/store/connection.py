@@ -78,16 +78,28 @@ class MlflowConnection:
     def experiment(self, name: str) -> str:
         """The id of an experiment, which is created where it does not exist."""
         with self.errors():
-            if existing := self.client.get_experiment_by_name(name):
-                if existing.lifecycle_stage != "active":
-                    raise RegistryError(
-                        self.display_uri,
-                        f"experiment {name!r} was deleted",
-                        "restore it in MLflow or name another",
-                    )
-                return str(existing.experiment_id)
-            location = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
-            return str(self.client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS))
+            existing = self.client.get_experiment_by_name(name)
+            if existing is None:
+                location = (self.artifacts / re.sub(r"[^\w.-]", "_", name)).as_uri() if self.artifacts else None
+                with if_missing():
+                    return str(self.client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS))
+                existing = self.client.get_experiment_by_name(name)
+                assert existing
+            if existing.lifecycle_stage != "active":
+                raise RegistryError(
+                    self.display_uri, f"experiment {name!r} was deleted", "restore it in MLflow or name another"
+                )
+            return str(existing.experiment_id)
+
+
+@contextmanager
+def if_missing() -> Iterator[None]:
+    """Creates something in a store unless another process has done so since it was looked up."""
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
 
 
 def is_temporary(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
 from registry.names import CHAMPION, AliasName, VersionName, check_name, parse_model_name
+from registry.store.connection import if_missing
 from registry.store.mlflow_metadata import (
     SHORTLIST_TAG,
     input_example,
@@ -110,7 +111,8 @@ class MlflowStore(ModelReader):
         check_name(name)
         with self.errors(), _as_current_store(self.uri):
             if all(known.name != name for known in self._list_models()):
-                self.client.create_registered_model(name)
+                with if_missing():
+                    self.client.create_registered_model(name)
             source = f"models:/{logged.model_id}"
             # of an interrupted attempt
             version = next((v for v in self._list_versions(name) if v.source == source), None)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import mlflow
@@ -166,6 +167,34 @@ def test_names_that_cannot_be_registered(store: MlflowStore, make_bundle: Callab
 
 
 @pytest.mark.timeout(60)
+def test_what_another_training_creates_at_the_same_time_is_used(
+    make_bundle: Callable[..., Path], store: MlflowStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Trainings that begin together look an experiment up before one of them has created it; models as well."""
+    other = MlflowStore(store.uri)
+    look_up, search = store.client.get_experiment_by_name, store.client.search_registered_models
+    created: list[str] = []
+
+    def look_up_just_before(name: str) -> object:
+        found = look_up(name)
+        if found is None:
+            created.append(other.client.create_experiment(name))
+        return found
+
+    def search_just_before(**options: Any) -> object:
+        found = search(**options)
+        if not found:
+            other.client.create_registered_model("de-en")
+        return found
+
+    monkeypatch.setattr(store.client, "get_experiment_by_name", look_up_just_before)
+    monkeypatch.setattr(store.client, "search_registered_models", search_just_before)
+    experiment = store.experiment("data-1")
+    assert [experiment] == created and store.experiment("data-1") == experiment
+    run = store.client.create_run(experiment)
+    assert store.register(store.log_model(make_bundle(), run.info.run_id), "de-en") == "1"
+
+
 def test_an_unreachable_server(tmp_path: Path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
