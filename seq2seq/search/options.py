@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,10 +16,10 @@ GNMT_OFFSET = 5  # Wu et al. 2016, equation 14: lp(Y) = ((5 + |Y|) / (5 + 1)) **
 class SearchOptions(BaseModel):
     """Search options of one sentence."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     beam: int = Field(5, ge=1, le=64, description="hypotheses kept at each step; 1 is greedy search")
-    length_penalty: Literal["none", "average"] | float = Field(
+    length_penalty: Literal["none", "average"] | Annotated[float, Field(ge=0, le=10)] = Field(
         "average",
         description="log-probabilities are summed, averaged over the words, or divided as GNMT with this alpha",
     )

@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq.config import ImageGrid, ImageNetwork
 from seq2seq.errors import RecipeError
-from training.recipe import load_recipe, recipe_names
+from training.recipe import load_recipe, recipe_names, stated_keys
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -58,6 +58,12 @@ def test_a_default_is_ignored_if_the_recipe_unsets_its_key() -> None:
             "search.length_penalty=long",
             "search.length_penalty: input should be 'none' or 'average', or a valid number, unable to parse",
         ),
+        *[
+            (f"search.length_penalty={value}", "search.length_penalty: input should be 'none' or 'average', or")
+            for value in ("-0.5", "11", ".nan", ".inf")
+        ],
+        ("search.coverage_penalty=.inf", "search.coverage_penalty: input should be a finite number"),
+        ("training.seed=-1", "training.seed: input should be greater than or equal to 0"),
         ("model.layers", "this is no setting"),
         ("about.x=1", "holds a value"),
         ("model.layers=[", "no YAML"),
@@ -105,6 +111,21 @@ def test_a_schedule_that_decays_from_the_end_of_warm_up_requires_warm_up() -> No
 def test_a_missing_recipe_suggests_the_closest_name() -> None:
     with pytest.raises(RecipeError, match="Did you mean rnnsearch"):
         load_recipe("rnnserch")
+
+
+def test_a_file_that_a_recipe_extends_is_looked_up_beside_it_and_then_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    Path("sub/second.yaml").write_text("extends: first.yaml\nmodel: {layers: 2}\n")
+    Path("first.yaml").write_text("extends: rnnsearch\ntraining: {warmup: 7}\n")
+    assert load_recipe("sub/second.yaml").training.warmup == 7
+    Path("sub/first.yaml").write_text("extends: rnnsearch\ntraining: {epochs: 9}\n")
+    recipe = load_recipe("sub/second.yaml")
+    assert (recipe.training.epochs, recipe.training.warmup) == (9, load_recipe("rnnsearch").training.warmup)
+    assert stated_keys("sub/second.yaml") == {"model.layers", "training.epochs"}
+    assert load_recipe(str(tmp_path / "sub" / "second.yaml")) == recipe
 
 
 @pytest.mark.parametrize("content", ["- a\n", "a: [\n", "", "extends: {path}\n"])

@@ -62,8 +62,9 @@ def stated_keys(name: str, overrides: Sequence[str] = (), defaults: Mapping[str,
         current and current.endswith((".yaml", ".yml")) and not Path(current).resolve().is_relative_to(shipped_recipes)
     ):
         content = read_mapping(Path(current), RecipeError, current, "docs/recipes.md")
-        current = content.pop("extends", None)
+        base = content.pop("extends", None)
         stated |= leaves(content)
+        current = None if base is None else extended_name(current, str(base))
     return frozenset(stated)
 
 
@@ -100,7 +101,15 @@ def read_recipe_file(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
         raise RecipeError(name, f"the recipe extends itself (by {' -> '.join([*chain, name])})")
     content = read_mapping(path, RecipeError, name, "docs/recipes.md")
     base = content.pop("extends", None)
-    return content if base is None else deep_merge(read_recipe_file(str(base), (*chain, name)), content)
+    if base is None:
+        return content
+    return deep_merge(read_recipe_file(extended_name(name, str(base)), (*chain, name)), content)
+
+
+def extended_name(name: str, base: str) -> str:
+    """The recipe that a recipe's file extends: a shipped one, or a file beside it, else one in the working folder."""
+    beside = Path(name).parent / base
+    return str(beside) if base.endswith((".yaml", ".yml")) and beside.is_file() else base
 
 
 def deep_merge(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class TrainingSettings(RecipeSection):
     keep_last: int = Field(2, ge=1, description="training states kept")
     save_minutes: float = Field(5, gt=0, description="minutes between training states within an epoch")
     max_length: int = Field(100, ge=1, description="longer pairs, in tokens of either side, are left out")
-    seed: int = 1
+    seed: int = Field(1, ge=0)
 
     @model_validator(mode="after")
     def _check_unused_keys(self) -> Self:

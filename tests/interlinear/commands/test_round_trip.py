@@ -91,13 +91,13 @@ def triples(description: Path | str, split: str = "train") -> list[tuple[str, ..
 
 
 def test_triples_are_a_text_and_what_two_models_make_of_it(models, english, tmp_path, capsys):
-    real = post_edits(tmp_path)
+    real = post_edits(tmp_path, joined={"test_long": {"split": "test", "over": 6, "up_to": 12, "seed": 1}})
     made, said = run(capsys, *command(models, english, real, tmp_path / "new", "--repeat", 3))
     assert made == str(tmp_path / "new" / "new.yaml")
     rows, edits = triples(made), triples(real)
     artificial = rows[: len(rows) - 3 * len(edits)]
     assert rows[len(artificial) :] == edits * 3
-    assert triples(made, "dev") == triples(real, "dev") and triples(made, "test") == triples(real, "test")
+    assert all(triples(made, split) == triples(real, split) for split in ("dev", "test", "test_long"))
 
     german = run_lines(capsys, "translate", models[0], tmp_path / "text.en", "--no-protect")
     back = run_lines(capsys, "translate", models[1], written_to(tmp_path / "back", german), "--no-protect")

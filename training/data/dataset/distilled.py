@@ -15,7 +15,7 @@ from seq2seq.errors import DataError, UsageError
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.description import FieldFiles, TextFile
 from training.data.dataset.generated_folder import GeneratedFolder, complete_lines, open_lines
-from training.data.dataset.written_fields import written_field, written_files
+from training.data.dataset.written_description import written_description, written_field, written_files
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,4 @@ def distilled_description(
             train[name]["files"] += written_field(dataset, dataset.splits["train"][name])["files"]
         content["files"] += written_files(dataset, original.files)
     splits = {"train": {**train, "target": content}, **splits}
-    known = {name for fields in splits.values() for name in fields}
-    described = {
-        "task": dataset.task,
-        "about": f"{dataset.about}; the targets of train are outputs of {models}",
-        "licence": dataset.licence,
-        "languages": {name: code for name, code in dataset.languages.items() if name in known},
-        "splits": splits,
-        "joined": {name: joined.model_dump() for name, joined in dataset.joined.items()},
-        "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
-        "defaults": dataset.defaults,
-    }
-    return {key: value for key, value in described.items() if value != {}}
+    return written_description(dataset, f"{dataset.about}; the targets of train are outputs of {models}", splits)

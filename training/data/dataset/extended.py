@@ -5,7 +5,7 @@ from typing import Any
 from seq2seq.errors import DataError
 from training.data.dataset.dataset import ALIGNMENT, Dataset
 from training.data.dataset.description import FieldFiles, TextFile
-from training.data.dataset.written_fields import written_field
+from training.data.dataset.written_description import written_description, written_field
 
 SIDES = ("source", "target")
 
@@ -39,15 +39,4 @@ def extended_description(dataset: Dataset, files: tuple[str, str], about: str) -
         further = TextFile(file=file, steps=("lower",) if field.case == "lower" else ())
         content = further.model_dump(mode="json", exclude_defaults=True)
         splits["train"][side]["files"].append(content if further.steps else file)
-    known = {name for fields in splits.values() for name in fields}
-    described = {
-        "task": dataset.task,
-        "about": f"{dataset.about}; and {about}",
-        "licence": dataset.licence,
-        "languages": {name: code for name, code in dataset.languages.items() if name in known},
-        "splits": splits,
-        "joined": {name: joined.model_dump() for name, joined in dataset.joined.items()},
-        "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
-        "defaults": dataset.defaults,
-    }
-    return {key: value for key, value in described.items() if value != {}}
+    return written_description(dataset, f"{dataset.about}; and {about}", splits)

@@ -16,7 +16,7 @@ from seq2seq.errors import DataError, UsageError
 from training.data.arrays import write_atomically
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.generated_folder import GeneratedFolder
-from training.data.dataset.written_fields import written_field
+from training.data.dataset.written_description import written_description, written_field
 
 SOURCE, MT, TARGET = FIELDS = ("source", "mt", "target")
 
@@ -83,17 +83,7 @@ def round_trip_description(dataset: Dataset, files: Mapping[str, str], about: st
     for name, content in train.items():
         content["files"] = [files[name], *(repeated(file, repeat) for file in content["files"])]
     splits["train"] = train
-    known = {name for fields in splits.values() for name in fields}
-    described = {
-        "task": dataset.task,
-        "about": f"{dataset.about}; and {about}",
-        "licence": dataset.licence,
-        "languages": {name: code for name, code in dataset.languages.items() if name in known},
-        "splits": splits,
-        "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
-        "defaults": dataset.defaults,
-    }
-    return {key: value for key, value in described.items() if value != {}}
+    return written_description(dataset, f"{dataset.about}; and {about}", splits)
 
 
 def repeated(file: str | dict[str, Any], times: int) -> str | dict[str, Any]:

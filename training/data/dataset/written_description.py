@@ -1,12 +1,28 @@
-"""Fields of a data set as YAML for the description of another data set, in another folder."""
+"""A data set, and its fields, as YAML for the description of another data set, in another folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from training.data.dataset.dataset import Dataset
 from training.data.dataset.description import FieldFiles, ImageFiles, TextFile
 from training.data.uris import expand_path, is_uri
+
+
+def written_description(dataset: Dataset, about: str, splits: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The content of a description with these splits, whose fields are written; everything else is the data set's."""
+    known = {name for fields in splits.values() for name in fields}
+    described = {
+        "task": dataset.task,
+        "about": about,
+        "licence": dataset.licence,
+        "languages": {name: code for name, code in dataset.languages.items() if name in known},
+        "splits": splits,
+        "joined": {name: joined.model_dump() for name, joined in dataset.joined.items()},
+        "cleaning": dataset.cleaning.model_dump(exclude_defaults=True),
+        "defaults": dataset.defaults,
+    }
+    return {key: value for key, value in described.items() if value != {}}
 
 
 def written_field(dataset: Dataset, field: FieldFiles | ImageFiles) -> dict[str, Any]:
