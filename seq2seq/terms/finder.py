@@ -76,13 +76,13 @@ class TermFinder:
             self._add(GlossaryEntry(entry.source.strip(), entry.target.strip()))
 
     def find(self, text: str) -> tuple[Term, ...]:
-        """The terms of a text, in its order; they do not overlap."""
+        """The terms of a text, in its order; they do not overlap, and each is in one line."""
         found = self._find_phrases(text) if self._has_phrases else []
         if self._protect:
             found += [(start, end, text[start:end]) for start, end in protected_spans(text)]
         terms: list[Term] = []
         for start, end, target in sorted(found, key=lambda one: (one[0], -one[1])):
-            if not terms or start >= terms[-1].end:
+            if (not terms or start >= terms[-1].end) and not MULTILINE.search(text, start, end):
                 terms.append(Term(start, end, target))
         return tuple(terms)
 
@@ -127,7 +127,7 @@ class TermFinder:
                 entry = self._stems.longest_at(stems, i)
             if entry is not None and entry[1] is not AMBIGUOUS:
                 found.append((start, spans[i + entry[0] - 1][1], entry[1].target))
-        return [(start, end, target) for start, end, target in found if not MULTILINE.search(text, start, end)]
+        return found
 
     @staticmethod
     def _words_of(where: str, text: str) -> tuple[str, ...]:

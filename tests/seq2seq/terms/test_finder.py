@@ -27,6 +27,15 @@ def test_the_longest_term_is_taken_and_terms_do_not_overlap() -> None:
     assert found("New York Times liest er", by) == [("New York", "NY")]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028"])
+def test_no_term_reaches_into_another_line(end: str) -> None:
+    by = finder({"New York": "NY"}, ("Grüner Punkt",))
+    text = end.join(
+        ["Zutaten für 4", "- 500 g Mehl", "- 2 €", "$ 3 in New", "York, Grüner", "Punkt <b", "> {a", "} 1 -", "2 km"]
+    )
+    assert found(text, by) == [("500 g", "500 g"), ("2 €", "2 €"), ("$ 3", "$ 3"), ("2 km", "2 km")]
+
+
 def test_inflected_forms_are_found() -> None:
     by = finder({"Vertrag": "agreement", "schneller Hund": "greyhound"})
     assert found("Die Verträge und des Vertrages", by) == [("Verträge", "agreement"), ("Vertrages", "agreement")]

@@ -39,6 +39,8 @@ def test_it_is_found_as_it_stands(text: str, expected: list[str]) -> None:
         "Er sagt: {\nnein\n}",
         "5 kleine Hunde",
         "Haus-nr. 7a",
+        "Zutaten für 4\n- 500 Eier",
+        "Kosten: 20\n€ und 5\u2028km",
     ],
 )
 def test_other_text_is_translated(text: str) -> None:
