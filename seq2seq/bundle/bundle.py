@@ -261,13 +261,14 @@ def ensemble_bundle(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
     """Combine bundles into one whose model is their ensemble; its card is the first one's without scores.
 
     The limits are the smallest of all members. If all members have a shortlist, theirs is the union; members without
-    one are searched in the whole vocabulary, all together. Raises BundleError unless all tokenizer files are identical.
+    one are searched in the whole vocabulary, all together. Raises BundleError unless all read the same sources, images
+    in the same form, and all tokenizer files are identical.
     """
     first, *others = bundles
     files = [f"tokenizer.{name}.json" for name in [*first.card.model.texts, "target"]]
     for other in others:
-        other_files = [f"tokenizer.{name}.json" for name in [*other.card.model.texts, "target"]]
-        for file in dict.fromkeys([*files, *other_files]):
+        check_same_sources(first, other)
+        for file in files:
             if first.card.files.get(file) != other.card.files.get(file):
                 raise BundleError(
                     str(other.folder / file),
@@ -283,6 +284,28 @@ def ensemble_bundle(bundles: Sequence[Bundle[Model]]) -> Bundle[Ensemble]:
     shortlists = [bundle.shortlist for bundle in bundles if bundle.shortlist]
     shortlist = Shortlist.union(shortlists) if len(shortlists) == len(bundles) else None
     return Bundle(model, first.tokenizers, card, first.folder, shortlist)
+
+
+def check_same_sources(first: Bundle[Model], other: Bundle[Model]) -> None:
+    """Raises BundleError where two members of an ensemble differ in the names of their sources, or in the form of an
+    image."""
+    if set(first.card.model.sources) != set(other.card.model.sources):
+        raise BundleError(
+            str(other.folder),
+            f"an ensemble's models read the same sources: this one reads {', '.join(other.card.model.sources)}, and "
+            f"{first.folder} {', '.join(first.card.model.sources)}",
+            "combine models of the same sources",
+        )
+    for name, grid in first.card.model.images.items():
+        own = other.card.model.images[name]
+        if own != grid:
+            forms = " and ".join(f"{one} by {one.made_by or 'its own network'}" for one in (own, grid))
+            raise BundleError(
+                str(other.folder),
+                f"an ensemble's models read images in the same form, and this is another than {first.folder}'s: "
+                f"'{name}' is {forms}",
+                "train the models on the same features, or with networks of the same kind and size",
+            )
 
 
 def initialize_from(model: Model, folder: Path) -> str:

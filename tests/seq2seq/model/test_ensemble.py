@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq.batch import collate
-from seq2seq.bundle import Limits, ModelCard, ensemble_bundle, load, write_bundle
+from seq2seq.bundle import Bundle, Limits, ModelCard, ensemble_bundle, load, write_bundle
+from seq2seq.config import ImageGrid, ModelConfig, TextVocabulary
 from seq2seq.errors import BundleError
 from seq2seq.generate import SequenceGenerator
 from seq2seq.generation_request import Request
 from seq2seq.model.ensemble import Ensemble
+from seq2seq.model.model import build
 from seq2seq.search import SearchOptions, SlotTable
 from seq2seq.text import BEGIN, END, TextConfig, Tokenizer
 from tests.seq2seq.search.test_search import OPTIONS, SENTENCE, compare_with_forced, run, watched
@@ -169,3 +171,32 @@ def test_a_member_with_another_vocabulary_is_refused_by_its_file(tmp_path: Path)
     with pytest.raises(BundleError, match=r"other/tokenizer\.source\.json: an ensemble has one vocabulary") as caught:
         ensemble_bundle([load(plain), load(gated), load(other)])
     assert "plain" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def image_bundle(folder: Path, name: str, image: ImageGrid | None) -> Bundle:
+    """An untrained model of a text and, where one is given, an image, with the vocabulary that all of them have."""
+    tokenizer = Tokenizer.train(["ein hund schläft"], TextConfig(units="words", vocabulary=20))
+    text = TextVocabulary(vocabulary=tokenizer.size)
+    sources = {"source": text} if image is None else {"source": text, "image": image}
+    combination = "none" if image is None else "flat"
+    model = build(ModelConfig(embedding=8, hidden=8, sources=sources, target=text, combination=combination))
+    write_bundle(folder / name, model, {"source": tokenizer, "target": tokenizer}, ModelCard(model=model.config))
+    return load(folder / name)
+
+
+def test_members_that_read_other_sources_or_other_images_are_refused(tmp_path: Path) -> None:
+    grid = ImageGrid(rows=2, columns=2, features=6, made_by="a network")
+    text, first = image_bundle(tmp_path, "text", None), image_bundle(tmp_path, "first", grid)
+    for pair in ([text, first], [first, text]):
+        with pytest.raises(BundleError, match="models read the same sources"):
+            ensemble_bundle(pair)
+    for change in ({"rows": 4}, {"features": 7}, {"made_by": "another"}):
+        other = image_bundle(tmp_path, "-".join(map(str, change.values())), grid.model_copy(update=change))
+        with pytest.raises(
+            BundleError, match="read images in the same form, .* 'image' is image, .* by .* and image, .* by a network"
+        ):
+            ensemble_bundle([first, other])
+    second = image_bundle(tmp_path, "second", grid)
+    pictured = Request({"source": "ein hund"}, SearchOptions(max_length=4), images={"image": torch.zeros(4, 6).numpy()})
+    (answer,) = SequenceGenerator(ensemble_bundle([first, second])).generate([pictured])
+    assert answer.candidates
