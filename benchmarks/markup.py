@@ -154,7 +154,7 @@ def expected_tags(source: str, is_xml: bool) -> Counter[str]:
     if is_xml:
         markups = [token.markup for token in read_tokens(source, "a segment") if token.kind == "start"]
     else:
-        events: list[Event] = read_html(source)
+        events: list[Event] = read_html(source, "HTML")
         markups = [event.markup for event in events if isinstance(event, Start) and event.markup]
     return Counter(tag for markup in markups for tag in TagReader(markup, is_xml).tags.elements())
 

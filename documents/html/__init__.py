@@ -6,9 +6,12 @@ from documents.html.tree import read_html
 from documents.html.writing import escape, escape_attribute
 
 
-def parse_html(html: str) -> Document:
-    """Parse HTML. Any text is HTML; what a browser would correct is corrected: tags are closed, and nested."""
-    return build_document(read_html(html), escape, escape_attribute)
+def parse_html(html: str, where: str = "HTML") -> Document:
+    """Parse HTML. Any text is HTML; what a browser would correct is corrected: tags are closed, and nested.
+
+    Raises DataError, located at `where`, for unclosed tags that would be opened again and again without end.
+    """
+    return build_document(read_html(html, where), escape, escape_attribute)
 
 
 __all__ = ["parse_html"]

@@ -17,6 +17,7 @@ from documents.html.elements import (
     translated_attributes,
 )
 from documents.html.writing import write_tag
+from seq2seq.errors import DataError
 
 WHOLE_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|frameset)(?=[\s/>])", re.IGNORECASE)
 DOCTYPE = re.compile(r"<!doctype[^>]*>", re.IGNORECASE)
@@ -24,11 +25,14 @@ UNREADABLE = re.compile("\r\n?|[\0\ud800-\udfff]")
 SPACE = " \t\n\f"
 END_OF_NAME = tuple(f"{SPACE}/>")
 DROPS_SPACE_BEFORE = frozenset(("html", "head"))  # white space before their start tags is in no tree
+MAX_REPEATED = 8  # characters of tags that only the parser opened, for each character of the text
+FREE_REPEATED = 1000  # such characters that every text may have
 IMPLIED = frozenset("html head body tbody colgroup tr".split())  # inserted where their tags are left out
 
 
-def read_html(html: str) -> list[Event]:
-    """The events of a whole document, or of a fragment, as a browser reads it.
+def read_html(html: str, where: str) -> list[Event]:
+    """The events of a whole document, or of a fragment, as a browser reads it. Raises DataError, located at `where`,
+    for unclosed tags that a browser would open again so often that the document is many times longer than its source.
 
     Tags stand in the events as they are written. Elements that are closed implicitly, or not at all, are closed;
     those that only the parser inserted (`<tbody>`) have no tags. A fragment is read as the content of a `<template>`,
@@ -41,17 +45,18 @@ def read_html(html: str) -> list[Event]:
         if is_document
         else parse_fragment(source, "template", source_locations=True)
     )
-    return list(TreeReader(source).read(root))
+    return list(TreeReader(source, where).read(root))
 
 
 class TreeReader:
     """Walks a parsed tree, without recursion. `source` is what it was parsed from."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, source: str, where: str) -> None:
+        self._source, self._where = source, where
+        self._repeated = 0  # characters of tags that are not in the source
 
     def read(self, root: Node) -> Iterator[Event]:
-        """The events of a node's descendants."""
+        """The events of a node's descendants. Raises DataError."""
         stack: list[Node | End] = [*reversed(root.children)]
         contents: list[str | None] = [None]  # of each open element, its text as written where that is not escaped
         while stack:
@@ -80,14 +85,24 @@ class TreeReader:
         markup, places = self._written_tag(element, attributes, translated) or write_tag(name, attributes, translated)
         is_html = element.namespace is Namespace.HTML
         is_void = name in VOID if is_html else markup.endswith("/>")
+        closing = "" if is_void else self._end_tag(element)
+        if location is None:
+            self._count_repeated(len(markup) + len(closing))
         return Start(
             markup,
-            "" if is_void else self._end_tag(element),
+            closing,
             role_of(name) if is_html else Role.VERBATIM,
             says_translate(attributes),
             name not in UNSEEN,
             places,
         )
+
+    def _count_repeated(self, characters: int) -> None:
+        """n unclosed tags before m paragraphs are n times m elements, from a source of n + m tags."""
+        self._repeated += characters
+        if self._repeated > FREE_REPEATED + MAX_REPEATED * len(self._source):
+            problem = "has unclosed tags that a browser would open again in every paragraph, too often to be written"
+            raise DataError(self._where, problem, "close every tag that formats text, such as <b> and <font>")
 
     def _written_tag(
         self, element: Element, attributes: dict[str, str], translated: list[str]

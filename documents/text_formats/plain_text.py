@@ -25,7 +25,7 @@ def read_html_file(data: bytes, where: str) -> DocumentFile:
     """An HTML file, decoded as its `<meta charset>` says. Raises DataError."""
     charset = CHARSET.search(data[:4096])
     decoded = decode_text(data, where, charset[1].decode("ascii") if charset else None)
-    return file_of(decoded, parse_html(decoded.text))
+    return file_of(decoded, parse_html(decoded.text, where))
 
 
 def file_of(decoded: DecodedText, document: Document) -> DocumentFile:

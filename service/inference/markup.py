@@ -34,18 +34,16 @@ class SourceText:
 
 def read_source(text: str, field: str, markup: MarkupFormat | None) -> SourceText:
     """Read a text of a request in its format, None for plain text. Raises Problem, which names the field, for XML that
-    is not well-formed."""
+    is not well-formed, and for HTML whose unclosed tags would be written too often."""
     if markup is None:
         return SourceText(text)
-    if markup == "html":
-        if not MARKUP.search(text):
-            return SourceText(unescape(text))
-        document = parse_html(text)
-    else:
-        try:
-            document = parse_xml(text, field)
-        except DataError as error:
-            raise Problem.in_field(field, f"{error.problem}; {error.remedy}") from None
+    if markup == "html" and not MARKUP.search(text):
+        return SourceText(unescape(text))
+    parse = parse_html if markup == "html" else parse_xml
+    try:
+        document = parse(text, field)
+    except DataError as error:
+        raise Problem.in_field(field, f"{error.problem}; {error.remedy}") from None
     return SourceText(document.text, document)
 
 

@@ -17,6 +17,8 @@ from service.problems import Problem
 Item = TypeVar("Item")
 
 INLINE_CHARACTERS = 2000  # characters split in less time than it takes to wake a thread
+INLINE_SENTENCES = 10  # sentences whose results are merged in less time than that
+INLINE_TAGS = 20  # tags that are placed in the results of so many sentences in about the same time
 
 
 class Segmented(Protocol):
@@ -42,6 +44,10 @@ class Segmented(Protocol):
     @property
     def divided(self) -> int:
         """Number of sentences that were longer than the model reads, and are searched in parts."""
+
+    @property
+    def tags(self) -> int:
+        """Number of tags that are placed among the words of the result."""
 
     def join(self, parts: Sequence[str]) -> str:
         """The beginning of the result, from the results of the first sentences."""
@@ -132,4 +138,6 @@ async def search(
         return [merge(segmented, answers) for segmented, answers in zip(segmented_texts, by_text, strict=True)]
 
     explained = any(sentence.request.explain for sentence in sentences)
-    return await run_inline_or_in_thread(not explained and len(sentences) <= 10, merge_all)
+    few_tags = sum(segmented.tags * segmented.last.options.n_best for segmented in segmented_texts) <= INLINE_TAGS
+    inline = not explained and few_tags and len(sentences) <= INLINE_SENTENCES
+    return await run_inline_or_in_thread(inline, merge_all)

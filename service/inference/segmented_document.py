@@ -60,6 +60,11 @@ class SegmentedDocument:
         """Number of sentences that were longer than the model reads, and are searched in parts."""
         return sum(text.divided for text in self.texts)
 
+    @property
+    def tags(self) -> int:
+        """Number of tags that are placed among the words of the result."""
+        return sum(len(segment.tags) for segment in self.document.segments)
+
     @cached_property
     def _places(self) -> list[tuple[SegmentedText, int]]:
         """For each sentence its text, and its index in that."""

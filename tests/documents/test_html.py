@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.markup import TagReader, expected_tags
 from documents import AlignedText, parse_html
+from seq2seq.errors import DataError
 from tests.documents.translations import backwards, by_word, rendered, same
 
 WORDS = {
@@ -183,3 +184,37 @@ def test_hostile_sizes():
     assert backward(f"<p data-a='{attribute}'>Ein Hund</p>") == f"<p data-a='{attribute}'>Hund Ein</p>"
     many = "<b>a</b> " * 5_000
     assert backward(many).count("<b>a</b>") == 5_000
+
+
+def unclosed(tags: int, paragraphs: str) -> str:
+    """Text in different `<b>` that are never closed: a browser opens all of them again in every paragraph."""
+    return "<p>" + "".join(f"<b data-n={n}>" for n in range(tags)) + paragraphs
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        unclosed(200, "<p>Hund" * 300),
+        unclosed(1, "<p>Hund" * 300).replace("data-n", f"data-n={'x' * 2000}"),
+        unclosed(200, "<ul>" + "<li>Hund" * 300),
+        f"<!doctype html><body>{unclosed(200, '<p>Hund' * 300)}",
+    ],
+)
+def test_a_text_whose_unclosed_tags_would_be_written_again_and_again_is_refused(html):
+    with pytest.raises(DataError, match=r"^page\.html: has unclosed tags .* Close every tag"):
+        parse_html(html, "page.html")
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        unclosed(20, "<p>Hund"),
+        unclosed(5, f"<p>{'Ein Hund läuft. ' * 4}" * 300),
+        "<p><font face='Verdana, Arial' size=2 color='#333333'><b>Ein Hund läuft im Park" * 300,
+        "<table>" + "<tr><td><b><i>1" * 1000,
+        "<ul>" + "<li>Hund</p>" * 1000,
+    ],
+)
+def test_unclosed_tags_are_opened_again_as_by_a_browser(html):
+    read = TagReader(backward(html), is_xml=False)
+    assert read.balanced and read.tags == expected_tags(html, is_xml=False)

@@ -4,6 +4,7 @@ import asyncio
 import html
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -17,6 +18,7 @@ from documents import AlignedText, parse_html
 from seq2seq.generation_request import Request
 from seq2seq.search import SearchOptions
 from service.app import create_app
+from service.inference import segmentation
 from service.inference.detection import LanguageGuess
 from service.inference.markup import escape_html, read_source, unescape
 from service.inference.segmented_document import SegmentedDocument
@@ -164,6 +166,40 @@ def test_a_document_is_streamed_once_it_is_complete(client):
 def test_the_sentences_of_all_blocks_are_counted(client):
     refused = client.post("/translate", json={**ASK, "q": "<p>a" * 1100})
     assert (refused.status_code, "more than 1000 sentences" in refused.json()["detail"]) == (400, True)
+
+
+def test_a_text_whose_unclosed_tags_are_opened_again_in_every_paragraph_is_refused(client):
+    """In five thousand characters, 250,000 tags."""
+    unclosed = "<p>" + "".join(f"<b a{n}>" for n in range(300)) + "<p>a" * 600
+    refused = client.post("/translate", json={**ASK, "q": ["Ein Hund.", unclosed]})
+    assert refused.status_code == 400, refused.text
+    assert (refused.json()["errors"][0]["field"], "unclosed tags" in refused.json()["detail"]) == ("q[1]", True)
+
+
+def test_many_tags_are_placed_off_the_event_loop(settings):
+    """Around one sentence, so that it needs no explanation."""
+    app = create_app(settings)
+    with TestClient(app):
+        engine = app.state.service.engine
+        model = app.state.service.models.translation_path("de", "en", None).first
+        threads: list[threading.Thread] = []
+
+        def escape(text: str) -> str:
+            threads.append(threading.current_thread())
+            return text
+
+        async def ask(tags: int) -> bool:
+            """Whether the event loop's thread writes a sentence in so many tags."""
+            document = replace(parse_html("<b>" * tags + "Ein Hund läuft."), escape=escape)
+            request = Request({"source": ""}, SearchOptions())
+            text = SegmentedDocument.of(model, request, document, RequestTerms(None))
+            with engine.admit("somebody", [document.text]) as reservation:
+                (answer,) = await segmentation.search(engine, reservation, [text])
+            assert answer.candidates[0].text.count("<b>") == tags
+            return threads[-1] is threading.current_thread()
+
+        assert asyncio.run(ask(2))
+        assert not asyncio.run(ask(500))
 
 
 def test_the_text_of_an_image_may_be_html(client):
