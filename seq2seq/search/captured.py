@@ -49,8 +49,8 @@ class Capture(Protocol):
 class CapturedStep:
     """A step (`search_step`, or a compiled one) that is captured once for each size of table.
 
-    A size is captured when it occurs for the second time: what the first needs, a compilation too, is done then. Where
-    it cannot be captured, a warning is logged, and steps run as they are. For one device; several threads may call it.
+    A size is captured when it occurs for the second time, so that none is captured for one step. Where it cannot be
+    captured, a warning is logged, and steps run as they are. For one device; several threads may call it.
     """
 
     def __init__(self, step: SearchStep = search_step, capture: Capture | None = None) -> None:
@@ -143,6 +143,7 @@ class StepGraph:
             # A view keeps what is computed from it: so each time another view, else it would not be computed again.
             return step(model, self._memory.map(lambda tensor: tensor), self._rows, with_coverage, constrained_R)
 
+        work()  # what these rows need first is not done while they are captured: one row has a program of its own
         self._result, self._replay = capture(work, index_N.device, pool)
 
     def run(self, memory: Memory, rows: SlotState, constrained_R: Tensor | None) -> StepResult:

@@ -193,7 +193,7 @@ def test_members_that_read_other_sources_or_other_images_are_refused(tmp_path: P
     for change in ({"rows": 4}, {"features": 7}, {"made_by": "another"}):
         other = image_bundle(tmp_path, "-".join(map(str, change.values())), grid.model_copy(update=change))
         with pytest.raises(
-            BundleError, match="read images in the same form, .* 'image' is image, .* by .* and image, .* by a network"
+            BundleError, match=r"read images in the same form, .* 'image' is image, .* by .* and image, .* by a network"
         ):
             ensemble_bundle([first, other])
     second = image_bundle(tmp_path, "second", grid)

@@ -3,13 +3,15 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 import torch
 
-from seq2seq.batch import Batch, CandidateInput, SourceInput, collate
+from benchmarks.gpu.search import recomputed
+from seq2seq.batch import Batch, CandidateInput, Mapped, SourceInput, collate
 from seq2seq.config import ModelConfig, TextVocabulary
 from seq2seq.errors import UsageError
 from seq2seq.layers import int8, packed
@@ -23,6 +25,8 @@ from seq2seq.search.compiled import CompiledStep, compiling, resolve_compile
 from seq2seq.search.step import SearchStep, search_step
 from tests.seq2seq.model.test_precision import RECIPES, small
 from tests.seq2seq.systems import model_of
+
+Value = TypeVar("Value", bound=Mapped)
 
 CAPTURE = "eager"  # the whole step is captured as for a compiler, and its operators run as they are
 
@@ -135,6 +139,26 @@ def test_nothing_is_compiled_after_one_and_two_sentences(kind: str, monkeypatch:
     found = run(model, batches, step)
     assert_same(found, run(model, batches, search_step), 1e-5)
     run(model, batches, step, with_attention=False)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_nothing_is_compiled_while_a_step_is_captured(rows: int) -> None:
+    """A CUDA graph does not survive it. One sentence is filled up to eight rows, which need a program of their own."""
+    compiled_inside = []
+
+    def count() -> int:
+        return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+    def capture(work: Callable[[], Value], device: torch.device, pool: object) -> tuple[Value, Callable[[], None]]:
+        before = count()
+        captured = recomputed(work, device, pool)
+        compiled_inside.append(count() - before)
+        return captured
+
+    model, batch = larger_model(int8=False), sentences(*[5] * rows)
+    step = CapturedStep(CompiledStep(CAPTURE), capture)
+    assert_same(run(model, [batch], step, min_length=7), run(model, [batch], search_step, min_length=7), 1e-5)
+    assert compiled_inside and not any(compiled_inside) and count() >= 1
 
 
 def test_a_step_that_was_not_warmed_up_is_taken_as_it_is() -> None:
