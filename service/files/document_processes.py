@@ -1,6 +1,7 @@
 """Parsing and rendering of untrusted documents, each in a process of its own that is ended at a time limit."""
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -13,12 +14,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from documents.inline import AlignedText, is_edge_inside
+from service.files.document_worker import NO_SPACE, REFUSED
 from service.problems import Problem
 
 log = logging.getLogger("interlinear.service")
 
 WORKER = "service.files.document_worker"
-REFUSED = 1  # exit code for a document that cannot be translated
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class DocumentProcesses:
     async def render(
         self, path: Path, name: str, target: str, translations: Sequence[AlignedText], output: BinaryIO
     ) -> None:
-        """Write the document with the translations of its segments into a language, in their order. Raises Problem."""
+        """Write the document with the translations of its segments into a language, in their order. Raises Problem, and
+        OSError if the disk is full."""
         written = [[text.text, text.source_words, text.target_words, text.links] for text in translations]
         await self._run(path, {"name": name, "target": target, "translations": written}, output)
 
@@ -79,7 +81,7 @@ class WorkerRun:
         self._cancelled = False
 
     def communicate(self) -> bytes:
-        """Start the process, and return what it writes. Raises Problem."""
+        """Start the process, and return what it writes. Raises Problem, and OSError if the disk is full."""
         limits = [str(self._megabytes), str(int(self._seconds) + 1)]
         with subprocess.Popen(
             [sys.executable, "-m", WORKER, *limits, str(self._path)],
@@ -96,6 +98,8 @@ class WorkerRun:
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise Problem.in_field("file", f"takes more than {self._seconds:g} s to read: divide it") from None
+        if process.returncode == NO_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if process.returncode:
             raise self._problem(process.returncode, errors)
         return answer or b""

@@ -3,7 +3,7 @@
     python -m service.files.document_worker MEGABYTES SECONDS PATH < request.json
 
 The request has the document's name. Without translations the answer is the segments of the document as JSON, with them
-the bytes of the translated document. Exit code 1: stderr has the problem as JSON.
+the bytes of the translated document. Exit code REFUSED: stderr has the problem as JSON. NO_SPACE: the disk is full.
 """
 
 import errno
@@ -24,6 +24,8 @@ from seq2seq.errors import DataError
 
 MAX_GROWTH = 10  # bytes of a translated document for each byte of its source, besides a megabyte
 MEGABYTE = 1_000_000
+REFUSED = 1
+NO_SPACE = os.EX_TEMPFAIL
 NICENESS = 10  # answers to other requests come first
 
 
@@ -39,14 +41,18 @@ def main() -> int:
             answer = json.dumps(segments_as_json(file, request["characters"])).encode()
         else:
             answer = file.render([AlignedText(*translation) for translation in translations], request["target"])
-        sys.stdout.buffer.write(answer)
-        sys.stdout.buffer.flush()
+        with open(
+            sys.stdout.fileno(), "wb", closefd=False
+        ) as output:  # what fails in sys.stdout is tried again at the end
+            output.write(answer)
     except DataError as error:
         part = error.where.removeprefix(request["name"]).lstrip(": ")
         return refuse(f"in {part} {error.problem}" if part else error.problem, error.remedy)
     except MemoryError:
         return refuse("takes too much memory", "divide it")
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return NO_SPACE
         if error.errno != errno.EFBIG:
             raise
         return refuse("has a translation that is far larger", "divide it")
@@ -56,7 +62,7 @@ def main() -> int:
 def refuse(problem: str, remedy: str) -> int:
     """Write why the document cannot be translated. Returns the exit code."""
     json.dump({"problem": problem, "remedy": remedy}, sys.stderr)
-    return 1
+    return REFUSED
 
 
 def set_limits(megabytes: int, seconds: int, size: int) -> None:

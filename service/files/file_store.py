@@ -6,6 +6,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,7 +45,8 @@ class StoredFile:
 
     def delete(self) -> None:
         """Delete the file; again has no effect."""
-        self.stream.close()
+        with suppress(OSError):  # what is left to write is not needed: the disk may be full
+            self.stream.close()
         self.path.unlink(missing_ok=True)
         self.store.release(self.size)
         self.size = 0

@@ -68,6 +68,18 @@ def test_memory_is_limited(tmp_path):
     processes.close()
 
 
+def test_a_full_disk_is_no_mistake_of_the_document(processes, tmp_path):
+    path = write(tmp_path, HTML)
+    with open("/dev/full", "wb") as output, pytest.raises(OSError, match="No space left"):
+        asyncio.run(processes.render(path, "a.html", "en", [AlignedText("Ist Hund da")], output))
+
+
+def test_a_translation_is_not_far_larger_than_its_document(processes, tmp_path):
+    path = write(tmp_path, HTML)
+    with (tmp_path / "out").open("wb") as output, pytest.raises(Problem, match="has a translation that is far larger"):
+        asyncio.run(processes.render(path, "a.html", "en", [AlignedText("a" * 1_100_000)], output))
+
+
 def test_a_process_has_nothing_of_the_environment(monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "secret")
     assert set(document_processes.environment()) == {"PYTHONPATH", "OMP_NUM_THREADS", "PYTHONUTF8"}

@@ -54,6 +54,16 @@ def test_bytes_that_another_process_writes_are_counted(store):
     assert (file.size, store.used) == (12, 12)
 
 
+def test_a_file_that_does_not_fit_on_the_disk_is_deleted_and_its_bytes_count_no_longer(store):
+    file = store.create()
+    with file.stream, open("/dev/full", "wb") as file.stream:  # no space is left there
+        file.write(b"a" * 60)
+        with pytest.raises(OSError, match="No space left"):
+            file.stream.flush()
+        file.delete()
+    assert store.used == 0 and not file.path.exists()
+
+
 def test_what_a_killed_service_left_is_removed_and_a_running_one_keeps_its_files(store, tmp_path):
     kept = store.create()
     subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
