@@ -41,9 +41,7 @@ def main() -> int:
             answer = json.dumps(segments_as_json(file, request["characters"])).encode()
         else:
             answer = file.render([AlignedText(*translation) for translation in translations], request["target"])
-        with open(
-            sys.stdout.fileno(), "wb", closefd=False
-        ) as output:  # what fails in sys.stdout is tried again at the end
+        with open(sys.stdout.fileno(), "wb", closefd=False) as output:  # sys.stdout would fail once more at the end
             output.write(answer)
     except DataError as error:
         part = error.where.removeprefix(request["name"]).lstrip(": ")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_memory_is_limited(tmp_path):
 
 def test_a_full_disk_is_no_mistake_of_the_document(processes, tmp_path):
     path = write(tmp_path, HTML)
-    with open("/dev/full", "wb") as output, pytest.raises(OSError, match="No space left"):
+    with Path("/dev/full").open("wb") as output, pytest.raises(OSError, match="No space left"):
         asyncio.run(processes.render(path, "a.html", "en", [AlignedText("Ist Hund da")], output))
 
 

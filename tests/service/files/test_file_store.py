@@ -56,7 +56,7 @@ def test_bytes_that_another_process_writes_are_counted(store):
 
 def test_a_file_that_does_not_fit_on_the_disk_is_deleted_and_its_bytes_count_no_longer(store):
     file = store.create()
-    with file.stream, open("/dev/full", "wb") as file.stream:  # no space is left there
+    with file.stream, Path("/dev/full").open("wb") as file.stream:  # no space is left there
         file.write(b"a" * 60)
         with pytest.raises(OSError, match="No space left"):
             file.stream.flush()
