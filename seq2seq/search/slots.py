@@ -156,10 +156,11 @@ class SlotTable:
     def prefixes(self, keys: Collection[Hashable]) -> dict[Hashable, list[int]]:
         """Stable prefixes of the outputs, by key: the common prefix of all active hypotheses and the best finished one.
 
-        A sentence's prefix never shrinks from one step to the next. It ends before the first constraint.
+        A sentence's prefix never shrinks from one step to the next. It ends before the first constraint. There are none
+        between two transfers to the host.
         """
         row_by_key = {request.key: i for i, request in enumerate(self.requests) if request.key in keys}
-        if self.rows is None or not row_by_key:
+        if self.rows is None or not row_by_key or self.step_count % self.sync_interval:
             return {}
         rows, index = self.rows, torch.tensor(list(row_by_key.values()), device=self.device)
         best = rows.final_NK[:, 0], rows.final_length_NK[:, 0], rows.final_parent_NK[:, 0]

@@ -125,9 +125,10 @@ def test_a_finished_sentence_does_not_change_until_it_leaves(
     table = SlotTable(MODEL, 6, watch)
     asked = [SearchRequest(key, options, options.output_limit(len(ids))) for key, (ids, options) in enumerate(waiting)]
     table.admit(collate({"source": [ids for ids, _ in waiting]}), asked)
+    prefixes: dict[object, list[int]] = {}
     while table.active:
         before, keys = table.rows, range(len(waiting))
-        prefixes = table.prefixes(keys)
+        prefixes |= table.prefixes(keys)
         table.step()
         after = table.rows
         assert before is not None and after is not None
@@ -138,9 +139,10 @@ def test_a_finished_sentence_does_not_change_until_it_leaves(
             ):  # fmt: skip
                 assert getattr(before, name)[row].equal(getattr(after, name)[row]), name
         grown = table.prefixes(keys)
-        assert all(grown[key][: len(ids)] == ids for key, ids in prefixes.items())
+        assert all(ids[: len(prefixes[key])] == prefixes[key] for key, ids in grown.items() if key in prefixes)
+        prefixes |= grown
         for one in table.pop_finished():
-            assert one.hypotheses[0].ids[: len(grown[one.key])] == grown[one.key]
+            assert one.hypotheses[0].ids[: len(prefixes[one.key])] == prefixes[one.key]
 
 
 class Transfers(TorchDispatchMode):
@@ -173,9 +175,11 @@ def test_a_step_never_synchronises_with_the_device(system: str) -> None:
     with Transfers() as transfers:
         for _ in range(3):
             table.step()
-            assert table.pop_finished() == []
+            assert table.pop_finished() == [] and table.prefixes({0, 1}) == {}
         table.cancel({0})
     assert transfers.seen == [] and table.active == 1
+    table.step()
+    assert table.prefixes({0, 1}).keys() == {1}
 
 
 def compare_with_forced(
