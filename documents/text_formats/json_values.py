@@ -39,7 +39,7 @@ def read_json(data: bytes, where: str) -> DocumentFile:
 def check_json(text: str, where: str) -> None:
     """Raises DataError if the text is not JSON."""
     try:
-        json.loads(text, strict=False)
+        json.loads(text, strict=False, parse_int=str)  # Python converts no integer of thousands of digits
     except json.JSONDecodeError as error:
         problem = f"is not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
         raise DataError(where, problem, "correct it there") from None

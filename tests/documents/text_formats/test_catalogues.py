@@ -50,6 +50,11 @@ def test_half_a_character_stays():
     assert texts(text, "a.json") == ["Ein Hund"] and translated(text, "a.json", same).decode() == text
 
 
+def test_numbers_of_json_may_have_any_length():
+    text = json.dumps({"a": "Ein Hund"})[:-1] + f', "b": -{"1" * 5000}, "c": {"2" * 500}.{"3" * 5000}e-{"4" * 5000}}}'
+    assert texts(text, "a.json") == ["Ein Hund"] and translated(text, "a.json", same).decode() == text
+
+
 def test_quotes_in_a_translation_are_escaped():
     written = translated('{"a": "er sagt \\"ja\\" da"}', "a.json", backwards)
     assert json.loads(written)["a"].count('"') == 2
