@@ -79,7 +79,7 @@ async function* events(response) {
     const blocks = (buffer + value).split("\n\n");
     buffer = blocks.pop();
     for (const block of blocks) {
-      const [, name, data] = block.match(/^event: (.*)\ndata: (.*)$/) ?? [];
+      const [, name, data] = block.match(/^event: ([^\n]*)\ndata: ([^\n]*)$/) ?? []; // a dot stops at U+2028
       if (name) yield [name, JSON.parse(data)];
     }
   }

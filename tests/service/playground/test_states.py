@@ -52,6 +52,11 @@ def test_offsets_are_right_after_characters_of_two_code_units(page):
     assert page.locator("#translation").text_content() == " ".join(written).replace(" .", ".")
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029"], ids=ascii)
+def test_a_text_with_separators_of_unicode_is_translated(page, separator):
+    translated(page, f"Ein Hund läuft.{separator}Eine Frau sitzt.", "A dog is running. A woman is sitting.")
+
+
 def test_only_the_selected_sentence_is_expanded(page):
     translated(page, THREE, THREE_EN)
     expect(page.locator("#of-sentences")).to_have_text("sentence 1 of 3")
