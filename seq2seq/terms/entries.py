@@ -6,6 +6,7 @@ from typing import Literal
 
 from seq2seq.errors import DataError
 from seq2seq.terms.finder import GlossaryEntry
+from seq2seq.terms.term import MULTILINE
 
 EntriesFormat = Literal["tsv", "csv"]
 
@@ -14,7 +15,8 @@ def parse_entries(lines: Iterable[str], entries_format: EntriesFormat, where: st
     """The entries of lines, in csv with quotes around texts that have a comma. Empty lines, and columns behind the
     first two, are left out.
 
-    Raises DataError, located at `where` and the line, for a line without a source and a target.
+    Raises DataError, located at `where` and the line, for a line without a source and a target, and for a text with a
+    tab or a line break, which quotes allow in csv.
     """
     comma = entries_format == "csv"
     rows = csv.reader(lines) if comma else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -28,7 +30,14 @@ def parse_entries(lines: Iterable[str], entries_format: EntriesFormat, where: st
                     "it is not a source and a target",
                     f"write both, with {'a comma' if comma else 'a tab'} between them",
                 )
-            yield GlossaryEntry(row[0].strip(), row[1].strip())
+            entry = GlossaryEntry(row[0].strip(), row[1].strip())
+            if any("\t" in text or MULTILINE.search(text) for text in entry):
+                raise DataError(
+                    f"{where}, line {rows.line_num}",
+                    "a text has a tab or a line break",
+                    "write each text on one line, without tabs",
+                )
+            yield entry
     except csv.Error as error:
         raise DataError(f"{where}, line {rows.line_num}", f"it cannot be read ({error})") from None
 

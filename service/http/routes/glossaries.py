@@ -155,7 +155,7 @@ async def authenticated(caller: CallerDep, service: ServiceDep) -> Caller:
 def read_entries(request: GlossaryRequest, settings: Settings) -> tuple[GlossaryEntry, ...]:
     """The entries of a request. Raises Problem for what no glossary may have."""
     try:
-        lines = request.entries.splitlines()
+        lines = request.entries.splitlines(keepends=True)  # csv drops a line break that it does not see
         entries = tuple(parse_entries(lines, request.entries_format, "entries"))
         longest = max((len(text) for entry in entries for text in entry), default=0)
         if longest > settings.term_characters:

@@ -59,6 +59,19 @@ def test_explanations_name_the_terms(toy, write, capsys):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
+        ('Hund,dog\n"New\tYork",NY\n', "terms.csv, line 2: a text has a tab or a line break"),
+        ('Hund,dog\nNew York,"N\nY"\n', "terms.csv, line 3: a text has a tab or a line break"),
+    ],
+)
+def test_a_text_of_a_glossary_is_on_one_line(toy, write, capsys, content, said):
+    assert cli.run(["translate", str(toy), write(TEXT, "in.de"), "--glossary", write(content, "terms.csv")]) != 0
+    out, error = capsys.readouterr()
+    assert said in error and out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
         ("Hund\tdog\nKatze\n", "line 2: it is not a source and a target"),
         ("Hund\tdog\nhund\thound\n", "--glossary: 'Hund' has the target 'dog', and 'hund' the target 'hound'"),
         (b"Hund\t\xff\n", "Save it as UTF-8"),

@@ -71,6 +71,10 @@ def test_wrong_glossaries_are_named_and_not_kept(keeping, serving):
             answer = client.post("/glossaries", json=body)
             assert answer.status_code == 400, (change, answer.text)
             assert field in [error["field"] for error in answer.json()["errors"]], answer.text
+        for text in ('a,b\n"New\tYork",NY', 'a,b\n"New York","N\nY"', 'a,b\n"New\u2028York",NY'):
+            answer = client.post("/glossaries", json=DOGS | {"entries": text, "entries_format": "csv"})
+            assert answer.status_code == 400, (text, answer.text)
+            assert "a text has a tab or a line break" in answer.json()["detail"], answer.text
         assert client.get("/glossaries").json() == {"glossaries": []}
         csv = client.post("/glossaries", json=DOGS | {"entries": '"a, b",c\n', "entries_format": "csv"}).json()
         assert client.get(f"/glossaries/{csv['glossary_id']}/entries").text == "a, b\tc"
