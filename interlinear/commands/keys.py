@@ -59,7 +59,10 @@ def add(
 ) -> None:
     """Create a key and print it, once: only its hash is stored. A running service accepts it within a second."""
     from service.auth.key_store import KeyStore
+    from service.store.database import LARGEST_INTEGER
 
+    if quota is not None and quota > LARGEST_INTEGER:
+        raise UsageError(f"--quota {quota}", f"a quota is at most {LARGEST_INTEGER:,} texts a day")
     if rate is not None and not 0 < rate <= 1e6:
         raise UsageError(f"--rate {rate:g}", "a rate is more than 0, and at most a million a second")
     expiry = expires.replace(tzinfo=UTC) if expires else None

@@ -13,6 +13,7 @@ from sqlalchemy.pool import NullPool
 
 from seq2seq.errors import StoreError, UsageError
 
+LARGEST_INTEGER = 2**31 - 1  # in a column of PostgreSQL
 STORE_TIMEOUT = 5  # seconds to wait for a connection, for another writer, and for a statement
 
 CreateSchema = Callable[[Connection, Path | None, bool], None]

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from seq2seq.errors import StoreError
-from service.store.database import Database
+from service.store.database import LARGEST_INTEGER, Database
 
 metadata = MetaData()
 SUGGESTIONS = Table(
@@ -146,6 +146,7 @@ class SuggestionStore:
             return sum(
                 connection.execute(delete(SUGGESTIONS).where(SUGGESTIONS.c.id == suggestion_id)).rowcount
                 for suggestion_id in set(ids)
+                if 0 < suggestion_id <= LARGEST_INTEGER  # no other can be asked for
             )
 
 

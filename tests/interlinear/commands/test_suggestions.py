@@ -82,3 +82,8 @@ def test_what_cannot_be_exported_is_said_and_writes_nothing(keys, tmp_path, caps
     assert interlinear(["suggestions", "export", "out", *options, "--keys", keys]) != 0
     assert message in " ".join(capsys.readouterr().err.split())
     assert not Path("out").exists()
+
+
+def test_an_id_that_no_suggestion_can_have_deletes_nothing(keys, capsys):
+    assert interlinear(["suggestions", "delete", "9" * 22, "--keys", keys]) == 0
+    assert "0 of 1 suggestions are deleted: none has such an id." in capsys.readouterr().err

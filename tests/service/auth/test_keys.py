@@ -524,6 +524,7 @@ def test_the_keys_command_lists_and_refuses_with_a_message(path, capsys, tmp_pat
         (("add", "fast", "--rate", "nan"), "a rate is more than 0"),
         (("add", "odd", "--scope", "everything"), "is not one of"),
         (("add", "none", "--quota", "0"), "greater than or equal to 1"),
+        (("add", "big", "--quota", "9" * 20), "a quota is at most 2,147,483,647 texts a day"),
         (("revoke", "nobody"), "there is no such key"),
     ):
         assert interlinear(["keys", *arguments, "--keys", str(path)]) == 2

@@ -56,7 +56,7 @@ def test_what_is_deleted_makes_room_and_its_id_is_not_used_again(uri):
     for i in range(3):
         store.add(english(i), 3, 3)
     ids = [one.id for one in store.list()]
-    assert store.delete([ids[2], ids[2], 10**6]) == 1
+    assert store.delete([ids[2], ids[2], 10**6, 10**12, 10**22, -(10**22)]) == 1
     assert store.add(english(9), 3, 3)
     assert store.list()[-1].id > ids[2]
     store.close()
