@@ -126,7 +126,7 @@ def validation_problem(error: ValidationError, known_fields: Sequence[str]) -> P
 
 
 # Discriminator tags, which pydantic puts into the location of an error, but which are not fields of the request.
-_UNION_TAGS = {"text", "texts", "word", "number"}
+_UNION_TAGS = {"text", "texts", "list", "word", "number"}
 
 
 def _field_path(details: ErrorDetails) -> str:
@@ -152,6 +152,8 @@ def _message(details: ErrorDetails, known_fields: Sequence[str]) -> str:
             return f"must not have more than {context['max_length']} items"
         case "literal_error":
             return f"must be {context['expected']}"
+        case "is_instance_of":  # of a file's sink
+            return "must be a file: a part of the form with a `filename`"
         case "finite_number":
             return "must be a finite number"
         case _:

@@ -298,7 +298,9 @@ def test_a_form_without_document(limited):
     )
     assert limited.post("/translate_file", json=LANGUAGES).status_code == 415
     text = limited.post("/translate_file", files={"file": (None, "da")}, data=LANGUAGES)
-    assert text.status_code == 400 and text.json()["errors"][0]["field"] == "file"
+    assert text.status_code == 400 and text.json()["errors"] == [
+        {"field": "file", "problem": "must be a file: a part of the form with a `filename`"}
+    ]
     two = {"files": [("file", ("a.txt", b"da")), ("file", ("b.txt", b"da"))], "data": LANGUAGES}
     assert limited.post("/translate_file", **two).status_code == 400
 

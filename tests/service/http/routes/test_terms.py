@@ -74,6 +74,7 @@ def test_a_stream_begins_as_its_answer_and_ends_with_it(client):
         ({"glossary": [{"source": "a", "target": "b"}] * 1001}, "glossary"),
         ({"glossary": [{"source": "a" * 201, "target": "b"}]}, "glossary[0].source"),
         ({"do_not_translate": [" "]}, "do_not_translate"),
+        ({"do_not_translate": ["Hund", ""]}, "do_not_translate[1]"),
         ({"do_not_translate": ["Hund"], "glossary": [{"source": "Hund", "target": "dog"}]}, "glossary"),
         ({"glossary": [{"source": "Hund", "target": "a b c d e f g"}], "max_length": 2}, "glossary"),
         ({"glossary": "Hund"}, "glossary"),
