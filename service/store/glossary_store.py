@@ -15,7 +15,9 @@ from sqlalchemy import (
     Row,
     Table,
     Text,
+    and_,
     delete,
+    false,
     func,
     insert,
     literal_column,
@@ -101,7 +103,7 @@ class GlossaryStore:
 
     def get(self, key: str, glossary_id: str) -> tuple[Glossary, tuple[GlossaryEntry, ...]] | None:
         """A key's glossary and its entries; None if the key has no such glossary."""
-        chosen = select(GLOSSARIES).where(GLOSSARIES.c.key == key, GLOSSARIES.c.id == glossary_id)
+        chosen = select(GLOSSARIES).where(_is_glossary(key, glossary_id))
         with self._database.transaction(create=True) as connection:
             row = connection.execute(chosen).one_or_none()
         if row is None:
@@ -110,9 +112,16 @@ class GlossaryStore:
 
     def delete(self, key: str, glossary_id: str) -> bool:
         """Delete a key's glossary; False if it has no such glossary."""
-        chosen = delete(GLOSSARIES).where(GLOSSARIES.c.key == key, GLOSSARIES.c.id == glossary_id)
+        chosen = delete(GLOSSARIES).where(_is_glossary(key, glossary_id))
         with self._database.transaction(create=True) as connection:
             return connection.execute(chosen).rowcount > 0
+
+
+def _is_glossary(key: str, glossary_id: str) -> ColumnElement[bool]:
+    """The condition on a row to be this glossary of a key."""
+    if "\0" in glossary_id:  # PostgreSQL takes no such text
+        return false()
+    return and_(GLOSSARIES.c.key == key, GLOSSARIES.c.id == glossary_id)
 
 
 def _read(row: Row) -> Glossary:  # type: ignore[type-arg]

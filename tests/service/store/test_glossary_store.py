@@ -26,6 +26,13 @@ def test_a_glossary_is_found_by_its_key_alone(uri: str) -> None:
     store.close()
 
 
+def test_no_glossary_has_an_id_that_postgresql_refuses(uri: str) -> None:
+    store = GlossaryStore(uri)
+    glossary = add(store, "app")
+    assert store.get("app", f"{glossary.id}\0") is None and not store.delete("app", f"{glossary.id}\0")
+    store.close()
+
+
 def test_glossaries_outlive_the_service(uri: str) -> None:
     store = GlossaryStore(uri)
     glossary = add(store, "")
