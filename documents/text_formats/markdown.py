@@ -1,55 +1,79 @@
-"""Markdown (CommonMark, tables, front matter), by markdown-it-py, whose blocks name their lines: all else stays."""
+"""Markdown (CommonMark, GitHub's additions, front matter): the blocks name their lines, and all else stays."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from documents.builder import build_document
+from documents.document import Document
 from documents.document_file import DocumentFile
 from documents.events import End, Event, Role, Start, Text
 from documents.reading.encoding import decode_text
+from documents.text_formats.markdown_syntax import MarkdownParser
+from documents.text_formats.messages import ADDRESS, protected
+from documents.text_formats.spans import replace_spans
 
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n.*?^\1[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-SPECIAL = re.compile(r"([\\`*\[\]<>|]|(?<!\w)_|_(?!\w)|~~|&(?=#?\w+;))")
-BEGINS_BLOCK = re.compile(r"^(\s*(?:\d{1,9}(?=[.)]))?)([#+=.)-])(?=[\s#=-]|$)")  # a heading, list item or underline
+SPECIAL = re.compile(
+    r"([`\[\]]|\\(?=[!-/:-@\[-`{-~]|\Z)|<(?=[A-Za-z/!?]|\Z)|~~|&(?=#?\w+;)"
+    r"|\*(?!\s)|(?<!\s)\*|(?<![^\W_])_|_(?![^\W_]))"  # beside a word or, for _, not inside one
+)
+# A heading, list item, underline or quote.
+BEGINS_BLOCK = re.compile(r"^([ \t]*(?:\d{1,9}(?=[.)]))?)([#+=.)-](?=[\s#=-]|$)|\*(?=\s|$)|>)", re.MULTILINE)
+ENDS_HEADING = re.compile(r"(^|\s)(#+)$")
 
 
 @dataclass(frozen=True)
 class InlinePart:
-    """The inline content of a block: where it stands in the text, and its tokens."""
+    """The inline content of a block.
+
+    start, end: where it stands in the text.
+    prefix: what stands before each line but the first: markers of quotes, and indentation.
+    block: the token that opens the block.
+    tokens: its content.
+    """
 
     start: int
     end: int
+    prefix: str
+    block: Token
     tokens: Sequence[Token]
+
+    def read(self) -> Document:
+        """The content as a document."""
+        events = [Start("", "", Role.BLOCK), *inline_events(self.tokens), End()]
+        return build_document(events, escape_markdown, escape_markdown)
+
+    def write(self, translation: str) -> str:
+        """The content with its translation, so that the block stays what it is."""
+        if self.block.type in ("th_open", "td_open"):
+            return translation.replace("|", "\\|")  # also in code: cells are divided first
+        if self.block.markup.startswith("#"):
+            return ENDS_HEADING.sub(r"\1\\\2", translation)
+        return BEGINS_BLOCK.sub(r"\1\\\2", translation).replace("\n", f"\n{self.prefix}")
 
 
 def read_markdown(data: bytes, where: str) -> DocumentFile:
     """A Markdown file. Code, HTML blocks, front matter and the targets of links stay as they are. Raises DataError."""
     decoded = decode_text(data, where)
     text = decoded.text.replace("\r\n", "\n")
-    events: list[Event] = []
-    done = 0
-    for part in inline_parts(text):
-        events += verbatim(text[done : part.start])
-        events += [Start("", "", Role.BLOCK), *inline_events(part.tokens), End()]
-        done = part.end
-    events += verbatim(text[done:])
-    document = build_document(events, escape_markdown, escape_markdown)
     line_end = "\r\n" if "\r\n" in decoded.text else "\n"
-    return DocumentFile((document,), lambda rendered: decoded.encode(rendered[0].replace("\n", line_end)))
+    parts = [(part, part.read()) for part in inline_parts(text)]
+    translated = [(part, document) for part, document in parts if document.segments]
+    spans = [(part.start, part.end) for part, _ in translated]
 
+    def assemble(rendered: Sequence[str]) -> bytes:
+        written = [part.write(translation) for (part, _), translation in zip(translated, rendered, strict=True)]
+        return decoded.encode(replace_spans(text, spans, written).replace("\n", line_end))
 
-def verbatim(markup: str) -> list[Event]:
-    """Markup between the inline contents."""
-    return [Start(markup, "", Role.VERBATIM_BLOCK), End()]
+    return DocumentFile(tuple(document for _, document in translated), assemble)
 
 
 def escape_markdown(text: str) -> str:
-    """A text without characters that would be markup."""
-    return BEGINS_BLOCK.sub(r"\1\\\2", SPECIAL.sub(r"\\\1", text))
+    """A text without characters that would be inline markup."""
+    return SPECIAL.sub(r"\\\1", text)
 
 
 def inline_parts(text: str) -> Iterator[InlinePart]:
@@ -60,84 +84,87 @@ def inline_parts(text: str) -> Iterator[InlinePart]:
     blank = "\n" * text[:begin].count("\n")
     starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
     done = begin
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(blank + text[begin:]):
-        if token.type != "inline" or token.map is None or not token.content:
+    block = Token("", "", 0)
+    for token in MarkdownParser().parse(blank + text[begin:]):
+        if token.nesting == 1:
+            block = token
+        if token.type not in ("inline", "mark") or token.map is None or not token.content:
             continue
         first, last = token.map
         region = starts[min(last, len(starts) - 1)]
-        if (span := find_lines(text, token.content, max(done, starts[first]), region)) is not None:
-            done = span[1]
-            yield InlinePart(*span, token.children or [])
+        lines = find_lines(text, token.content, max(done, starts[first]), region)
+        if lines:
+            done = lines[-1][1]
+            if token.type == "inline":
+                prefix = text[text.rfind("\n", 0, lines[1][0]) + 1 : lines[1][0]] if len(lines) > 1 else ""
+                yield InlinePart(lines[0][0], done, prefix, block, token.children or [])
 
 
-def find_lines(text: str, content: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where a content of one or more lines stands; before each line may be markers of quotes, and indentation."""
-    first: int | None = None
+def find_lines(text: str, content: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Where the lines of a content stand; before each may be markers of quotes, and indentation. [] if one is not
+    there."""
+    found: list[tuple[int, int]] = []
     for line in content.split("\n"):
         candidates = (line.strip(), line.strip().replace("|", "\\|"))
-        found = next(((at, c) for c in candidates if (at := text.find(c, start, end)) >= 0), None)
-        if found is None:
-            return None
-        first = found[0] if first is None else first
-        start = found[0] + len(found[1])
-    return None if first is None else (first, start)
+        place = next(((at, at + len(c)) for c in candidates if (at := text.find(c, start, end)) >= 0), None)
+        if place is None:
+            return []
+        found.append(place)
+        start = place[1]
+    return found
 
 
 def inline_events(tokens: Sequence[Token]) -> Iterator[Event]:
     """The events of inline tokens."""
-    closings: list[str] = []
     n = 0
     while n < len(tokens):
         token = tokens[n]
-        if token.type in ("text", "text_special"):
-            yield Text(token.content)
+        if token.type == "text":
+            yield from text_events(token.content)
         elif token.type == "softbreak":
-            yield Text("\n")
+            yield Text("\n" if n and is_break(tokens[n - 1]) else " ")
         elif token.markup == "autolink":
-            yield from mark(f"<{tokens[n + 1].content}>", Role.VERBATIM)
+            yield from mark(token.meta["source"], Role.VERBATIM)
             n += 2
         elif token.nesting == 1:
-            closings.append(closing_markup(token))
-            yield Start("[" if token.type == "link_open" else token.markup, closings[-1], Role.INLINE)
+            opening = "[" if token.type == "link_open" else token.markup
+            yield Start(opening, token.meta.get("closing", token.markup), Role.INLINE)
         elif token.nesting == -1:
-            closings.pop()
             yield End()
         else:
             yield from leaf(token)
         n += 1
 
 
+def text_events(text: str) -> Iterator[Event]:
+    """A text, in which addresses stay as they are."""
+    done = 0
+    for address in re.finditer(ADDRESS, text):
+        yield Text(text[done : address.start()])
+        yield from protected(address.group())
+        done = address.end()
+    yield Text(text[done:])
+
+
 def leaf(token: Token) -> Iterator[Event]:
     """A token without others in it."""
+    source = token.meta["source"]
     if token.type == "hardbreak":
-        yield from mark("\\\n", Role.LINE_BREAK)
-    elif token.type == "code_inline":
-        code = f" {token.content} " if token.content[:1] == "`" or token.content[-1:] == "`" else token.content
-        yield from mark(f"{token.markup}{code}{token.markup}", Role.VERBATIM)
+        yield from mark("\\\n" if source.startswith("\\") else "  \n", Role.LINE_BREAK)
     elif token.type == "image":
-        yield Start("![", link_target(token, "src"), Role.SEPARATE, seen=True)
-        yield Text(token.content)
+        yield Start("![", token.meta["closing"], Role.SEPARATE, seen=True)
+        yield from inline_events(token.children or [])
         yield End()
     else:
-        is_break = re.fullmatch(r"<br\s*/?>", token.content, re.IGNORECASE)
-        yield from mark(token.content, Role.LINE_BREAK if is_break else Role.VERBATIM)
+        yield from mark(source.replace("\n", " "), Role.LINE_BREAK if is_break(token) else Role.VERBATIM)
+
+
+def is_break(token: Token) -> bool:
+    """Whether a token is the line break of HTML."""
+    return token.type == "html_inline" and re.fullmatch(r"<br\s*/?>", token.content, re.IGNORECASE) is not None
 
 
 def mark(markup: str, role: Role) -> Iterator[Event]:
     """Markup that stays as it is, beside the word that it stood beside, or that breaks a line."""
     yield Start(markup, "", role, seen=True)
     yield End()
-
-
-def closing_markup(token: Token) -> str:
-    """What closes an inline token. A link is written with its target, also where it was a reference."""
-    return link_target(token, "href") if token.type == "link_open" else token.markup
-
-
-def link_target(token: Token, attribute: str) -> str:
-    """The end of a link or image: `](target "title")`."""
-    target, title = str(token.attrGet(attribute) or ""), str(token.attrGet("title") or "")
-    if not target or re.search(r"[\s()<>]", target):
-        target = f"<{target}>"
-    quoted = title.replace("\\", "\\\\").replace('"', '\\"')
-    return f"]({target}" + (f' "{quoted}")' if title else ")")

@@ -9,8 +9,9 @@ from documents.document import Document
 from documents.events import End, Event, Role, Start, Text
 
 TAG = r"</?[A-Za-z][^<>\n]*>|\{\\[^{}\n]*\}"  # of HTML and WebVTT; {\an8} of subtitles
+ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 PLACEHOLDER = (
-    r"(?:https?|ftp)://[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"  # addresses
+    rf"{ADDRESS}"
     r"|\$?\{\{[^{}\n]*\}\}|[$#%]?\{[^{}\n]*\}"  # {name} ${x} #{x} %{x} {{ x }}
     r"|%\([^()\n]*\)[#0+-]?\d*(?:\.\d+)?[a-zA-Z]"  # %(name)s
     r"|%(?:\d+\$)?[#0+-]?\d*(?:\.\d+)?(?:hh|h|ll|l|j|z|t|L)?[diouxXeEfFgGcrsap@](?![a-zA-Z])|%%|%n\b"  # printf
@@ -50,10 +51,16 @@ def message_events(text: str) -> Iterator[Event]:
 def mark(markup: str, kind: str) -> Iterator[Event]:
     """A line end, a placeholder, or a tag without partner."""
     if kind == "placeholder":
-        yield Start("", "", Role.PROTECTED)
-        yield Text(markup, markup)
+        yield from protected(markup)
     else:
         yield Start(markup, "", Role.LINE_BREAK if kind == "line" else Role.VERBATIM)
+        yield End()
+
+
+def protected(text: str) -> Iterator[Event]:
+    """A text that stays as it is."""
+    yield Start("", "", Role.PROTECTED)
+    yield Text(text, text)
     yield End()
 
 
