@@ -4,7 +4,7 @@ Both the service's engine thread and the offline commands use `SequenceGenerator
 """
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -123,13 +123,16 @@ class SequenceGenerator(ForcedDecoder):
         required = [row.required_ids for row in rows]
         return replace(batch, candidates=self.bundle.shortlist.candidates(ids, required))
 
-    def step(self) -> list[tuple[Hashable, GenerationResult]]:
-        """Extend every active hypothesis by one token; returns the results of finished requests."""
+    def step(self, working: Callable[[], None] = lambda: None) -> list[tuple[Hashable, GenerationResult]]:
+        """Extend every active hypothesis by one token; returns the results of finished requests.
+
+        `working` is called before each explanation: that of a long text takes seconds.
+        """
         self.table.step()
         copied = [(key, self._copy(self.rows.pop(key))) for key in self._copied]
         self._copied = []
         searched = self.table.pop_finished()
-        return copied + [(result.key, self._result(self.rows.pop(result.key), result)) for result in searched]
+        return copied + [(result.key, self._result(self.rows.pop(result.key), result, working)) for result in searched]
 
     def _copy(self, row: EncodedRequest) -> GenerationResult:
         """The result of a request whose text is its own translation."""
@@ -195,7 +198,7 @@ class SequenceGenerator(ForcedDecoder):
             while pending_keys and pending_keys[0] in ready:
                 yield ready.pop(pending_keys.popleft())
 
-    def _result(self, row: EncodedRequest, result: SearchResult) -> GenerationResult:
+    def _result(self, row: EncodedRequest, result: SearchResult, working: Callable[[], None]) -> GenerationResult:
         """Decode every hypothesis, replacing unknown words if requested and terms by their text, and explain the best
         one if requested."""
         replaces = row.request.options.replace_unknown
@@ -207,6 +210,7 @@ class SequenceGenerator(ForcedDecoder):
             explained = row.request.explain and (k == 0 or row.request.explain_all)
             explanation = None
             if explained and result.attention_weights is not None:
+                working()
                 explanation = self._explain_result(row, sources, result, decoded, k)
                 if terms:
                     explanation = explain_terms(explanation, [term for term, _ in terms], [span for _, span in terms])

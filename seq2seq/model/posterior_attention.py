@@ -5,15 +5,16 @@ prior of a hidden position j and the model's own output as its likelihood (Shank
 
     P(j | y_1 .. y_l, x)  ~  a_lj P(y_l | y_1 .. y_{l-1}, attention on j alone)
 
-A step with attention on position j alone is the model's own step over a source whose other positions are masked, from
-the state that the attention over all positions has led to. It needs no training, and works for every order of a step.
+A step with attention on position j alone is the model's own step over a source of that position alone, from the state
+that the attention over all positions has led to. It needs no training, and works for every order of a step.
 
-Axes: B sentences, K hypotheses of each, L target positions, T source positions, N of them at once, E embedding, R
+It costs L T steps, each over one position: of short sentences as much as a decoding, of long ones several times that.
+
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, E embedding, R
 readout, V target vocabulary.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -44,14 +45,23 @@ def posterior_attention(
     prior_BKLT = prior_BKLT.to(torch.promote_types(prior_BKLT.dtype, torch.float32))
     posterior_BKLT = torch.zeros_like(prior_BKLT)
     for b in range(target_BKL.shape[0]):
-        own = replace(memory, candidates={}).map(lambda tensor: tensor[b : b + 1])  # noqa: B023
+        own = memory.map(lambda tensor: tensor[b : b + 1])  # noqa: B023
         for k in range(target_BKL.shape[1]):
-            state_1L = steps_as_hypotheses(states, b, k)
-            log_p_TL = hard_log_likelihoods(
-                decoder, log_probabilities, own, state_1L, words_BKLE[b, k], target_BKL[b, k]
-            )
             prior_LT = prior_BKLT[b, k]
-            logits_LT = (prior_LT.log() + log_p_TL.T.to(prior_LT.dtype)).masked_fill(prior_LT == 0, -torch.inf)
+            pairs = (prior_LT > 0).nonzero(as_tuple=True)
+            if not len(pairs[0]):
+                continue
+            log_p_P = hard_log_likelihoods(
+                decoder,
+                log_probabilities,
+                own,
+                steps_as_hypotheses(states, b, k),
+                words_BKLE[b, k],
+                target_BKL[b, k],
+                *pairs,
+            )
+            logits_LT = torch.full_like(prior_LT, -torch.inf)
+            logits_LT[pairs] = prior_LT[pairs].log() + log_p_P.to(prior_LT.dtype)
             posterior_BKLT[b, k] = torch.softmax(logits_LT, -1).nan_to_num(0.0)
     return posterior_BKLT
 
@@ -70,38 +80,48 @@ def hard_log_likelihoods(
     decoder: Decoder,
     log_probabilities: LogProbabilities,
     memory: Memory,
-    state_1L: State,
+    states_1L: State,
     words_LE: Tensor,
     target_L: Tensor,
+    step_P: Tensor,
+    position_P: Tensor,
 ) -> Tensor:
-    """log P of each target word with attention on one source position alone, (T, L), of one sentence.
+    """log P of the target word of each step with attention on one source position alone, (P,), of one sentence.
 
-    state_1L: the states before all steps, as hypotheses of the sentence.
+    states_1L: the states before all steps, as hypotheses of the sentence.
     """
     source = decoder.config.first_text
-    position_T = torch.arange(memory.positions[source], device=target_L.device)
-    rows = max(1, MAX_PROBABILITIES // (len(target_L) * decoder.config.target.vocabulary))
+    rows = max(1, MAX_PROBABILITIES // decoder.config.target.vocabulary)
     parts = []
-    for chosen_N in position_T.split(rows):
-        count = len(chosen_N)
-        other_NT = position_T != chosen_N[:, None]
-        repeated, state_NL = repeat_rows(memory, state_1L, count)
-        views = {
-            name: replace(view, padding_BT=view.padding_BT | other_NT) if view.source == source else view
-            for name, view in repeated.views.items()
-        }
-        words_NLE = words_LE.expand(count, *words_LE.shape)
-        step = StepInputs(decoder.precompute(words_NLE))
-        _, output = decoder.advance(replace(repeated, views=views), state_NL, step)
-        log_p_NLV = log_probabilities(decoder.read(words_NLE, output.hidden, output.contexts))
-        parts.append(log_p_NLV.gather(-1, target_L.expand(count, -1)[..., None]).squeeze(-1))
+    for step_N, position_N in zip(step_P.split(rows), position_P.split(rows), strict=True):
+        words_N1E = words_LE[step_N][:, None]
+        step = StepInputs(decoder.precompute(words_N1E))
+        state_N1 = states_at(states_1L, source, step_N, position_N)
+        _, output = decoder.advance(memory_at(memory, source, position_N), state_N1, step)
+        log_p_N1V = log_probabilities(decoder.read(words_N1E, output.hidden, output.contexts))
+        parts.append(log_p_N1V[:, 0].gather(-1, target_L[step_N][:, None]).squeeze(-1))
     return torch.cat(parts)
 
 
-def repeat_rows(memory: Memory, state: State, count: int) -> tuple[Memory, State]:
-    """One sentence, and its state, as so many equal ones."""
+def memory_at(memory: Memory, source: str, position_N: Tensor) -> Memory:
+    """One sentence's memory as N rows, each with one position of a source, to which all attention then goes."""
 
     def repeat(tensor: Tensor) -> Tensor:
-        return tensor.expand(count, *tensor.shape[1:])
+        return tensor.expand(len(position_N), *tensor.shape[1:])
 
-    return memory.map(repeat), state.map(repeat)
+    views = {
+        name: view.map((lambda tensor: tensor[0, position_N][:, None]) if view.source == source else repeat)
+        for name, view in memory.views.items()
+    }
+    return Memory(views, repeat(memory.summary_BS))
+
+
+def states_at(states_1L: State, source: str, step_N: Tensor, position_N: Tensor) -> State:
+    """The states before N steps as one hypothesis of N sentences, with one position of a source each."""
+    leaves = {
+        name: leaf[0, step_N, position_N][:, None, None]
+        if states_1L.positions.get(name) == source
+        else leaf[0, step_N][:, None]
+        for name, leaf in states_1L.leaves.items()
+    }
+    return State(leaves, states_1L.positions)

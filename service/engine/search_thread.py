@@ -105,7 +105,7 @@ class SearchThread:
         """Execute the pending commands; while there is nothing to search, wait up to HEARTBEAT_SECONDS for one. False
         when stopped."""
         while True:
-            self.heartbeats += 1
+            self.beat()
             idle = not any(scheduler.busy for scheduler in self.schedulers.values())
             try:
                 command = self._commands.get(block=idle, timeout=HEARTBEAT_SECONDS)
@@ -156,6 +156,10 @@ class SearchThread:
             if scheduler.reported and not scheduler.searching:
                 self._report(scheduler, {}, [])
 
+    def beat(self) -> None:
+        """Count a heartbeat: the search works."""
+        self.heartbeats += 1
+
     def _step_batch(self, scheduler: BatchScheduler, batch: Batch) -> None:
         """Admit waiting texts, take one step, and report its results."""
         scheduler.fill_slots(batch)
@@ -164,7 +168,7 @@ class SearchThread:
             self.emit(Scheduled(tuple(number for number in new if number not in scheduler.reported_scheduled)))
             scheduler.reported_scheduled.update(new)
             batch.generation.admit([(number, scheduler.texts[number].row) for number in new])
-        self.heartbeats += 1
+        self.beat()
         if not batch.callers_by_number:
             return
         source_positions, all_positions = batch.generation.positions
@@ -172,7 +176,7 @@ class SearchThread:
         scheduler.stepped_texts += len(batch.callers_by_number)
         scheduler.source_positions += source_positions
         scheduler.padding_positions += all_positions - source_positions
-        answers = [(number_of(key), answer) for key, answer in batch.generation.step()]
+        answers = [(number_of(key), answer) for key, answer in batch.generation.step(self.beat)]
         scheduler.remove_finished(batch, [number for number, _ in answers])
         prefixes = scheduler.new_prefixes() if scheduler.streamed else {}
         if answers or prefixes or scheduler.searching != scheduler.reported or scheduler.steps >= REPORT_STEPS:

@@ -241,3 +241,20 @@ def test_words_are_those_of_the_text(de_en):
         assert len(explanation.confidence) == len(explanation.target)
         assert "".join(span.text for span in explanation.target) == re.sub(r"\s", "", text)
         assert all(0 <= c <= 1 for c in explanation.confidence if c is not None)
+
+
+@pytest.mark.parametrize(("explain_all", "expected"), [(False, 2), (True, 4)])
+def test_a_step_says_that_it_works_before_each_explanation(tmp_path: Path, explain_all: bool, expected: int):
+    """Explanations of long texts take seconds: whoever watches the search would take it for hanging."""
+    generator = SequenceGenerator(seq2seq.load(bundle(tmp_path / "one", there=True)))
+    options = SearchOptions(beam=3, n_best=2, max_length=6, min_length=6)  # all end in the same step
+    rows = [
+        Request({"source": line}, options, explain=explain, explain_all=explain_all)
+        for line, explain in zip(GERMAN, (True, False, True), strict=False)
+    ]
+    generator.admit([(key, generator.encode(row)) for key, row in enumerate(rows)])
+    signs: list[int] = []
+    steps = [generator.step(lambda: signs.append(generator.active)) for _ in range(7)]
+    assert [len(results) for results in steps] == [0, 0, 0, 0, 0, 0, 3] and len(signs) == expected
+    explained = [candidate for _, result in steps[-1] for candidate in result.candidates if candidate.explanation]
+    assert len(explained) == expected
