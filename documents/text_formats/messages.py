@@ -8,7 +8,8 @@ from documents.builder import build_document
 from documents.document import Document
 from documents.events import End, Event, Role, Start, Text
 
-TAG = r"</?[A-Za-z][^<>\n]*>|\{\\[^{}\n]*\}"  # of HTML and WebVTT; {\an8} of subtitles
+TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
+TAG = rf"</?[A-Za-z][^<>\n]*>|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
 ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 PLACEHOLDER = (
     rf"{ADDRESS}"

@@ -8,10 +8,13 @@ from documents.document import Document
 from documents.document_file import DocumentFile
 from documents.reading.encoding import decode_text
 from documents.text_formats.cue_lines import divide, wrap
-from documents.text_formats.messages import TAG, read_message
+from documents.text_formats.messages import TAG, TIME, read_message
+from documents.text_formats.spans import replace_spans
 from seq2seq.errors import DataError
 
-TIMING = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d\d[.,]\d+[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[.,]\d+.*$", re.MULTILINE)
+CLOCK = r"[ \t]*(?:\d+:)?\d+:\d\d(?:[.,]\d+)?"
+TIMING = re.compile(rf"(?:^[ \t]*\d+[ \t\r]*\n)?^{CLOCK}[ \t]*-->{CLOCK}.*$", re.MULTILINE)  # with the cue's number
+EMPTY_LINE = re.compile(r"^[ \t\r]*(?:\n|\Z)", re.MULTILINE)
 SENTENCE_END = re.compile(r"[.!?…。！？♪:;][\"'”»)\]]*$")
 SPEAKER = re.compile(r"\s*[-–—]\s*\w|\s*<v[ .]")
 MAX_CUES = 6  # of one sentence; without punctuation all cues would be one
@@ -31,6 +34,12 @@ class Cue:
         return any(SPEAKER.match(line) for line in self.text.split("\n"))
 
     @property
+    def stands_alone(self) -> bool:
+        """Whether it is translated by itself: its lines are of different speakers, or it has times, which must not move
+        to another cue."""
+        return self.is_dialogue or re.search(TIME, self.text) is not None
+
+    @property
     def ends_sentence(self) -> bool:
         return SENTENCE_END.search(re.sub(TAG, "", self.text).rstrip()) is not None
 
@@ -43,34 +52,33 @@ def read_subtitles(data: bytes, where: str) -> DocumentFile:
     if not cues:
         raise DataError(where, "has no subtitles: no line has times, as in 00:01.000 --> 00:02.000", "check its format")
     groups = list(group_cues(cues))
+    line_end = "\r\n" if "\r\n" in text else "\n"
 
     def assemble(rendered: Sequence[str]) -> bytes:
-        parts, done = [], 0
-        for group, translation in zip(groups, rendered, strict=True):
-            for cue, written in zip(group, write_cues(group, translation), strict=True):
-                parts += [text[done : cue.start], written.replace("\n", "\r\n" if "\r\n" in text else "\n")]
-                done = cue.end
-        return decoded.encode("".join(parts) + text[done:])
+        lines = [line for group, part in zip(groups, rendered, strict=True) for line in write_cues(group, part)]
+        spans = [(cue.start, cue.end) for cue in cues]
+        return decoded.encode(replace_spans(text, spans, [line.replace("\n", line_end) for line in lines]))
 
     return DocumentFile(tuple(map(read_group, groups)), assemble)
 
 
 def find_cues(text: str) -> Iterator[Cue]:
-    """The cues of a file: from the line after a timing to the next empty line."""
-    for timing in TIMING.finditer(text):
-        start = timing.end() + len("\n") if timing.end() < len(text) else len(text)
-        blank = re.compile(r"^[ \t\r]*(?:\n|\Z)", re.MULTILINE).search(text, start)
-        end = blank.start() if blank else len(text)
-        content = text[start:end]
+    """The cues of a file: from the line after a timing to the next empty line or timing."""
+    timings = list(TIMING.finditer(text))
+    ends = [*(timing.start() for timing in timings[1:]), len(text)]
+    for timing, end in zip(timings, ends, strict=False):
+        start = min(timing.end() + len("\n"), len(text))
+        blank = EMPTY_LINE.search(text, start, end)
+        content = text[start : blank.start() if blank else end]
         kept = content.rstrip("\r\n \t")
         yield Cue(start, start + len(kept), kept.replace("\r\n", "\n"))
 
 
 def group_cues(cues: Sequence[Cue]) -> Iterator[list[Cue]]:
-    """The cues of each sentence together. One with several speakers is by itself."""
+    """The cues of each sentence together, except those that stand alone."""
     group: list[Cue] = []
     for cue in cues:
-        if group and (cue.is_dialogue or group[-1].is_dialogue or group[-1].ends_sentence or len(group) == MAX_CUES):
+        if group and (cue.stands_alone or group[-1].stands_alone or group[-1].ends_sentence or len(group) == MAX_CUES):
             yield group
             group = []
         group.append(cue)
@@ -85,10 +93,19 @@ def read_group(group: Sequence[Cue]) -> Document:
 
 
 def write_cues(group: Sequence[Cue], translation: str) -> list[str]:
-    """The texts of the cues: their shares of the translation, in lines. What is not translated stays."""
+    """The texts of the cues: their shares of the translation, in lines. What is not translated stays, and times are in
+    their order."""
+    source = "".join(cue.text for cue in group)
+    if without_spaces(translation) == without_spaces(source):
+        return [cue.text for cue in group]
+    times = iter(re.findall(TIME, source))
+    translation = re.sub(TIME, lambda time: next(times, time.group()), translation)
     if group[0].is_dialogue:
         return [translation]
-    if translation == " ".join(cue.text for cue in group).replace("\n", " "):
-        return [cue.text for cue in group]
     lengths = [len(re.sub(TAG, "", cue.text)) for cue in group]
     return [wrap(part) for part in divide(translation, lengths)]
+
+
+def without_spaces(text: str) -> str:
+    """A text without white space, which may be on the other side of a tag."""
+    return "".join(text.split())

@@ -1,7 +1,10 @@
 """Subtitles: a sentence over several cues is one text, and divided among them again; times stay."""
 
+import re
+
 import pytest
 
+from documents import AlignedText
 from documents.text_formats.cue_lines import LINE_LENGTH, divide, visible_length, wrap
 from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
@@ -31,6 +34,7 @@ id eins
 00:01.000 --> 00:02.000 align:start
 <v Anna>Ein Hund läuft</v>
 """
+TIME = re.compile(r"<[\d:.]+>")
 
 
 def test_a_sentence_over_two_cues():
@@ -45,6 +49,48 @@ def test_a_sentence_over_two_cues():
 def test_settings_notes_and_voices_of_webvtt_stay():
     assert texts(VTT, "a.vtt") == ["Ein Hund läuft"]
     assert translated(VTT, "a.vtt", backwards).decode() == VTT.replace("Ein Hund läuft", "läuft Hund Ein")
+
+
+CAPTIONS = """WEBVTT
+
+00:00:01.000 --> 00:00:02.500 align:start position:0%
+Ein<00:00:01.500><c> Hund</c><00:00:02.000><c> läuft</c>
+
+00:00:02.500 --> 00:00:04.000
+Ein Hund läuft
+durch<00:03.000><c> den</c><00:03.500><c> Garten.</c>
+"""
+
+
+def test_times_inside_a_cue_stay_in_it_in_their_order():
+    """As automatic captions have them for every word."""
+    assert texts(CAPTIONS, "a.vtt") == ["Ein Hund läuft", "Ein Hund läuft durch den Garten."]
+    assert translated(CAPTIONS, "a.vtt", same).decode() == CAPTIONS
+    for translate in (same, backwards, lambda _: AlignedText("ganz anders")):
+        cues = translated(CAPTIONS, "a.vtt", translate).decode().split("\n\n")
+        assert TIME.findall(cues[1]) == ["<00:00:01.500>", "<00:00:02.000>"]
+        assert TIME.findall(cues[2]) == ["<00:03.000>", "<00:03.500>"]
+        assert [cue.count("<c>") for cue in cues] == [cue.count("</c>") for cue in cues] == [0, 2, 2]
+
+
+def test_a_cue_ends_at_the_next_times_where_there_is_no_empty_line():
+    for text in (SRT, SRT.replace("\n", "\r\n")):
+        line_end = "\r\n" if "\r" in text else "\n"
+        close = text.replace(line_end * 2, line_end)
+        assert texts(close, "a.srt") == texts(text, "a.srt")
+        assert translated(close, "a.srt", same).decode() == close
+        written = translated(text, "a.srt", backwards).decode()
+        assert translated(close, "a.srt", backwards).decode() == written.replace(line_end * 2, line_end)
+    without_numbers = (
+        "WEBVTT\n\n00:01.000 --> 00:02.000\nEin Hund.\n00:02.000 --> 00:03.000\n00:03.000 --> 00:04.000\nDa.\n"
+    )
+    assert texts(without_numbers, "a.vtt") == ["Ein Hund.", "Da."]
+    assert translated(without_numbers, "a.vtt", same).decode() == without_numbers
+
+
+def test_times_without_fractions_of_a_second():
+    text = "1\n00:00:01 --> 00:00:02\nEin Hund.\n\n2\n00:00:02 --> 00:00:03,5\nDa.\n"
+    assert texts(text, "a.srt") == ["Ein Hund.", "Da."]
 
 
 @pytest.mark.parametrize("lengths", [[10, 10], [1, 30], [5, 5, 5], [3, 3, 3, 3, 3, 3]])
