@@ -25,8 +25,17 @@ class DecodedText:
     encoding: str = "utf-8"
     mark: bytes = b""
 
+    def has_characters_of(self, text: str) -> bool:
+        """Whether the encoding has all characters of another text."""
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return False
+        return True
+
     def encode(self, text: str) -> bytes:
-        """Another text in the same encoding; what that lacks becomes character references of XML and HTML."""
+        """Another text in the same encoding. Characters that it lacks become references of XML and HTML: formats that
+        have none, and declare their encoding, ask for `has_characters_of` before."""
         return self.mark + text.encode(self.encoding, "xmlcharrefreplace")
 
 

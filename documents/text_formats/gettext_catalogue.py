@@ -6,21 +6,22 @@ from collections.abc import Sequence
 import polib
 
 from documents.document_file import DocumentFile
-from documents.reading.encoding import decode_text
+from documents.reading.encoding import DecodedText, decode_text
 from documents.text_formats.messages import read_message
 from seq2seq.errors import DataError
 
-CHARSET = re.compile(rb"charset=([\w.:-]+)")
+CHARSET = re.compile(r"charset=([\w.:-]+)", re.ASCII)
 
 
 def read_gettext(data: bytes, where: str) -> DocumentFile:
     """A catalogue: messages without translation are translated, those that have one stay. Raises DataError.
 
+    The file keeps its charset if that has all characters of the translations, else it is written in UTF-8, and says so.
     Of a plural, the first form is the translation of the singular, and all others, or the only one, that of the plural.
     """
-    charset = CHARSET.search(data[:4096])
-    declared = charset[1].decode("ascii") if charset and charset[1] != b"CHARSET" else None
-    decoded = decode_text(data, where, declared)
+    charset = CHARSET.search(data[:4096].decode("latin-1"))
+    is_template = charset is not None and charset[1] == "CHARSET"
+    decoded = decode_text(data, where, charset[1] if charset and not is_template else None)
     try:
         # polib would take a text that is the path of a file as such: none begins with a line feed.
         catalogue = polib.pofile(f"\n{decoded.text}", encoding="utf-8")
@@ -35,7 +36,10 @@ def read_gettext(data: bytes, where: str) -> DocumentFile:
         remaining = iter(rendered)
         for entry in entries:
             fill_entry(entry, [next(remaining) for _ in source_texts(entry)])
-        return decoded.encode(f"{catalogue}".removesuffix("\n") + "\n")
+        written = f"{catalogue}".removesuffix("\n") + "\n"
+        if not is_template and decoded.has_characters_of(written):
+            return decoded.encode(written)
+        return DecodedText(written).encode(CHARSET.sub("charset=UTF-8", written, count=1))
 
     return DocumentFile(tuple(read_message(text) for text in texts), assemble)
 

@@ -3,7 +3,10 @@
 import json
 
 import polib
+import pytest
 
+from documents import AlignedText
+from documents.files import parse_file
 from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
 
@@ -74,3 +77,30 @@ def test_messages_without_translation():
 def test_a_language_with_one_form_gets_the_plural():
     po = 'msgid "ein Hund"\nmsgid_plural "zwei Hunde"\nmsgstr[0] ""\n'
     assert 'msgstr[0] "Hunde zwei"' in translated(po, "a.po", backwards).decode()
+
+
+HEADER = '# Kopf\nmsgid ""\nmsgstr ""\n"Language: fr\\n"\n"Content-Type: text/plain; charset={}\\n"\n\n'
+
+
+@pytest.mark.parametrize("charset", ["ISO-8859-1", "US-ASCII", "CP1250"])
+def test_a_catalogue_is_in_utf_8_where_its_charset_has_not_all_characters(charset):
+    po = (HEADER + 'msgid "Ein Werk da"\nmsgstr ""\n').format(charset).encode("ascii")
+    for translation in ("l’œuvre … 5 €", "\U0001f415 Привет"):
+        written = translated(po, "a.po", lambda _, text=translation: AlignedText(text))
+        messages = polib.pofile(f"\n{written.decode('utf-8')}")
+        assert messages[0].msgstr == translation
+        assert messages.metadata == {"Language": "fr", "Content-Type": "text/plain; charset=UTF-8"}
+
+
+def test_a_catalogue_keeps_its_charset_where_it_has_all_characters():
+    po = (HEADER + 'msgid "Größe da"\nmsgstr ""\n').format("ISO-8859-1").encode("latin-1")
+    written = translated(po, "a.po", backwards)
+    assert written == po.removesuffix(b'""\n') + '"da Größe"\n'.encode("latin-1")
+    file = parse_file(po, "a.po")
+    assert "charset=UTF-8" in file.render([AlignedText("œ")]).decode()
+    assert "charset=ISO-8859-1" in file.render([AlignedText("ä")]).decode("latin-1")
+
+
+def test_a_template_without_charset_gets_one():
+    po = (HEADER + 'msgid "Größe da"\nmsgstr ""\n').format("CHARSET").encode()
+    assert "charset=UTF-8" in translated(po, "a.pot", backwards).decode()

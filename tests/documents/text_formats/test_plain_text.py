@@ -1,5 +1,7 @@
 """Plain text and HTML files: only text changes, in the encoding that the file has."""
 
+import pytest
+
 from documents import AlignedText
 from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
@@ -23,6 +25,21 @@ def test_addresses_and_placeholders_stay():
 def test_a_byte_order_mark_and_utf_16_are_kept():
     for encoded in ("\ufeffEin Hund\n".encode(), "\ufeffEin Hund\n".encode("utf-16-le")):
         assert translated(encoded, "a.txt", same) == encoded
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("a.txt", "da\n"),
+        ("a.md", "da\n"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nda\n"),
+        ("a.json", '{"a": "da"}'),
+    ],
+)
+def test_texts_have_no_references_to_characters(name, document):
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        written = translated(document.encode(encoding), name, lambda text: AlignedText("☃ œ 🐕"))
+        assert written == document.replace("da", "☃ œ 🐕").encode(encoding)
 
 
 def test_html_is_in_the_encoding_that_it_declares():
