@@ -182,7 +182,7 @@ class PieceWriter:
         if not text:
             return
         if self._needs_space and not text[0].isspace() and text[0] not in CLOSING_MARKS:
-            self.pieces.append(" ")
+            self._insert_space()
         self._needs_space = False
         self.pieces.append(text)
         self._last = text[-1]

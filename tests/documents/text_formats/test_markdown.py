@@ -148,6 +148,7 @@ def test_cells_are_divided_where_they_were():
         "<div>\nhallo\n</div>\n\nText <kbd>Strg</kbd> <!-- k --> <b>fett</b> da<br>\nzwei\n",
         "---\ntitle: Titel\n---\n\nText da\n",
         "eins\n\n***\n\n~~~\nx\n~~~\n\n[^1] [5] * 3\n3\n",
+        "`st` **ef**\n\n![a](b) **ef** da\n\nhttp://x.de **drei** da\n",
     ],
 )
 def test_markup_is_written_as_it_was(markdown):
@@ -161,7 +162,7 @@ def test_a_begin_of_a_line_that_would_be_a_block_is_escaped():
 
 
 PIECES = (
-    "eins", " zwei ", " **drei** ", " *vier fünf* ", " _sechs_ ", " ~~sieben~~ ", "[acht](u \"t\")", "[r]", "[neun][r]",
+    "eins", " http://x.de/a_b ", " <http://x.de> ", " `c` ", " ![b](v) ", " zwei ", " **drei** ", " *vier fünf* ", " _sechs_ ", " ~~sieben~~ ", "[acht](u \"t\")", "[r]", "[neun][r]",
     "\n", "\n\n", "  \n", "\\\n", " \\* ", "\\_", "\\[", "\\<b>", "&amp;lt;", " | zwei",
     " < ", ">", "#", "\n# ", "\n- ", "\n  - ", "\n3. ", "\n> ", "\n    ", "=", "---", "\n|-|-|\n",
     "\n| a | b |\n|-|-|\n", "\n- [ ] ", "\n> [!NOTE]\n> ", "\n\n[r]: v\n",
