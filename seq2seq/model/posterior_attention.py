@@ -10,8 +10,8 @@ that the attention over all positions has led to. It needs no training, and work
 
 It costs L T steps, each over one position: of short sentences as much as a decoding, of long ones several times that.
 
-Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, E embedding, R
-readout, V target vocabulary.
+Axes: B sentences, K hypotheses of each, L target positions, T source positions, P pairs of both, N of them at once, E
+embedding, V target vocabulary.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,27 +43,16 @@ def posterior_attention(
     attention over that text. A row sums to 1, and to 0 where the prior does.
     """
     prior_BKLT = prior_BKLT.to(torch.promote_types(prior_BKLT.dtype, torch.float32))
-    posterior_BKLT = torch.zeros_like(prior_BKLT)
+    log_p_BKLT = torch.empty_like(prior_BKLT)
     for b in range(target_BKL.shape[0]):
         own = memory.map(lambda tensor: tensor[b : b + 1])  # noqa: B023
         for k in range(target_BKL.shape[1]):
-            prior_LT = prior_BKLT[b, k]
-            pairs = (prior_LT > 0).nonzero(as_tuple=True)
-            if not len(pairs[0]):
-                continue
-            log_p_P = hard_log_likelihoods(
-                decoder,
-                log_probabilities,
-                own,
-                steps_as_hypotheses(states, b, k),
-                words_BKLE[b, k],
-                target_BKL[b, k],
-                *pairs,
+            states_1L = steps_as_hypotheses(states, b, k)
+            log_p_BKLT[b, k] = hard_log_likelihoods(
+                decoder, log_probabilities, own, states_1L, words_BKLE[b, k], target_BKL[b, k]
             )
-            logits_LT = torch.full_like(prior_LT, -torch.inf)
-            logits_LT[pairs] = prior_LT[pairs].log() + log_p_P.to(prior_LT.dtype)
-            posterior_BKLT[b, k] = torch.softmax(logits_LT, -1).nan_to_num(0.0)
-    return posterior_BKLT
+    logits_BKLT = prior_BKLT.log() + log_p_BKLT
+    return torch.softmax(logits_BKLT.masked_fill(prior_BKLT == 0, -torch.inf), -1).nan_to_num(0.0)
 
 
 def steps_as_hypotheses(states: Sequence[State], row: int, hypothesis: int) -> State:
@@ -83,14 +72,15 @@ def hard_log_likelihoods(
     states_1L: State,
     words_LE: Tensor,
     target_L: Tensor,
-    step_P: Tensor,
-    position_P: Tensor,
 ) -> Tensor:
-    """log P of the target word of each step with attention on one source position alone, (P,), of one sentence.
+    """log P of each target word with attention on one source position alone, (L, T), of one sentence.
 
     states_1L: the states before all steps, as hypotheses of the sentence.
     """
     source = decoder.config.first_text
+    steps, positions = len(target_L), memory.positions[source]
+    pair_P = torch.arange(steps * positions, device=target_L.device)
+    step_P, position_P = pair_P // positions, pair_P % positions
     rows = max(1, MAX_PROBABILITIES // decoder.config.target.vocabulary)
     parts = []
     for step_N, position_N in zip(step_P.split(rows), position_P.split(rows), strict=True):
@@ -100,7 +90,7 @@ def hard_log_likelihoods(
         _, output = decoder.advance(memory_at(memory, source, position_N), state_N1, step)
         log_p_N1V = log_probabilities(decoder.read(words_N1E, output.hidden, output.contexts))
         parts.append(log_p_N1V[:, 0].gather(-1, target_L[step_N][:, None]).squeeze(-1))
-    return torch.cat(parts)
+    return torch.cat(parts).view(steps, positions)
 
 
 def memory_at(memory: Memory, source: str, position_N: Tensor) -> Memory:
