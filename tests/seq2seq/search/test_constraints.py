@@ -73,7 +73,7 @@ def contains(output: Sequence[int], phrases: Sequence[tuple[int, ...]]) -> bool:
 
 
 def settled(result: SearchResult, constraints: Sequence[Constraint]) -> list[Hypothesis]:
-    """The hypotheses that do not depend on rounding. Of one text that has the words of a constraint twice, either can be
+    """The hypotheses that do not depend on rounding. Where a text has the words of a constraint twice, either can be
     the constraint's: such hypotheses have equal scores, and rounding decides which one stays in a beam."""
     return result.hypotheses[:1] if constraints else result.hypotheses
 
