@@ -162,7 +162,8 @@ def test_a_begin_of_a_line_that_would_be_a_block_is_escaped():
 
 
 PIECES = (
-    "eins", " http://x.de/a_b ", " <http://x.de> ", " `c` ", " ![b](v) ", " zwei ", " **drei** ", " *vier fünf* ", " _sechs_ ", " ~~sieben~~ ", "[acht](u \"t\")", "[r]", "[neun][r]",
+    " http://x.de/a_b ", " <http://x.de> ", " `c` ", " ![b](v) ",
+    "eins", " zwei ", " **drei** ", " *vier fünf* ", " _sechs_ ", " ~~sieben~~ ", "[acht](u \"t\")", "[r]", "[neun][r]",
     "\n", "\n\n", "  \n", "\\\n", " \\* ", "\\_", "\\[", "\\<b>", "&amp;lt;", " | zwei",
     " < ", ">", "#", "\n# ", "\n- ", "\n  - ", "\n3. ", "\n> ", "\n    ", "=", "---", "\n|-|-|\n",
     "\n| a | b |\n|-|-|\n", "\n- [ ] ", "\n> [!NOTE]\n> ", "\n\n[r]: v\n",
