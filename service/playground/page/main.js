@@ -223,7 +223,7 @@ byId("copy").onclick = ({ currentTarget }) => copy(currentTarget, answerText(out
 byId("link").onclick = ({ currentTarget }) => copy(currentTarget, linkOf(state()));
 byId("swap").onclick = () => {
   const [from] = choices.likelyPair(detected());
-  if (output.shown) inputs.set({ text: answerText(output.shown) });
+  if (output.shown?.given === text.value) inputs.set({ text: answerText(output.shown) }); // else it is another text's
   choices.swap(from);
   again();
 };

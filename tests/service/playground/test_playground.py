@@ -106,6 +106,17 @@ def test_script_in_a_text_is_not_executed(page):
     assert page.locator("#gloss img, #gloss b, #translation b").count() == 0
 
 
+def test_swap_keeps_a_text_that_is_not_answered(page):
+    type_in(page, "Ein Hund läuft.")
+    expect(page.locator("#translation")).to_have_text("A dog is running.")
+    page.route("**/translate", lambda route: route.abort())
+    page.locator("#text").fill("Eine Frau sitzt.")
+    expect(page.locator("#stale")).to_be_visible()
+    page.locator("#swap").click()
+    expect(page.locator("#source")).to_have_value("en")
+    expect(page.locator("#text")).to_have_value("Eine Frau sitzt.")
+
+
 def test_swap_and_link_and_theme(page, address, browser):
     type_in(page, "Ein Hund läuft.")
     expect(page.locator("#translation")).to_have_text("A dog is running.")
