@@ -14,12 +14,12 @@ class DocumentFile:
 
     parts: its texts: one document for a text file, one for each part of an archive or for each message of a catalogue.
     assemble: the bytes of the file, from its parts as they are rendered, in their order.
-    target_mark: what stands in them where the file declares the language of the translation.
+    in_language: a rendered part as it is written for a language of the translation, a BCP 47 tag.
     """
 
     parts: tuple[Document, ...]
     assemble: Callable[[Sequence[str]], bytes]
-    target_mark: str = ""
+    in_language: Callable[[str, str], str] = lambda rendered, target: rendered
 
     @property
     def segments(self) -> list[Segment]:
@@ -32,6 +32,4 @@ class DocumentFile:
         rendered = [part.render(list(islice(remaining, len(part.segments)))) for part in self.parts]
         if next(remaining, None) is not None:
             raise ValueError("more translations than segments")
-        if self.target_mark:
-            rendered = [part.replace(self.target_mark, target) for part in rendered]
-        return self.assemble(rendered)
+        return self.assemble([self.in_language(part, target) for part in rendered])

@@ -2,8 +2,8 @@
 
 import re
 import secrets
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from documents.document_file import DocumentFile
 from documents.events import End, Event, Role, Start
@@ -19,19 +19,53 @@ EMPTY_TAG = re.compile(r"\s*/>$")
 
 def read_tmx(data: bytes, where: str) -> DocumentFile:
     """A translation memory. A unit that has a text in one language gets it in the language of the translation, in the
-    place of a variant whose text is empty if there is one; others stay. Raises DataError."""
+    place of a variant in this language whose text is empty if there is one; others stay. Raises DataError."""
     file = read_xml(data, where, {}, doctype=True)
     if file.root.name != "tmx":
         raise DataError(where, f"is not TMX: its root is <{file.root.name[:80]}>", "check its suffix")
-    units = Units(f"language-{secrets.token_hex(8)}")
-    return replace(file_of(file.decoded, xml_document(file, units.walk(file.root))), target_mark=units.language)
+    units = Units()
+    return replace(file_of(file.decoded, xml_document(file, units.walk(file.root))), in_language=units.written)
+
+
+@dataclass(frozen=True)
+class EmptyVariant:
+    """A variant without text: its language, its index in the unit, and what stands before and after its text."""
+
+    language: str
+    place: int
+    opening: str
+    closing: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit with a text in one language.
+
+    children: what stands in it, as it is written. source: the index of the variant with the text.
+    """
+
+    children: Sequence[str]
+    source: int
+    empty: Sequence[EmptyVariant]
+
+    def translated(self, text: str, target: str) -> str:
+        """What stands in it with a text in a language, in a variant of exactly this language rather than of its kin."""
+        empty = next((variant for key in (str.lower, primary) for variant in self.empty
+                      if key(variant.language) == key(target)), None)  # fmt: skip
+        if empty:
+            at, after, variant = empty.place, empty.place + 1, f"{empty.opening}{text}{empty.closing}"
+        else:
+            at = after = self.source + 1
+            variant = f'<tuv xml:lang="{target}"><seg>{text}</seg></tuv>'
+        return "".join([*self.children[:at], variant, *self.children[after:]])
 
 
 class Units:
-    """Reads the units of a file. `language` stands for that of new variants."""
+    """Reads the units of a file, and writes them when the language of the translation is known."""
 
-    def __init__(self, language: str) -> None:
-        self.language = language
+    def __init__(self) -> None:
+        self._units: list[Unit] = []
+        self._edge = f"unit-{secrets.token_hex(8)}"  # stands before and after each text, alone for all of its unit
 
     def walk(self, element: Element) -> Iterator[Event]:
         """An element of the file: a unit, or what is around units."""
@@ -43,21 +77,22 @@ class Units:
         if len(written) != 1:
             yield from verbatim(markup(element))
             return
-        empty = next((v for v in variants if v is not written[0] and v.find(SEGMENT)), None)
-        yield from self._unit(element, written[0], empty)
-
-    def _unit(self, unit: Element, source: Element, empty: Element | None) -> Iterator[Event]:
-        """A unit with a new variant: in place of the empty one, else after that of the source."""
-        at = unit.children.index(empty or source)
-        before = unit.children[:at] if empty else unit.children[: at + 1]
-        opening, closing = variant_tags(empty) if empty else (f'<tuv xml:lang="{self.language}"><seg>', "</seg></tuv>")
+        source = written[0]
+        empty = [
+            empty_variant(element, variant) for variant in variants if variant is not source and variant.find(SEGMENT)
+        ]
+        self._units.append(Unit([markup(child) for child in element.children], element.children.index(source), empty))
         text = source.find(SEGMENT)
         assert text is not None
-        yield from verbatim(unit.tag + "".join(map(markup, before)))
-        yield Start(opening, closing, Role.BLOCK, translate=True)
+        yield Start(element.tag + self._edge, self._edge + element.closing, Role.BLOCK, translate=True)
         yield from TEXT.content(paired(text.children))
         yield End()
-        yield from verbatim("".join(map(markup, unit.children[at + 1 :])) + unit.closing)
+
+    def written(self, rendered: str, target: str) -> str:
+        """The file as it is rendered, with each text in its unit."""
+        parts = rendered.split(self._edge)
+        parts[1::2] = [unit.translated(text, target) for unit, text in zip(self._units, parts[1::2], strict=True)]
+        return "".join(parts)
 
 
 def text_of(variant: Element) -> str:
@@ -66,13 +101,23 @@ def text_of(variant: Element) -> str:
     return segment.text().strip() if segment else ""
 
 
-def variant_tags(empty: Element) -> tuple[str, str]:
-    """What stands before and after the text of an empty variant."""
-    segment = empty.find(SEGMENT)
+def empty_variant(unit: Element, variant: Element) -> EmptyVariant:
+    """A variant of a unit whose segment is empty."""
+    segment = variant.find(SEGMENT)
     assert segment is not None
-    at = empty.children.index(segment)
-    before, after = ("".join(map(markup, part)) for part in (empty.children[:at], empty.children[at + 1 :]))
-    return f"{empty.tag}{before}{EMPTY_TAG.sub('>', segment.tag)}", f"</{SEGMENT}>{after}{empty.closing}"
+    at = variant.children.index(segment)
+    before, after = ("".join(map(markup, part)) for part in (variant.children[:at], variant.children[at + 1 :]))
+    return EmptyVariant(
+        language=variant.attributes.get("xml:lang") or variant.attributes.get("lang", ""),  # the latter in TMX 1.1
+        place=unit.children.index(variant),
+        opening=f"{variant.tag}{before}{EMPTY_TAG.sub('>', segment.tag)}",
+        closing=f"</{SEGMENT}>{after}{variant.closing}",
+    )
+
+
+def primary(language: str) -> str:
+    """The primary subtag of a language: en of en-GB."""
+    return language.partition("-")[0].lower()
 
 
 def role_of(element: Element) -> Role:

@@ -49,6 +49,25 @@ def test_units(unit, expected):
     assert written(unit) == TMX.format(f'<tu>{DE}<tuv xml:lang="en"><seg>zwei eins</seg></tuv></tu>{expected}')
 
 
+FR = '<tuv xml:lang="fr"><seg/></tuv>'
+NEW = '<tuv xml:lang="en"><seg>zwei eins</seg></tuv>'
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        (f"{DE}{FR}", f"{DE}{NEW}{FR}"),
+        (f'{FR}{DE}<tuv xml:lang="EN"><seg></seg></tuv>', f'{FR}{DE}<tuv xml:lang="EN"><seg>zwei eins</seg></tuv>'),
+        (f'{FR}<tuv lang="en"><seg/></tuv>{DE}', f'{FR}<tuv lang="en"><seg>zwei eins</seg></tuv>{DE}'),
+        (f'{DE}<tuv xml:lang="en-GB"><seg/></tuv><tuv xml:lang="en"><seg/></tuv>',
+         f'{DE}<tuv xml:lang="en-GB"><seg/></tuv>{NEW}'),
+        (f'{DE}<tuv xml:lang="en-GB"/>', f'{DE}{NEW}<tuv xml:lang="en-GB"/>'),
+    ],
+)  # fmt: skip
+def test_empty_variants_in_other_languages_stay(unit, expected):
+    assert written(f"<tu>{unit}</tu>").partition("</tu>")[2].startswith(f"<tu>{expected}</tu>")
+
+
 def test_a_language_that_is_not_known_is_said_to_be_so():
     assert b'<tuv xml:lang="und">' in translated(TMX.format(f"<tu>{DE}</tu>"), "a.tmx", backwards)
 
