@@ -20,7 +20,6 @@ WRITTEN = {  # languages that have a form of their own
     "fa": {"?": "؟", ",": "،", ";": "؛"},
 }
 MARKS = "".join(SAME_MARKS) + "".join(PLAIN)
-END_MARKS = re.compile(rf"\s*([{re.escape(MARKS)}]*)\Z")
 BEGIN_MARKS = re.compile(r"(?:[-–—*•·]\s+|…\s*|\.\.\.\s*)?")
 OPENING = re.compile(r"[\"'“”„«»‘’(\[{¿¡]*")
 WORD = re.compile(r"\w+")
@@ -47,7 +46,7 @@ class Edges:
         """The beginning of an output that will not change with more text: without marks at its end, and nothing until
         its first word is complete."""
         if self.end:
-            output = output.removesuffix(found(END_MARKS.search(output))[0])
+            output = output[: split_end(output)[0]]
         if not self.begin:
             return output
         content = output[found(BEGIN_MARKS.match(output)).end() :]
@@ -111,12 +110,17 @@ def begin_of(source: str, output: str) -> tuple[int, str]:
 def end_of(source: str, output: str, language: str | None) -> tuple[int, str]:
     """From which character on the output's end is replaced, and by what: the marks with which the source ends, in the
     form that the language has."""
-    wanted, present = found(END_MARKS.search(source)), found(END_MARKS.search(output))
-    marks = "".join(PLAIN.get(mark, mark) for mark in wanted[1])
-    if marks == "".join(PLAIN.get(mark, mark) for mark in present[1]):
+    (_, wanted), (start, present) = split_end(source), split_end(output)
+    if wanted == present:
         return len(output), ""
     forms = WRITTEN.get((language or "").lower().split("-")[0], {})
-    return present.start(), "".join(forms.get(mark, mark) for mark in marks)
+    return start, "".join(forms.get(mark, mark) for mark in wanted)
+
+
+def split_end(text: str) -> tuple[int, str]:
+    """Where the marks at the end of a text begin, with the space before them, and the marks in their plain forms."""
+    content = text.rstrip(MARKS)
+    return len(content.rstrip()), "".join(PLAIN.get(mark, mark) for mark in text[len(content) :])
 
 
 def first_letter(source: str, output: str, tokenizer: Tokenizer, language: str | None) -> str:

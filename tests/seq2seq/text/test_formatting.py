@@ -60,3 +60,12 @@ def test_what_is_certain_of_an_output_that_goes_on():
     assert Edges().certain("The dog.") == "The dog"
     assert Edges(begin=False).certain("Th.") == "Th"
     assert Edges(end=False).certain("The dog.") == "The dog."
+
+
+@pytest.mark.parametrize("run", [" ", ".", " .", ". "])
+def test_no_text_takes_quadratic_time(tokenizer, run):
+    """A search from every character of a run would not end before the test's time is over."""
+    text = "a" + run * 200_000 + "b"
+    assert Edges().apply(text, "The dog.", tokenizer, "en").text == "the dog"
+    assert Edges().certain(text) == text
+    assert Edges().apply("der Hund,", text, tokenizer, "en").text == f"{text},"
