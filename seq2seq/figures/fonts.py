@@ -52,6 +52,13 @@ def font_families(texts: Iterable[str], font: Path | None = None, first: str = W
     return families
 
 
+def printable(text: str) -> str:
+    """The text with U+FFFD in place of control characters and surrogates, which no SVG may have; line ends stay."""
+    return "".join(
+        "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n" else letter for letter in text
+    )
+
+
 def needs_glyph(letter: str) -> bool:
     """Whether a letter needs a glyph."""
     return unicodedata.category(letter) not in INVISIBLE_CATEGORIES and ord(letter) not in VARIANTS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from seq2seq.errors import UsageError
-from seq2seq.figures.fonts import PLAIN, font_families
+from seq2seq.figures.fonts import PLAIN, font_families, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ class Sheet:
         """`texts`: all texts of the figure, to select fonts. `font`: as in `font_families`, whose errors are raised."""
         from matplotlib.figure import Figure
 
-        texts = list(texts)
+        texts = list(map(printable, texts))
         self.words = font_families(texts, font)
         self.plain = font_families(texts, font, first=PLAIN)
         self.figure: Figure = Figure(dpi=DOTS_PER_INCH)  # the dpi at which texts are measured
@@ -70,13 +70,13 @@ class Sheet:
         """Creates an unplaced text for a word; `language` selects language-specific glyph forms."""
         # No mathtext: dollar signs are literal.
         return self.figure.text(
-            0, 0, text, family=self.words, size=size, color=SOFT, rotation=rotation, parse_math=False,
+            0, 0, printable(text), family=self.words, size=size, color=SOFT, rotation=rotation, parse_math=False,
             language=language, linespacing=1.0,
         )  # fmt: skip
 
     def note(self, text: str, size: float = 7, colour: Colour = SOFT) -> Text:
         """Creates an unplaced annotation, such as a number or a legend text."""
-        return self.figure.text(0, 0, text, family=self.plain, size=size, color=colour, parse_math=False)
+        return self.figure.text(0, 0, printable(text), family=self.plain, size=size, color=colour, parse_math=False)
 
     def lay_out(self, heading: str, width: float, height: float) -> tuple[float, float]:
         """Draws background, heading and white sheet for content of this size; returns the content's top left corner."""

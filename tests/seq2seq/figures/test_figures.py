@@ -399,3 +399,13 @@ def test_results_that_cannot_be_compared_are_refused(tmp_path):
         score_by_length([], "BLEU", tmp_path / "l.png")
     with pytest.raises(UsageError, match="a: two systems have this name"):
         system_comparison([SystemScore("a", 1, 0, 2), SystemScore("a", 1, 0, 2)], "BLEU", tmp_path / "s.png")
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_word_with_control_characters_is_drawn(tmp_path: Path, suffix: str) -> None:
+    """Text from a PDF or a terminal has some, and an SVG may not."""
+    path = tmp_path / f"words.{suffix}"
+    attention_matrix(explanation([[0.5, 0.5]], "a\x00b \x1b[0m", "c\x02d\ud800"), path)
+    if suffix == "svg":
+        assert {"a\ufffdb", "\ufffd[0m", "c\ufffdd\ufffd"} <= set(texts(path))
+    assert path.stat().st_size > 0
