@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from documents.document_file import DocumentFile
 from documents.events import End, Event, Role, Start
@@ -67,14 +68,16 @@ NEW_STATE = re.compile(r"""\sstate\s*=\s*["'](?:new|needs-translation|initial)["
 
 
 def paired(children: list[Node]) -> list[Node]:
-    """The content of a source, whose codes that begin and end formatting (`bpt` and `ept`, `sc` and `ec`, `bx` and
-    `ex`) are elements around what is between, so that they stay around its translation in this order."""
+    """The content of a source, and of each element in it, whose codes that begin and end formatting (`bpt` and `ept`,
+    `sc` and `ec`, `bx` and `ex`) are elements around what is between, so that they stay around its translation in this
+    order."""
     content: list[Node] = []
     open_codes: list[tuple[int, str]] = []
     for child in children:
-        content.append(child)
         if not isinstance(child, Element):
+            content.append(child)
             continue
+        content.append(replace(child, children=paired(child.children)))
         key = code_key(child)
         if child.name in OPENING:
             open_codes.append((len(content) - 1, f"{OPENING[child.name]} {key}"))

@@ -40,6 +40,11 @@ def written(unit: str) -> str:
             '<tuv xml:lang="en"><seg><hi>zwei</hi> eins <ph x="1">%s</ph></seg></tuv></tu>',
         ),
         (
+            f'<tu><tuv xml:lang="de"><seg><hi>eins {CODES}</hi></seg></tuv></tu>',
+            f'<tu><tuv xml:lang="de"><seg><hi>eins {CODES}</hi></seg></tuv>'
+            f'<tuv xml:lang="en"><seg><hi>{CODES} eins</hi></seg></tuv></tu>',
+        ),
+        (
             f'<tu>{DE}<tuv xml:lang="fr"><seg>un deux</seg></tuv></tu>',
             f'<tu>{DE}<tuv xml:lang="fr"><seg>un deux</seg></tuv></tu>',
         ),

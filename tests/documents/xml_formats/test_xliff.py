@@ -44,6 +44,30 @@ def test_units(unit, expected):
     assert written == XLIFF.format(around.format(expected, ">x</target>"))
 
 
+BOLD = '<bpt id="1">&lt;b&gt;</bpt>zwei<ept id="1">&lt;/b&gt;</ept>'
+PART = '<mrk mtype="seg" mid="0">{}</mrk>'
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (f'<g id="0">eins {BOLD}</g>', f'<g id="0">{BOLD} eins</g>'),
+        (f'<g id="0"><g id="2">eins {BOLD}</g></g>', f'<g id="0"><g id="2">{BOLD} eins</g></g>'),
+        ('<pc id="1">eins <sc id="2"/>zwei drei<ec startRef="2"/> vier</pc>',
+         '<pc id="1">vier <sc id="2"/>drei zwei<ec startRef="2"/> eins</pc>'),
+    ],
+)  # fmt: skip
+def test_pairs_of_codes_inside_elements_stay_around_their_words(source, expected):
+    written = translated(XLIFF.format(f"<trans-unit><source>{source}</source></trans-unit>"), "a.xlf", backwards)
+    assert f"</source><target>{expected}</target>" in written.decode()
+
+
+def test_pairs_of_codes_inside_segments_stay_around_their_words():
+    source = f"<source>eins {BOLD}</source><seg-source>{PART.format(f'eins {BOLD}')}</seg-source>"
+    written = translated(XLIFF.format(f"<trans-unit>{source}</trans-unit>"), "a.xlf", backwards).decode()
+    assert f"<target>{PART.format(f'{BOLD} eins')}</target>" in written
+
+
 def test_version_2_and_what_is_not_to_be_translated():
     xliff = (
         '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0"><file><unit><segment><source>eins '
