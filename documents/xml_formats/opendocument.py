@@ -67,12 +67,21 @@ def walk(element: Element) -> Iterator[Event]:
     if element.name in UNTRANSLATED:
         yield from verbatim(markup(element))
     elif element.name in PARAGRAPHS:
-        first, last = ("".join(markup(e) for e in element.walk() if e.name in names) for names in (FIRST, LAST))
+        first, last = ("".join(marks(element, names)) for names in (FIRST, LAST))
         yield Start(element.tag + first, last + element.closing, Role.BLOCK, translate=True)
         yield from PARAGRAPH.content(element.children)
         yield End()
     else:
         yield from structure(element, walk)
+
+
+def marks(element: Element, names: frozenset[str]) -> Iterator[str]:
+    """The begins or ends of ranges in a paragraph; those in its notes and frames stay there."""
+    for child in element.elements:
+        if child.name in names:
+            yield markup(child)
+        elif child.name in INLINE:
+            yield from marks(child, names)
 
 
 def walk_cells(element: Element) -> Iterator[Event]:

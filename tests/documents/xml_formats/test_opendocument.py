@@ -41,6 +41,30 @@ def test_notes_and_frames_are_translated_by_themselves():
     assert texts(data, "a.odt") == ["eine Note", "ein Rahmen", "ein Satz"]
 
 
+MARKS = '<text:bookmark-start text:name="b"/>{}<text:bookmark-end text:name="b"/>'
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "<text:note><text:note-body>{}</text:note-body></text:note>",
+        "<text:span><draw:frame><draw:text-box>{}</draw:text-box></draw:frame></text:span>",
+        "<office:annotation>{}</office:annotation>",
+    ],
+)
+def test_bookmarks_in_notes_and_frames_are_written_once(nested):
+    paragraph = f"<text:p>{MARKS.format('Satz')}</text:p>"
+    data = odt(f"<text:p>ein{nested.format(paragraph)}</text:p>")
+    content = parts_of(translated(data, "a.odt", backwards))["content.xml"]
+    assert content == parts_of(data)["content.xml"]
+
+
+def test_bookmarks_in_spans_move_to_the_edges_of_the_paragraph():
+    body = f"<text:p>eins <text:span>{MARKS.format('zwei')}</text:span></text:p>"
+    content = parts_of(translated(odt(body), "a.odt", backwards))["content.xml"]
+    assert f"<text:p>{MARKS.format('<text:span>zwei</text:span> eins')}</text:p>" in content
+
+
 def test_the_type_stays_the_first_part():
     """Programs know an OpenDocument file by it."""
     written = translated(odt("<text:p>ein Satz</text:p>"), "a.odt", backwards)
