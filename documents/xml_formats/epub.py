@@ -7,9 +7,9 @@ from documents.document_file import DocumentFile
 from documents.events import AttributeText, End, Event, Role, Start
 from documents.html import elements as html
 from documents.reading.archive import Archive
-from documents.reading.xml_tree import Element, markup, read_xml
+from documents.reading.xml_tree import Element, read_xml
 from documents.xml_formats.package import archive_file
-from documents.xml_formats.trees import MixedText, mark, structure, verbatim, xml_document
+from documents.xml_formats.trees import MixedText, structure, xml_document
 from seq2seq.errors import DataError
 
 NAMESPACES = {
@@ -56,26 +56,24 @@ def walk(element: Element) -> Iterator[Event]:
     elif element.name.startswith("ncx:") or element.name.startswith("?:"):
         yield from structure(element, walk)
     else:
-        yield from xhtml(element)
+        yield from TEXT.content([element])
 
 
-def xhtml(element: Element) -> Iterator[Event]:
-    """A block of XHTML; any other element where a block is expected is a text by itself."""
-    role = html.role_of(element.name)
-    if role in (Role.VERBATIM, Role.VERBATIM_BLOCK):
-        yield from verbatim(markup(element))
-    elif role is Role.LINE_BREAK:
-        yield from mark(markup(element), role)
-    else:
-        translate = html.says_translate(element.attributes)
-        yield Start(element.tag, element.closing, role, translate, attributes=attributes_of(element))
-        yield from TEXT.content(element.children)
-        yield End()
+def block(element: Element) -> Iterator[Event]:
+    """An element of XHTML whose text is translated by itself."""
+    yield Start(element.tag, element.closing, Role.BLOCK, says_translate(element), attributes=attributes_of(element))
+    yield from TEXT.content(element.children)
+    yield End()
 
 
 def role_of(element: Element) -> Role:
     """The role of an element in XHTML; other vocabularies, such as SVG and MathML, stay as they are."""
     return Role.VERBATIM if ":" in element.name else html.role_of(element.name)
+
+
+def says_translate(element: Element) -> bool | None:
+    """What an element says about the translation of its content; None if it says nothing."""
+    return html.says_translate(element.attributes)
 
 
 def attributes_of(element: Element) -> list[AttributeText]:
@@ -88,4 +86,4 @@ def attributes_of(element: Element) -> list[AttributeText]:
     ]
 
 
-TEXT = MixedText(role_of, xhtml, html.UNSEEN, attributes=attributes_of)
+TEXT = MixedText(role_of, block, html.UNSEEN, attributes=attributes_of, translate=says_translate)

@@ -54,7 +54,9 @@ class MixedText:
     unseen: names of elements that are not displayed.
     spaces: names of elements that are displayed as white space.
     moved: names of elements that the reader of the paragraph writes elsewhere.
-    block: reads an element that is translated by itself, or stands in a separate element.
+    block: reads an element that is translated by itself.
+    attributes: the attributes of an element in a text that are translated.
+    translate: whether an element in a text says that it is to be translated, or is not; None if it says nothing.
     """
 
     role_of: RoleOf
@@ -63,6 +65,7 @@ class MixedText:
     spaces: frozenset[str] = frozenset()
     moved: frozenset[str] = frozenset()
     attributes: Callable[[Element], list[AttributeText]] = field(default=lambda element: [])
+    translate: Callable[[Element], bool | None] = field(default=lambda element: None)
 
     def content(self, children: list[Node]) -> Iterator[Event]:
         """The events of an element's content."""
@@ -77,24 +80,22 @@ class MixedText:
                 yield from self._element(child)
 
     def _element(self, element: Element) -> Iterator[Event]:
-        role, seen = self.role_of(element), element.name not in self.unseen
+        role, seen, translate = self.role_of(element), element.name not in self.unseen, self.translate(element)
         if role is Role.BLOCK:
             yield from self.block(element)
         elif role is Role.SEPARATE:
-            yield Start(element.tag, element.closing, role, seen=seen)
-            for child in element.elements:
-                yield from self.block(child)
+            yield Start("", "", role)
+            yield from self.block(element)
             yield End()
-        elif role is Role.INLINE:
-            yield Start(element.tag, element.closing, role, seen=seen, attributes=self.attributes(element))
-            yield from self.content(element.children)
-            yield End()
-        elif role is Role.PROTECTED:
-            yield Start(element.tag, element.closing, role)
-            yield Text(element.text(), "".join(map(markup, element.children)))
-            yield End()
-        else:
+        elif role is Role.LINE_BREAK:
             yield from mark(markup(element), role, seen)
+        else:
+            yield Start(element.tag, element.closing, role, translate, seen, self.attributes(element))
+            if role is Role.INLINE or (role is Role.PROTECTED and translate):
+                yield from self.content(element.children)
+            else:
+                yield Text(element.text(), "".join(map(markup, element.children)))
+            yield End()
 
 
 __all__ = ["AttributeText", "MixedText", "Other", "mark", "structure", "verbatim", "xml_document"]

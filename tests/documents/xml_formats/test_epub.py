@@ -4,7 +4,7 @@ import pytest
 
 from seq2seq.errors import DataError
 from tests.documents.packages import epub, parts_of
-from tests.documents.translations import backwards
+from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
 
 CHAPTER = """<?xml version="1.0" encoding="utf-8"?>
@@ -30,6 +30,55 @@ def test_chapters_and_contents():
 def test_code_and_what_is_not_to_be_translated_stays():
     data = epub(CHAPTER.format("<pre>nein da</pre><p translate='no'>nein da</p><p>ja <code>nein</code></p>"))
     assert texts(data, "a.epub") == ["Ein Titel", "ja"]
+
+
+def test_buttons_are_texts_by_themselves():
+    body = (
+        '<p>Hier <button title="Ein Titel da">Antwort <b>zeigen</b><br/>da</button> klicken</p><button>Nein da</button>'
+    )
+    data = epub(CHAPTER.format(body))
+    found = ["Ein Titel", "Ein Titel da", "Antwort zeigen\nda", "Hier klicken", "Nein da"]
+    assert texts(data, "a.epub") == found
+    written = parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
+    assert '<button title="da Titel Ein"><b>zeigen</b> Antwort<br/>da</button>' in written
+    assert "<button>da Nein</button></body>" in written
+
+
+def test_choices_and_buttons_that_are_not_to_be_translated():
+    choice = '<p>Wahl <select><option label="Ein Name">ein Hund</option></select></p>'
+    body = f'{choice}<p>da <button translate="no">nein</button></p>'
+    data = epub(CHAPTER.format(body))
+    assert texts(data, "a.epub") == ["Ein Titel", "Ein Name", "ein Hund", "Wahl", "da"]
+    assert body in parts_of(translated(data, "a.epub", same))["OEBPS/chapter.xhtml"]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        '<span translate="no">Nein <b>da</b></span>',
+        '<i class="notranslate">Nein</i>',
+        '<img translate="no" alt="Nein"/>',
+    ],
+)
+def test_words_that_are_not_to_be_translated_stay(kept):
+    data = epub(CHAPTER.format(f"<p>Ein Hund {kept} hier</p>"))
+    assert texts(data, "a.epub") == ["Ein Titel", "Ein Hund hier"]
+    assert kept in parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
+
+
+def test_code_that_is_to_be_translated():
+    data = epub(CHAPTER.format('<p>Ein <code translate="yes">Hund <b>da</b></code></p>'))
+    assert texts(data, "a.epub") == ["Ein Titel", "Ein Hund da"]
+    written = parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
+    assert '<p><code translate="yes"><b>da</b> Hund</code> Ein</p>' in written
+
+
+@pytest.mark.parametrize("element", ["code", "video", "span"])
+def test_titles_of_elements_in_a_text(element):
+    data = epub(CHAPTER.format(f'<p>da <{element} title="Ein Name">x1</{element}></p>'))
+    assert texts(data, "a.epub")[1] == "Ein Name"
+    written = parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
+    assert f'<{element} title="Name Ein">x1</{element}>' in written
 
 
 def test_copy_protection_is_refused_and_obfuscated_fonts_are_not():
