@@ -65,17 +65,20 @@ def align_statistically(
     """
     from seq2seq.alignment.stored_aligner import load_aligner
 
-    texts = [PairWords.of(pair, tokenised) for pair in pairs]
-    warn_of_unspaced(texts, tokenised)
-    words = [text.normalized for text in texts]
-    aligned = load_aligner(Path(model)).align(words) if model else learn(words, tokenised, save)
-    for text, posteriors in zip(texts, aligned, strict=True):
-        yield AlignmentOutcome(text.pair.number, alignment_of(text, posteriors, symmetrize), text.problem)
+    kept = list(pairs)
+    if tokenised:
+        warn_of_unspaced(kept)
+    # The words are found again for the output: with their offsets they would take most of the memory.
+    words = (PairWords.of(pair, tokenised).normalized for pair in kept)
+    aligned = load_aligner(Path(model)).align(words) if model else learn(list(words), tokenised, save)
+    for pair, posteriors in zip(kept, aligned, strict=True):
+        text = PairWords.of(pair, tokenised)
+        yield AlignmentOutcome(pair.number, alignment_of(text, posteriors, symmetrize), text.problem)
 
 
 def learn(
     words: Sequence[tuple[list[str], list[str]]], tokenised: bool, save: Path | None
-) -> list["LinkPosteriors | None"]:
+) -> Iterator["LinkPosteriors | None"]:
     """Learn from the pairs and align them, with progress on stderr. The aligner is kept in the folder `save`."""
     from seq2seq.alignment.hmm import WordAligner
     from seq2seq.alignment.stored_aligner import save_aligner
@@ -113,10 +116,10 @@ def alignment_of(
     return Alignment(source=text.source, target=text.target, links=links)
 
 
-def warn_of_unspaced(texts: Sequence[PairWords], tokenised: bool) -> None:
+def warn_of_unspaced(pairs: Sequence[SentencePair]) -> None:
     """Say once if tokenised text has no spaces where its script has none."""
-    for text in texts if tokenised else ():
-        for side, words in (("source", text.source), ("target", text.target)):
-            if len(words) == 1 and UNSPACED.search(words[0].text):
-                say(f"line {text.pair.number}: the {side} is one word, as it has no spaces; leave out --tokenised.")
+    for pair in pairs:
+        for side, text in (("source", pair.source), ("target", pair.target)):
+            if len(text.split()) == 1 and UNSPACED.search(text):
+                say(f"line {pair.number}: the {side} is one word, as it has no spaces; leave out --tokenised.")
                 return

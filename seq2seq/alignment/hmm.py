@@ -10,7 +10,7 @@ A tensor's name ends in its axes: N pairs, I source positions, J target position
 words, D jumps from one source position to the next.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from seq2seq.alignment.hmm_constants import (
     LEXICAL_PASSES,
     MANY_PAIRS,
     MAX_CELLS,
+    PART_CELLS,
     PRIOR,
     PUNCTUATION,
     SIMILAR_PRIOR,
@@ -248,11 +249,11 @@ class WordAligner:
     @classmethod
     def learn(
         cls, pairs: Sequence[WordPair], progress: Progress | None = None
-    ) -> tuple["WordAligner", list[LinkPosteriors | None]]:
-        """Learn from the pairs, and align them. A pair with an empty side has no posteriors (None).
+    ) -> tuple["WordAligner", Iterator[LinkPosteriors | None]]:
+        """Learn from the pairs, and align them, in their order. A pair with an empty side has no posteriors (None).
 
         Equal pairs in the same order give equal results. Of very many pairs (MAX_CELLS) the model learns from an evenly
-        spaced part only, so that memory is bounded; the others are aligned with what it has learned.
+        spaced part only, so that memory is bounded; the others are aligned with what it has learned, as they are read.
         """
         learned = evenly_spaced(pairs)
         source, target = Vocabulary(), Vocabulary()
@@ -272,19 +273,31 @@ class WordAligner:
                 direction.learn(counts)
             if progress:
                 progress(done + 1, passes)
-        aligned: list[LinkPosteriors | None] = [None] * len(pairs)
+        aligned: dict[int, LinkPosteriors | None] = dict.fromkeys(learned)
         for batch, contributed in zip(corpus.batches, own, strict=True):
             for n, link_posteriors in zip(batch.pairs, unpadded(both, batch, contributed), strict=True):
                 aligned[learned[n]] = link_posteriors
-        if len(learned) < len(pairs):
-            others = sorted(set(range(len(pairs))) - set(learned))
-            for n, found in zip(others, aligner.align([pairs[n] for n in others]), strict=True):
-                aligned[n] = found
-        return aligner, aligned
+        return aligner, aligner.with_others(pairs, aligned)
 
-    def align(self, pairs: Sequence[WordPair]) -> list[LinkPosteriors | None]:
-        """Align pairs with what was learned from others. A pair with an empty side has no posteriors (None)."""
+    def with_others(
+        self, pairs: Sequence[WordPair], aligned: dict[int, LinkPosteriors | None]
+    ) -> Iterator[LinkPosteriors | None]:
+        """The posteriors of all pairs in their order; of those that are not `aligned` yet when they are read."""
+        others = self.align(pair for n, pair in enumerate(pairs) if n not in aligned)
+        for n in range(len(pairs)):
+            yield aligned[n] if n in aligned else next(others)
+
+    def align(self, pairs: Iterable[WordPair]) -> Iterator[LinkPosteriors | None]:
+        """Align pairs with what was learned from others, PART_CELLS at a time, so that memory is bounded. A pair with
+        an empty side has no posteriors (None)."""
         source, target = Vocabulary(self.source), Vocabulary(self.target)
+        for part in parts_of(pairs):
+            yield from self.align_part(part, source, target)
+
+    def align_part(
+        self, pairs: Sequence[WordPair], source: Vocabulary, target: Vocabulary
+    ) -> list[LinkPosteriors | None]:
+        """Align pairs together; their words are added to the vocabularies, which extend the aligner's."""
         corpus = PairCorpus.of(pairs, source, target)
         counts = self.counts_of(corpus, source, target)
         both = WordAligner(source, target, corpus.keys_C, counts, self.pairs).directions(corpus)
@@ -325,6 +338,21 @@ def align_corpus(pairs: Sequence[WordPair], progress: Progress | None = None) ->
     """The links of every pair, (source word, target word) from 0, learned from these pairs; none for an empty side."""
     _, aligned = WordAligner.learn(pairs, progress)
     return [found.agreed() if found else [] for found in aligned]
+
+
+def parts_of(pairs: Iterable[WordPair]) -> Iterator[list[WordPair]]:
+    """The pairs in parts of at most PART_CELLS cells; a longer pair is a part of its own."""
+    part: list[WordPair] = []
+    cells = 0
+    for pair in pairs:
+        own = len(pair[0]) * len(pair[1])
+        if part and cells + own > PART_CELLS:
+            yield part
+            part, cells = [], 0
+        part.append(pair)
+        cells += own
+    if part:
+        yield part
 
 
 def evenly_spaced(pairs: Sequence[WordPair]) -> list[int]:

@@ -23,6 +23,7 @@ JUMP_DECAY = 0.5  # first jump probabilities: exp(-JUMP_DECAY |jump - 1|)
 JUMP_PRIOR = 0.5
 AGREED = 0.5  # a link is kept where the mean of both directions' posteriors reaches this
 MAX_CELLS = 100_000_000  # of the pairs that are learned from; 12 bytes each
+PART_CELLS = 5_000_000  # of the pairs that are aligned together with what was learned; 30 bytes each
 PREFIX = 16  # letters of a word that are compared with another's
 SIMILAR_LETTERS = 4  # a common beginning of so many letters makes two words similar
 SIMILAR_SHARE = 0.75  # or of this share of the longer one

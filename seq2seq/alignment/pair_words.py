@@ -1,5 +1,6 @@
 """The words of sentence pairs: how texts are split, and the form in which aligners compare words."""
 
+import sys
 from collections.abc import Iterable
 
 from seq2seq.text import word_spans
@@ -14,7 +15,7 @@ def split_words(text: str, tokenised: bool) -> list[Span]:
 
 def normalize_words(words: Iterable[str]) -> list[str]:
     """Words as aligners compare them: in lower case, and without spaces, which a word of segmented text may have."""
-    return ["".join(word.lower().split()) for word in words]
+    return [sys.intern("".join(word.lower().split())) for word in words]  # each once: a corpus repeats them
 
 
 def normalized_words(text: str, tokenised: bool) -> list[str]:

@@ -198,11 +198,27 @@ def test_pairs_that_are_left_out_of_learning_are_aligned(monkeypatch):
     assert wrong <= 0.03 * sum(map(len, gold))
 
 
+def test_pairs_are_aligned_in_parts_so_that_memory_is_bounded(monkeypatch):
+    pairs, _ = dictionary_pairs(100, seed=1)
+    aligner, _ = WordAligner.learn(pairs[:50])
+    expected = [found.agreed() for found in aligner.align(pairs) if found]
+    cells = [len(source) * len(target) for source, target in pairs]
+    monkeypatch.setattr(hmm, "PART_CELLS", sum(cells) // 10)
+    read: list[int] = []
+    found = aligner.align(read.append(n) or pair for n, pair in enumerate(pairs))
+    links, ahead = [], 0
+    for n, posteriors in enumerate(found):
+        links.append(posteriors.agreed())
+        ahead = max(ahead, sum(cells[n : len(read)]))
+    assert links == expected
+    assert len(read) == 100 and ahead <= hmm.PART_CELLS + 2 * max(cells)
+
+
 def test_a_pair_with_an_empty_side_has_no_links():
     pairs: list[WordPair] = [([], ["a"]), (["b"], []), *PAIRS, ([], [])]
     aligner, aligned = WordAligner.learn(pairs)
     assert [found is None for found in aligned] == [True, True, *[False] * len(PAIRS), True]
-    assert aligner.align([([], ["a"])]) == [None]
+    assert list(aligner.align([([], ["a"])])) == [None]
     assert align_corpus([]) == []
 
 

@@ -32,7 +32,7 @@ def aligner() -> WordAligner:
 def test_a_kept_aligner_aligns_other_pairs(aligner, tmp_path):
     others: list[WordPair] = [*mirrored_pairs(50, seed=2), (["1998", "unbekannt"], ["1998", "strange"])]
     save_aligner(aligner, tmp_path / "new" / "aligner", tokenised=True)
-    loaded = load_aligner(tmp_path / "new" / "aligner").align(others)
+    loaded = list(load_aligner(tmp_path / "new" / "aligner").align(others))
     for found, kept in zip(aligner.align(others), loaded, strict=True):
         assert found is not None and kept is not None
         np.testing.assert_allclose(found.forward_JI, kept.forward_JI, atol=0.02)
