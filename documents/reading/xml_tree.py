@@ -15,6 +15,8 @@ MAX_DEPTH = 200  # elements inside each other; office programs write less than 5
 MAX_ELEMENTS = 2_000_000  # of one part, about a gigabyte as a tree
 DECLARED = re.compile(rb"<\?xml[^>]{0,200}encoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+NAMED_CHARACTER = re.compile("&(?!#|(?:amp|lt|gt|quot|apos);)")
 XML = "http://www.w3.org/XML/1998/namespace"
 
 
@@ -87,6 +89,15 @@ def escape_xml_attribute(text: str) -> str:
     return escape_xml(text).replace('"', "&quot;").replace("\n", "&#10;")
 
 
+def written_attributes(tag: str) -> dict[str, str]:
+    """A tag's attributes that are in no namespace, with HTML's named characters, which expat leaves out of values."""
+    return {
+        name: html.unescape(re.sub("[\t\n\r]", " ", quoted or single_quoted))
+        for name, quoted, single_quoted in ATTRIBUTE.findall(tag)
+        if ":" not in name and name != "xmlns"
+    }
+
+
 @dataclass(frozen=True)
 class XmlFile:
     """A parsed file: a nameless element with all that stands in it, and the encoding in which it was."""
@@ -152,6 +163,8 @@ class TreeBuilder:
                 token.closing = written
             else:
                 token.tag = written
+                if NAMED_CHARACTER.search(written):
+                    token.attributes = {**token.attributes, **written_attributes(written)}
         elif token == "text":
             self._open[-1].children.append(Text(self._text, written))
         elif token == "other" and written:

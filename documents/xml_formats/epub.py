@@ -1,13 +1,12 @@
 """E-books (.epub): the chapters, which are XHTML, and the table of contents."""
 
-import re
 from collections.abc import Iterator
 
 from documents.document_file import DocumentFile
 from documents.events import AttributeText, End, Event, Role, Start
 from documents.html import elements as html
 from documents.reading.archive import Archive
-from documents.reading.xml_tree import Element, read_xml
+from documents.reading.xml_tree import ATTRIBUTE, Element, read_xml
 from documents.xml_formats.package import archive_file
 from documents.xml_formats.trees import MixedText, structure, xml_document
 from seq2seq.errors import DataError
@@ -22,7 +21,6 @@ MIMETYPE = "application/epub+zip"
 CHAPTERS = (".xhtml", ".html", ".htm", ".ncx")
 ENCRYPTION = "META-INF/encryption.xml"
 FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # fonts made unreadable; text is not
-ATTRIBUTE = re.compile(r"""\s([A-Za-z-]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 NCX_TEXT = "ncx:text"
 
 

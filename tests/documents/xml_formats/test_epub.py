@@ -81,6 +81,24 @@ def test_titles_of_elements_in_a_text(element):
     assert f'<{element} title="Name Ein">x1</{element}>' in written
 
 
+@pytest.mark.parametrize(
+    ("attributes", "text", "expected"),
+    [
+        ('alt="Un caf&eacute; ferm&eacute;"', "Un café fermé", 'alt="fermé café Un"'),
+        (
+            """xmlns:x="u" xmlns:y="v" x:alt="n" y:alt="n" src='a' alt='deux &amp;\n&Eacute;&#x74;&eacute;s'""",
+            "deux & Étés",
+            """xmlns:x="u" xmlns:y="v" x:alt="n" y:alt="n" src='a' alt="Étés &amp; deux\"""",
+        ),
+        ("""id_="a title='non'" title="un &eacute;t&eacute;\"""", "un été", """id_="a title='non'" title="été un\""""),
+    ],
+)
+def test_named_characters_in_attributes(attributes, text, expected):
+    data = epub(CHAPTER.format(f"<p><img {attributes}/></p>"))
+    assert texts(data, "a.epub") == ["Ein Titel", text]
+    assert f"<p><img {expected}/></p>" in parts_of(translated(data, "a.epub", backwards))["OEBPS/chapter.xhtml"]
+
+
 def test_copy_protection_is_refused_and_obfuscated_fonts_are_not():
     encryption = (
         '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><EncryptedData '
