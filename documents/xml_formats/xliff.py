@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from documents.document_file import DocumentFile
-from documents.events import End, Event, Role, Start
+from documents.events import End, Event, Role, Start, Text
 from documents.reading.xml_tree import Element, Node, markup, read_xml
 from documents.text_formats.plain_text import file_of
 from documents.xml_formats.trees import MixedText, structure, verbatim, xml_document
@@ -18,6 +19,7 @@ NAMESPACES = {
 }
 UNITS = frozenset(("trans-unit", "segment"))  # of version 1 and 2: what has a source and a target
 INLINE = frozenset(("g", "mrk", "pc"))
+LINE_END = "line end"  # the name of elements that `with_line_ends` makes
 
 
 def read_xliff(data: bytes, where: str) -> DocumentFile:
@@ -29,20 +31,28 @@ def read_xliff(data: bytes, where: str) -> DocumentFile:
     return file_of(file.decoded, xml_document(file, walk(file.root)))
 
 
-def walk(element: Element) -> Iterator[Event]:
-    """An element of the file: a unit, or what is around units."""
+def walk(element: Element, keeps_space: bool = False) -> Iterator[Event]:
+    """An element of the file: a unit, or what is around units. `keeps_space`: whether white space around it means
+    something."""
+    keeps_space = space_is_kept(element, keeps_space)
     source, target = element.find("source"), element.find("target")
     if element.attributes.get("translate") == "no":
         yield from verbatim(markup(element))
     elif element.name not in UNITS or source is None:
-        yield from structure(element, walk)
+        yield from structure(element, partial(walk, keeps_space=keeps_space))
     elif target is not None and (target.text().strip() or target.elements):
         yield from verbatim(markup(element))
     else:
-        yield from unit(element, source, target)
+        yield from unit(element, source, target, space_is_kept(source, keeps_space))
 
 
-def unit(element: Element, source: Element, target: Element | None) -> Iterator[Event]:
+def space_is_kept(element: Element, around: bool) -> bool:
+    """Whether white space in an element means something, if around it it does or does not."""
+    space = element.attributes.get("xml:space")
+    return around if space is None else space == "preserve"
+
+
+def unit(element: Element, source: Element, target: Element | None, keeps_space: bool) -> Iterator[Event]:
     """A unit with a new target: in place of its empty one, else after the source and its segmentation."""
     segmented = element.find("seg-source")
     before = target or segmented or source
@@ -50,7 +60,8 @@ def unit(element: Element, source: Element, target: Element | None) -> Iterator[
     yield from verbatim(element.tag + "".join(map(markup, element.children[: at if target else at + 1])))
     opening, closing = target_tags(source, target)
     yield Start(opening, closing, Role.BLOCK, translate=True)
-    yield from TEXT.content(paired((segmented or source).children))
+    content = (segmented or source).children
+    yield from TEXT.content(paired(with_line_ends(content) if keeps_space else content))
     yield End()
     yield from verbatim("".join(map(markup, element.children[at + 1 :])) + element.closing)
 
@@ -65,6 +76,18 @@ def target_tags(source: Element, target: Element | None) -> tuple[str, str]:
 
 
 NEW_STATE = re.compile(r"""\sstate\s*=\s*["'](?:new|needs-translation|initial)["']""")
+
+
+def with_line_ends(children: list[Node]) -> list[Node]:
+    """The content of a source whose white space means something: its line ends are elements."""
+    content: list[Node] = []
+    for child in children:
+        if isinstance(child, Element):
+            content.append(replace(child, children=with_line_ends(child.children)))
+        else:  # expat reads every line end by itself
+            is_line_end = isinstance(child, Text) and child.text == "\n"
+            content.append(Element(LINE_END, children=[child]) if is_line_end else child)
+    return content
 
 
 def paired(children: list[Node]) -> list[Node]:
@@ -104,6 +127,8 @@ def role_of(element: Element) -> Role:
         return Role.BLOCK
     if element.attributes.get("mtype") == "protected" or element.attributes.get("translate") == "no":
         return Role.PROTECTED
+    if element.name == LINE_END:
+        return Role.LINE_BREAK
     return Role.INLINE if element.name in INLINE else Role.VERBATIM
 
 

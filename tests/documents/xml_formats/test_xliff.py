@@ -68,6 +68,28 @@ def test_pairs_of_codes_inside_segments_stay_around_their_words():
     assert f"<target>{PART.format(f'{BOLD} eins')}</target>" in written
 
 
+LINES = "eins zwei\ndrei vier\r\n\n  fünf sechs\n"
+LINES_BACKWARDS = "zwei eins\nvier drei\r\n\n  sechs fünf\n"
+KEPT = ' xml:space="preserve"'
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        (f"<trans-unit{KEPT}><source>{LINES}</source></trans-unit>", LINES_BACKWARDS),
+        (f"<group{KEPT}><trans-unit><source>{LINES}</source></trans-unit></group>", LINES_BACKWARDS),
+        (f"<trans-unit><source{KEPT}>{LINES}</source></trans-unit>", LINES_BACKWARDS),
+        (f'<trans-unit{KEPT}><source><g id="1">eins zwei&#10;drei</g> <ph>a\nb</ph></source></trans-unit>',
+         '<g id="1">zwei eins&#10;drei</g> <ph>a\nb</ph>'),
+        (f"<trans-unit{KEPT}><source>x</source><seg-source>{PART.format(LINES)}</seg-source></trans-unit>",
+         PART.format(LINES_BACKWARDS)),
+        (f'<group{KEPT}><trans-unit xml:space="default"><source>eins\nzwei</source></trans-unit></group>', "zwei eins"),
+    ],
+)  # fmt: skip
+def test_line_ends_stay_where_white_space_is_kept(unit, expected):
+    assert f"<target>{expected}</target>" in translated(XLIFF.format(unit), "a.xlf", backwards).decode()
+
+
 def test_version_2_and_what_is_not_to_be_translated():
     xliff = (
         '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0"><file><unit><segment><source>eins '
