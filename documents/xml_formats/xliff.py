@@ -1,15 +1,15 @@
 """XLIFF 1.2 and 2 (.xlf, .xliff): sources without target get one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from documents.document_file import DocumentFile
 from documents.events import End, Event, Role, Start, Text
-from documents.reading.xml_tree import Element, Node, markup, read_xml
+from documents.reading.xml_tree import Element, Node, XmlFile, markup, read_xml
 from documents.text_formats.plain_text import file_of
-from documents.xml_formats.trees import MixedText, structure, verbatim, xml_document
+from documents.xml_formats.trees import MixedText, around_root, structure, verbatim, xml_document
 from seq2seq.errors import DataError
 
 NAMESPACES = {
@@ -28,7 +28,23 @@ def read_xliff(data: bytes, where: str) -> DocumentFile:
     file = read_xml(data, where, NAMESPACES, doctype=True)
     if file.root.name != "xliff":
         raise DataError(where, f"is not XLIFF: its root is <{file.root.name[:80]}>", "check its suffix")
-    return file_of(file.decoded, xml_document(file, walk(file.root)))
+    read = file_of(file.decoded, xml_document(file, walk(file.root)))
+    attributes = file.root.attributes
+    says_no_language = attributes.get("version", "").startswith("2.") and "trgLang" not in attributes
+    return replace(read, in_language=with_target_language(file)) if says_no_language else read
+
+
+def with_target_language(file: XmlFile) -> Callable[[str, str], str]:
+    """Adds the language of the translation to the root if it is known. Version 2 requires it beside targets."""
+    before, _ = around_root(file.tree)
+    end = len(before + file.root.tag) - len(">")
+
+    def written(rendered: str, target: str) -> str:
+        if target == "und":
+            return rendered
+        return f'{rendered[:end].rstrip()} trgLang="{target}"{rendered[end:]}'
+
+    return written
 
 
 def walk(element: Element, keeps_space: bool = False) -> Iterator[Event]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from documents.files import parse_file
 from seq2seq.errors import DataError
 from tests.documents.translations import backwards
 from tests.documents.translations_of_files import texts, translated
@@ -88,6 +89,23 @@ KEPT = ' xml:space="preserve"'
 )  # fmt: skip
 def test_line_ends_stay_where_white_space_is_kept(unit, expected):
     assert f"<target>{expected}</target>" in translated(XLIFF.format(unit), "a.xlf", backwards).decode()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "target", "expected"),
+    [
+        ('version="2.0" srcLang="de"', "en", 'version="2.0" srcLang="de" trgLang="en"'),
+        ('srcLang="de" version="2.1" ', "pt-BR", 'srcLang="de" version="2.1" trgLang="pt-BR"'),
+        ('version="2.0" trgLang="en-GB"', "en", 'version="2.0" trgLang="en-GB"'),
+        ('version="2.0" srcLang="de"', "und", 'version="2.0" srcLang="de"'),
+        ('version="1.2"', "en", 'version="1.2"'),
+    ],
+)
+def test_version_2_says_the_language_of_the_translation_if_it_did_not(attributes, target, expected):
+    xliff = '<xliff {}><file target-language=""><segment><source>eins zwei</source>{}</segment></file></xliff>'
+    file = parse_file(xliff.format(attributes, "").encode(), "a.xlf")
+    written = file.render([backwards(segment.text) for segment in file.segments], target).decode()
+    assert written == xliff.format(expected, "<target>zwei eins</target>")
 
 
 def test_version_2_and_what_is_not_to_be_translated():
