@@ -1,6 +1,8 @@
 """E-books (.epub): the chapters, which are XHTML, and the table of contents."""
 
+import posixpath
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from documents.document_file import DocumentFile
 from documents.events import AttributeText, End, Event, Role, Start
@@ -16,9 +18,12 @@ NAMESPACES = {
     "http://www.daisy.org/z3986/2005/ncx/": "ncx",
     "urn:oasis:names:tc:opendocument:xmlns:container": "container",
     "http://www.w3.org/2001/04/xmlenc#": "encryption",
+    "http://www.idpf.org/2007/opf": "package",
 }
 MIMETYPE = "application/epub+zip"
 CHAPTERS = (".xhtml", ".html", ".htm", ".ncx")
+CHAPTER_TYPES = ("application/xhtml+xml", "application/x-dtbncx+xml")
+CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # fonts made unreadable; text is not
 NCX_TEXT = "ncx:text"
@@ -32,9 +37,32 @@ def read_epub(data: bytes, where: str) -> DocumentFile:
         raise DataError(where, f"is not an e-book, but {kind[:80]}", "check its suffix")
     if ENCRYPTION in archive.entries:
         check_encryption(archive)
-    names = [name for name in archive.entries if name.lower().endswith(CHAPTERS)]
+    names = chapter_names(archive)
     files = [read_xml(archive.read(name), f"{where}: {name}", NAMESPACES, doctype=True) for name in names]
     return archive_file(archive, names, files, [xml_document(file, walk(file.root)) for file in files])
+
+
+def chapter_names(archive: Archive) -> list[str]:
+    """The names of the chapters and tables of contents: those of the manifest, by suffix too where it is not of use."""
+    try:
+        names = set(manifest_names(archive))
+    except DataError:
+        names = set()
+    if not names or not names <= archive.entries.keys():
+        names |= {name for name in archive.entries if name.lower().endswith(CHAPTERS)}
+    return [name for name in archive.entries if name in names]
+
+
+def manifest_names(archive: Archive) -> Iterator[str]:
+    """The names of the chapters and tables of contents that the book's manifests list. Raises DataError."""
+    container = read_xml(archive.read(CONTAINER), archive.where, NAMESPACES)
+    rootfiles = (element for element in container.root.walk() if element.name == "container:rootfile")
+    for package in {rootfile.attributes.get("full-path", "") for rootfile in rootfiles}:
+        for item in read_xml(archive.read(package), archive.where, NAMESPACES, doctype=True).root.walk():
+            address = unquote(item.attributes.get("href", ""))
+            is_chapter = item.attributes.get("media-type") in CHAPTER_TYPES or address.lower().endswith(CHAPTERS)
+            if item.name == "package:item" and is_chapter:
+                yield posixpath.normpath(posixpath.join(posixpath.dirname(package), address))
 
 
 def check_encryption(archive: Archive) -> None:

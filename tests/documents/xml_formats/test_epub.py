@@ -3,7 +3,7 @@
 import pytest
 
 from seq2seq.errors import DataError
-from tests.documents.packages import epub, parts_of
+from tests.documents.packages import archive, epub, parts_of
 from tests.documents.translations import backwards, same
 from tests.documents.translations_of_files import texts, translated
 
@@ -30,6 +30,47 @@ def test_chapters_and_contents():
 def test_code_and_what_is_not_to_be_translated_stays():
     data = epub(CHAPTER.format("<pre>nein da</pre><p translate='no'>nein da</p><p>ja <code>nein</code></p>"))
     assert texts(data, "a.epub") == ["Ein Titel", "ja"]
+
+
+def book(items: str, *names: str, **parts: str) -> bytes:
+    """An e-book whose manifest in OPS/ has these items; its parts of these names in OPS/ are chapters."""
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+    )
+    package = f'<package xmlns="http://www.idpf.org/2007/opf"><manifest>{items}</manifest></package>'
+    chapters = {f"OPS/{name}": CHAPTER.format(f"<p>{name}</p>").replace("Ein Titel", "1") for name in names}
+    written = {"META-INF/container.xml": container, "OPS/book.opf": package, **chapters, **parts}
+    return archive({"mimetype": "application/epub+zip", **written})
+
+
+XHTML, CONTENTS = "application/xhtml+xml", "application/x-dtbncx+xml"
+
+
+def test_chapters_are_those_of_the_manifest():
+    items = (
+        f'<item href="text/eins.xml" media-type="{XHTML}"/><item media-type="{XHTML}" href="zwei%20drei"/>'
+        f'<item href="../toc.xml" media-type="{CONTENTS}"/><item href="vier.html" media-type="text/html"/>'
+        '<item href="data.xml" media-type="application/xml"/>'
+    )
+    names = ("text/eins.xml", "zwei drei", "vier.html", "data.xml")
+    data = book(items, *names, **{"toc.xml": NCX, "__MACOSX/OPS/._vier.html": "\0\0"})
+    assert texts(data, "a.epub") == ["text/eins.xml", "zwei drei", "vier.html", "Kapitel eins"]
+    assert "<p>drei zwei</p>" in parts_of(translated(data, "a.epub", backwards))["OPS/zwei drei"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"META-INF/container.xml": "<container>"},
+        {"META-INF/container.xml": "<container/>"},
+        {"OPS/book.opf": "<package"},
+        {"OPS/book.opf": f'<package><manifest><item href="b.xml" media-type="{XHTML}"/></manifest></package>'},
+    ],
+)
+def test_chapters_are_found_without_a_manifest_of_them(parts):
+    data = book("", "a.xhtml", **parts)
+    assert texts(data, "a.epub") == ["a.xhtml"]
 
 
 def test_buttons_are_texts_by_themselves():
