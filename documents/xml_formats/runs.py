@@ -20,15 +20,25 @@ NOT_FORMATTING = re.compile(r"<[\w.-]+:(?:lang|noProof)\b[^<>]*/>")  # of no acc
 LANGUAGE_ATTRIBUTES = re.compile(r'\s(?:lang|altLang|dirty|err|smtClean)="[^"]*"')
 
 
+def with_tabs(text: str) -> Iterator[Event]:
+    """The text of a run. A tab in it is a mark, as the element of one is."""
+    for piece in re.split("(\t)", text):
+        if piece == "\t":
+            yield from mark(piece, Role.LINE_BREAK)
+        elif piece:
+            yield Text(piece, escape_xml(piece))
+
+
 @dataclass(frozen=True)
 class RunNames:
-    """The elements of a vocabulary.
+    """The elements of a vocabulary, and what their text means.
 
     paragraph, run, properties, text: paragraphs, their runs, a run's formatting, and its text.
     containers: elements around runs. separate: names of paragraphs' parts whose own paragraphs are translated.
     breaks: line breaks and tabs. dropped: traces of proofreading and layout, which belong to the source text.
     first, last: what must be the first in a paragraph, or after all runs; and the begins and ends of ranges.
     unseen: what is not displayed, or stands at the word before it, as a footnote's number.
+    text_events: reads the text of a run.
     """
 
     paragraph: str
@@ -43,6 +53,7 @@ class RunNames:
     unseen: frozenset[str] = frozenset()
     characters: tuple[tuple[str, str], ...] = ()  # elements that are characters
     text_attributes: str = ""
+    text_events: Callable[[str], Iterator[Event]] = with_tabs
 
 
 class RunParagraph:
@@ -178,7 +189,7 @@ class RunParagraph:
         end = f"</{self._prefix}{local(names.run)}>"
         for child in run.elements:
             if child.name == names.text:
-                yield Text(child.text(), escape_xml(child.text()))
+                yield from names.text_events(child.text())
             elif child.name in self._characters:
                 yield Text(self._characters[child.name])
             elif child.name != names.properties and child.name not in names.dropped:

@@ -122,6 +122,27 @@ def test_slides():
     ) in written
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\teins zwei\tdrei vier", "\tzwei eins\tvier drei"),
+        ("eins zwei\t\t&lt;drei vier\t", "zwei eins\t\tvier drei &lt;\t"),
+        ("eins\nzwei", "zwei eins"),
+    ],
+)
+def test_tabs_in_texts_of_slides_and_documents_stay_between_the_texts_beside_them(text, expected):
+    slide = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>"
+    written = translated(pptx(slide.format(text)), "a.pptx", backwards)
+    assert slide.format(expected) in parts_of(written)["ppt/slides/slide1.xml"]
+    assert body_after(paragraph(run(text))) == paragraph(run(expected))
+
+
+def test_a_tab_in_formatted_text_is_formatted():
+    assert body_after(paragraph(run("eins zwei drei\t"), run("vier fünf\tsechs", BOLD))) == paragraph(
+        run("drei zwei eins\t"), run("fünf vier\tsechs", BOLD)
+    )
+
+
 def test_cells_and_names_of_columns():
     strings = (
         "<si><t>Ein {x} Hund</t></si><si><r><t>eins </t></r><r><rPr><b/></rPr><t>zwei</t></r></si>"
