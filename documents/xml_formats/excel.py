@@ -13,6 +13,19 @@ from documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_emp
 from documents.xml_formats.trees import structure, verbatim
 
 STRING, INLINE_STRING, RUN, TEXT = "si", "is", "r", "t"
+
+
+def text_events(text: str) -> Iterator[Event]:
+    """The events of a text in a cell, which is a message in XML: its tags are text there."""
+    for event in message_events(text):
+        if isinstance(event, Start):
+            yield Start(escape_xml(event.markup), escape_xml(event.closing), event.role)
+        elif isinstance(event, Text):
+            yield Text(event.text, escape_xml(event.text))
+        else:
+            yield event
+
+
 CELLS = RunNames(
     paragraph=STRING,
     run=RUN,
@@ -20,6 +33,7 @@ CELLS = RunNames(
     text=TEXT,
     last=frozenset(["rPh", "phoneticPr"]),  # how a Japanese text is read
     text_attributes=' xml:space="preserve"',
+    text_events=text_events,
 )
 XLSX = PackageFormat(
     kind="a workbook (.xlsx)",
@@ -73,16 +87,5 @@ def plain_string(element: Element) -> Iterator[Event]:
         return
     rest = "".join(markup(child) for child in element.elements if child is not text)
     yield Start(element.tag + text.tag, text.closing + rest + element.closing, Role.BLOCK, translate=True)
-    yield from escaped(message_events(text.text()))
+    yield from text_events(text.text())
     yield End()
-
-
-def escaped(events: Iterator[Event]) -> Iterator[Event]:
-    """The events of a message in XML: its tags are text there."""
-    for event in events:
-        if isinstance(event, Start):
-            yield Start(escape_xml(event.markup), escape_xml(event.closing), event.role)
-        elif isinstance(event, Text):
-            yield Text(event.text, escape_xml(event.text))
-        else:
-            yield event

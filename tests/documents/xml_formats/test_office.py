@@ -158,6 +158,18 @@ def test_cells_and_names_of_columns():
     )
 
 
+def test_formatted_cells_keep_line_ends_placeholders_and_tags():
+    cell = (
+        '<si><r><rPr><b/></rPr><t xml:space="preserve">{}\n</t></r>'
+        '<r><t xml:space="preserve">{}\n{}&#10;\n{}</t></r></si>'
+    )
+    data = xlsx(cell.format("Ein Kopf", "eins zwei", "drei {name} &lt;b&gt;vier&lt;/b&gt;", "fünf &amp;amp; sechs"))
+    assert texts(data, "a.xlsx") == ["Ein Kopf\neins zwei\ndrei vier\n\nfünf sechs"]
+    written = parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
+    third, last = "&lt;b&gt;vier&lt;/b&gt; drei {name}", "sechs fünf &amp;amp;"
+    assert cell.format("Kopf Ein", "zwei eins", third, last).replace("&#10;", "\n") in written
+
+
 PROPERTIES = ("", "", BOLD, "<w:rPr><w:i/></w:rPr>", '<w:rPr><w:lang w:val="de"/></w:rPr>')
 MARKS = ("<w:tab/>", "<w:br/>", '<w:footnoteReference w:id="2"/>', "<w:drawing><a>da</a></w:drawing>", "<w:sym/>")
 
