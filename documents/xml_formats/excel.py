@@ -1,5 +1,6 @@
 """Workbooks (.xlsx): the texts of cells. Formulas, names of sheets and comments stay."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,14 +11,31 @@ from documents.reading.xml_tree import Element, escape_xml, markup, read_xml
 from documents.text_formats.messages import message_events
 from documents.xml_formats.package import PackageFormat, content_types, read_package
 from documents.xml_formats.runs import RunNames, RunParagraph, Walk, without_empty_runs
-from documents.xml_formats.trees import structure, verbatim
+from documents.xml_formats.trees import mark, structure, verbatim
 
 STRING, INLINE_STRING, RUN, TEXT = "si", "is", "r", "t"
+# A character that XML lacks, or reads as another one, by its code; `_x005F_x000D_` is a text that looks like one.
+CODE = re.compile("_x([0-9A-Fa-f]{4})_")
+CODES = re.compile(r"(_x000[Dd]_(?:\n|_x000[Aa]_)?|(?:_x005[Ff])?_x[0-9A-Fa-f]{4}_)")
 
 
 def text_events(text: str) -> Iterator[Event]:
-    """The events of a text in a cell, which is a message in XML: its tags are text there."""
-    for event in message_events(text):
+    """The events of a text in a cell: messages between codes of characters, which stay."""
+    for n, piece in enumerate(CODES.split(text)):
+        if n % 2:  # a code
+            yield from mark(piece, Role.LINE_BREAK if displayed(piece).isspace() else Role.VERBATIM)
+        else:
+            yield from escaped(message_events(piece))
+
+
+def displayed(text: str) -> str:
+    """A text with characters in place of their codes (ISO/IEC 29500-1, 22.9.2.19), and line feeds as line ends."""
+    return re.sub("\r\n?", "\n", CODE.sub(lambda code: chr(int(code[1], 16)), text))
+
+
+def escaped(events: Iterator[Event]) -> Iterator[Event]:
+    """The events of a message in XML: its tags are text there."""
+    for event in events:
         if isinstance(event, Start):
             yield Start(escape_xml(event.markup), escape_xml(event.closing), event.role)
         elif isinstance(event, Text):
@@ -57,7 +75,7 @@ def column_names(archive: Archive) -> frozenset[str]:
     names = [name for name, kind in content_types(archive).items() if kind.endswith("spreadsheetml.table+xml")]
     tables = [read_xml(archive.read(name), f"{archive.where}: {name}", XLSX.namespaces) for name in names]
     return frozenset(
-        element.attributes.get("name", "")
+        displayed(element.attributes.get("name", ""))
         for table in tables for element in table.root.walk()
         if element.name == "tableColumn"
     )  # fmt: skip
@@ -69,7 +87,7 @@ def cell_walker(untranslated: frozenset[str]) -> Walk:
     def walk(element: Element) -> Iterator[Event]:
         if element.name not in (STRING, INLINE_STRING):
             yield from structure(element, walk)
-        elif "".join(child.text() for child in element.elements if child.name in (RUN, TEXT)) in untranslated:
+        elif displayed("".join(part.text() for part in element.elements if part.name in (RUN, TEXT))) in untranslated:
             yield from verbatim(markup(element))
         elif element.find(RUN):
             yield from RunParagraph(CELLS, element, walk).events()

@@ -170,6 +170,52 @@ def test_formatted_cells_keep_line_ends_placeholders_and_tags():
     assert cell.format("Kopf Ein", "zwei eins", third, last).replace("&#10;", "\n") in written
 
 
+@pytest.mark.parametrize(
+    ("column", "header"),
+    [
+        ("Preis_x000a_hier", "<t>Preis\nhier</t>"),
+        ("Preis&#10;hier", "<t>Preis_x000D_\nhier</t>"),
+        ("Preis_x000d__x000a_hier", "<r><t>Preis_x000A_</t></r><r><rPr><b/></rPr><t>hier</t></r>"),
+        ("a_x005f_x0041_ da", "<t>a_x005F_x0041_ da</t>"),
+        ("Preis_x0009_hier", '<t xml:space="preserve">Preis\thier</t>'),
+    ],
+)
+def test_headers_of_columns_stay_however_their_characters_are_written(column, header):
+    data = xlsx(f"<si>{header}</si><si><t>Ein Hund</t></si>", f'<tableColumn id="1" name="{column}"/>')
+    assert texts(data, "a.xlsx") == ["Ein Hund"]
+    assert f"<si>{header}</si>" in parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "text", "expected"),
+    [
+        ("<t>eins zwei_x000D_\ndrei vier</t>", "eins zwei\ndrei vier", "<t>zwei eins_x000D_\nvier drei</t>"),
+        ("<t>eins zwei_x000d__x000a_drei</t>", "eins zwei\ndrei", "<t>zwei eins_x000d__x000a_drei</t>"),
+        ("<t>eins_x0009_zwei _x0007_</t>", "eins\nzwei", "<t>eins_x0009_zwei _x0007_</t>"),
+        ("<t>Ein _x005F_x0041_ da</t>", "Ein da", "<t>da Ein _x005F_x0041_</t>"),
+        (
+            "<t>{x} &lt;b&gt;eins zwei&lt;/b&gt;_x000D_</t>",
+            "eins zwei",
+            "<t>{x} &lt;b&gt;zwei eins&lt;/b&gt;_x000D_</t>",
+        ),
+    ],
+)
+def test_characters_that_a_cell_writes_as_codes_stay_and_are_not_read(cell, text, expected):
+    data = xlsx(f"<si>{cell}</si>")
+    assert [found.strip() for found in texts(data, "a.xlsx")] == [text]
+    assert f"<si>{expected}</si>" in parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
+
+
+def test_line_ends_in_a_cell_with_formatting_stay_and_are_not_read():
+    run, bold = '<r>{}<t xml:space="preserve">{}</t></r>', "<rPr><b/></rPr>"
+    cell = run.format("", "eins zwei_x000D_\ndrei ") + run.format(bold, "vier")
+    data = xlsx(f"<si>{cell}</si>")
+    assert texts(data, "a.xlsx") == ["eins zwei\ndrei vier"]
+    written = parts_of(translated(data, "a.xlsx", backwards))["xl/sharedStrings.xml"]
+    runs = (("", "zwei eins_x000D_\n"), (bold, "vier"), ("", " drei"))
+    assert f"<si>{''.join(run.format(*each) for each in runs)}</si>" in written
+
+
 PROPERTIES = ("", "", BOLD, "<w:rPr><w:i/></w:rPr>", '<w:rPr><w:lang w:val="de"/></w:rPr>')
 MARKS = ("<w:tab/>", "<w:br/>", '<w:footnoteReference w:id="2"/>', "<w:drawing><a>da</a></w:drawing>", "<w:sym/>")
 
