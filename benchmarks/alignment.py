@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Protocol, get_args
@@ -218,7 +219,7 @@ class HmmAligner:
     def align(self, gold_set: GoldSet, text: TrainingText) -> Iterator[Reading]:
         count = len(gold_set.words)
         _, aligned = WordAligner.learn([*gold_set.words, *text.pairs])
-        found = aligned[:count]
+        found = list(islice(aligned, count))
         forward, backward, agreed = (
             [frozenset(links(posteriors)) if posteriors else frozenset() for posteriors in found]
             for links in (LinkPosteriors.forward, LinkPosteriors.backward, LinkPosteriors.agreed)

@@ -172,7 +172,7 @@ def by_aligners(
     forward, backward = Peer("eflomal", peers).run(words, len(pairs))
     say(f"interlinear align aligns {len(words):,} segments")
     _, posteriors = WordAligner.learn(words)
-    return by_eflomal([*map(sorted, forward)], [*map(sorted, backward)]) | by_ours(posteriors[: len(pairs)])
+    return by_eflomal([*map(sorted, forward)], [*map(sorted, backward)]) | by_ours(list(islice(posteriors, len(pairs))))
 
 
 def by_project(links: Sequence[Link]) -> Projection:
