@@ -42,14 +42,6 @@ class PairWords:
                 return cls(pair, [], [], f"the {side} has {len(words):,} words, and at most {MAX_WORDS:,} are aligned.")
         return cls(pair, source, target)
 
-    @property
-    def normalized(self) -> tuple[list[str], list[str]]:
-        """The words of both sides as the aligner learns them."""
-        from seq2seq.alignment.pair_words import normalize_words
-
-        source, target = (normalize_words(word.text for word in side) for side in (self.source, self.target))
-        return source, target
-
 
 def align_statistically(
     pairs: Iterator[SentencePair],
@@ -69,11 +61,19 @@ def align_statistically(
     if tokenised:
         warn_of_unspaced(kept)
     # The words are found again for the output: with their offsets they would take most of the memory.
-    words = (PairWords.of(pair, tokenised).normalized for pair in kept)
+    words = (learned_words(pair, tokenised) for pair in kept)
     aligned = load_aligner(Path(model)).align(words) if model else learn(list(words), tokenised, save)
     for pair, posteriors in zip(kept, aligned, strict=True):
         text = PairWords.of(pair, tokenised)
         yield AlignmentOutcome(pair.number, alignment_of(text, posteriors, symmetrize), text.problem)
+
+
+def learned_words(pair: SentencePair, tokenised: bool) -> tuple[list[str], list[str]]:
+    """The words of a pair as the aligner learns them; none where a side is too long."""
+    from seq2seq.alignment.pair_words import normalized_words
+
+    source, target = (normalized_words(text, tokenised) for text in (pair.source, pair.target))
+    return ([], []) if max(len(source), len(target)) > MAX_WORDS else (source, target)
 
 
 def learn(

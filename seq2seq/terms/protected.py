@@ -35,9 +35,11 @@ UNITS = (
 ).split()
 UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
 DIGITS = r"\d{1,20}(?:[.,'’]\d{1,20}|[ \u00a0\u202f]\d{3}(?!\d)){0,6}"
-SPACE = r"[^\S\r\n\v\f\x1c-\x1e\x85\u2028\u2029]?"  # none that ends a line: the next may begin with a bullet or a unit
-RANGE = rf"{DIGITS}(?:{SPACE}[-–—]{SPACE}{DIGITS})?"
-NUMBER = rf"(?<![\w.,])[+−-]?(?:{RANGE}{SPACE}(?:{UNIT})(?![\w])|[$€£¥]{SPACE}{RANGE}(?!\w))"
+ONE_SPACE = (
+    r"[^\S\r\n\v\f\x1c-\x1e\x85\u2028\u2029]?"  # none that ends a line: the next may begin with a bullet or a unit
+)
+RANGE = rf"{DIGITS}(?:{ONE_SPACE}[-–—]{ONE_SPACE}{DIGITS})?"
+NUMBER = rf"(?<![\w.,])[+−-]?(?:{RANGE}{ONE_SPACE}(?:{UNIT})(?![\w])|[$€£¥]{ONE_SPACE}{RANGE}(?!\w))"
 
 PROTECTED = re.compile("|".join(f"({one})" for one in (URL, EMAIL, TEMPLATE, FORMAT, TAG, EMOJI, NUMBER)))
 URL_GROUP = 1

@@ -59,7 +59,11 @@ class SegmentedText:
     edges: tuple[Edges, ...] = ()  # of each sentence, which edges of its output are made like its own
     pivot: PivotStep | None = None
     divided: int = 0  # number of sentences that were longer than the model reads
-    tags: int = 0  # there are none in a text
+
+    @property
+    def tags(self) -> int:
+        """A text has no tags."""
+        return 0
 
     @staticmethod
     def of(model: ServedModel, request: Request, how: SegmentationOptions = BY_SENTENCES) -> "SegmentedText":

@@ -126,6 +126,9 @@ def test_a_file_that_a_recipe_extends_is_looked_up_beside_it_and_then_in_the_wor
     assert (recipe.training.epochs, recipe.training.warmup) == (9, load_recipe("rnnsearch").training.warmup)
     assert stated_keys("sub/second.yaml") == {"model.layers", "training.epochs"}
     assert load_recipe(str(tmp_path / "sub" / "second.yaml")) == recipe
+    Path("sub/base.yaml").write_text("extends: base.yaml\nmodel: {layers: 2}\n")  # of that name in the working folder
+    Path("base.yaml").write_text("extends: rnnsearch\ntraining: {warmup: 8}\n")
+    assert load_recipe("sub/base.yaml").training.warmup == 8
 
 
 @pytest.mark.parametrize("content", ["- a\n", "a: [\n", "", "extends: {path}\n"])

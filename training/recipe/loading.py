@@ -109,7 +109,8 @@ def read_recipe_file(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
 def extended_name(name: str, base: str) -> str:
     """The recipe that a recipe's file extends: a shipped one, or a file beside it, else one in the working folder."""
     beside = Path(name).parent / base
-    return str(beside) if base.endswith((".yaml", ".yml")) and beside.is_file() else base
+    is_other_file = base.endswith((".yaml", ".yml")) and beside.is_file() and not beside.samefile(name)
+    return str(beside) if is_other_file else base
 
 
 def deep_merge(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from training.data.prepare.prepare import prepare
 from training.data.prepare.prepared import TARGET, PreparedData, tokenizer_file
 from training.data.prepare.text_settings import text_config
 from training.events import DevSet, TrainingJob, TrainingPlan
-from training.loop.checkpoints.resume import initial_progress, recipe_differences
+from training.loop.checkpoints.checkpoint_manager import CheckpointManager
+from training.loop.checkpoints.resume import check_same_run, initial_progress, recipe_differences
+from training.loop.checkpoints.training_state import TrainingProgress
 from training.recipe import Recipe, load_recipe, stated_keys
 from training.runs.guide_links import link_source
 from training.runs.small_data import fit_to_data
@@ -170,11 +172,10 @@ def prepare_job(
         initial_model = (
             fetch_initial_model(plan.recipe, prepared_data, tracking) if plan.recipe.training.init_from else None
         )
-        run_storage = (
-            claim(storage, plan.run, initial_progress(plan.recipe, prepared_data.folder), plan.resume)
-            if storage
-            else None
-        )
+        start = initial_progress(plan.recipe, prepared_data.folder)
+        if plan.resume:  # before recipe.yaml is replaced, which the next attempt reads
+            check_local_state(plan.run, start)
+        run_storage = claim(storage, plan.run, start, plan.resume) if storage else None
         write_atomically(plan.run / "recipe.yaml", plan.recipe.as_yaml().encode())
         return TrainingJob(
             **vars(plan),
@@ -192,6 +193,13 @@ def begun_recipe(run: Path) -> Recipe | None:
         return load_recipe(str(run / "recipe.yaml"))
     except RecipeError:
         return None
+
+
+def check_local_state(run: Path, now: TrainingProgress) -> None:
+    """Raises TrainingError where the newest state in a run's folder is of another recipe or of other data."""
+    checkpoints = CheckpointManager(run, keep=1)
+    if (state := checkpoints.newest_intact()) is not None:
+        check_same_run(run, checkpoints.read_progress(state), now)
 
 
 def trains_alike(before: Recipe, recipe: Recipe) -> bool:

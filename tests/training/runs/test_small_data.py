@@ -8,7 +8,7 @@ import pytest
 from interlinear import cli
 from registry.names import AliasName
 from registry.store import MlflowStore
-from seq2seq.errors import RegistryError
+from seq2seq.errors import RegistryError, TrainingError
 from tests.training.toy import SETTINGS, WORDS, toy_job, write_corpus, write_strings
 from training.data.baselines import most_frequent_output
 from training.data.prepare.prepared import PreparedData
@@ -165,3 +165,13 @@ def test_a_resumed_run_has_other_settings_where_they_are_stated(tmp_path: Path):
     settings = ["training.patience=40", "training.batch_tokens=300"]
     training = create_job("rnnsearch", data, settings, resume=True, **made).recipe.training  # type: ignore[arg-type]
     assert (training.patience, training.batch_tokens) == (40, 300)  # the trainer then refuses another batch size
+
+
+def test_a_resumption_that_is_refused_leaves_the_record_of_what_the_run_began_with(tmp_path: Path):
+    recipe = tmp_path / "runs" / "toy" / "recipe.yaml"
+    train(toy_job(tmp_path, settings=["training.epochs=1"]))
+    before = recipe.read_text()
+    with pytest.raises(TrainingError, match=r"begun with another recipe: training\.warmup \(0 -> 10\)"):
+        toy_job(tmp_path, resume=True, settings=["training.warmup=10"])
+    assert recipe.read_text() == before
+    toy_job(tmp_path, resume=True, settings=["training.epochs=2"])
