@@ -12,8 +12,7 @@ TIME = r"<(?:\d+:)?\d+:\d\d\.\d+>"  # of WebVTT: when the words after it appear
 TAG = rf"</?[A-Za-z][^<>\n]*>|{TIME}|\{{\\[^{{}}\n]*\}}"  # of HTML and WebVTT; {\an8} of subtitles
 ADDRESS = r"(?:(?:https?|ftp)://|\bwww\.)[^\s<>\"]*[\w/]|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
 PLACEHOLDER = (
-    rf"{ADDRESS}"
-    r"|\$?\{\{[^{}\n]*\}\}|[$#%]?\{[^{}\n]*\}"  # {name} ${x} #{x} %{x} {{ x }}
+    ADDRESS + r"|\$?\{\{[^{}\n]*\}\}|[$#%]?\{[^{}\n]*\}"  # {name} ${x} #{x} %{x} {{ x }}
     r"|%\([^()\n]*\)[#0+-]?\d*(?:\.\d+)?[a-zA-Z]"  # %(name)s
     r"|%(?:\d+\$)?[#0+-]?\d*(?:\.\d+)?(?:hh|h|ll|l|j|z|t|L)?[diouxXeEfFgGcrsap@](?![a-zA-Z])|%%|%n\b"  # printf
     r"|&#?\w+;"  # character references
