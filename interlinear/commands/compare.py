@@ -79,8 +79,8 @@ def compare(
     """Compare the scores of models: 95 % intervals, and p-values of the differences from the first model.
 
     Three paired tests: bootstrap resampling, approximate randomisation, and the sign test. If a system has several runs
-    with different seeds, the mean of their scores is compared, and the tests take the variation between runs into
-    account.
+    with different seeds, the mean of their scores is compared. Only bootstrap resampling takes the variation between
+    runs into account; the scores of the runs are printed as well.
     """
     systems = {model: model.split(",") for model in models}
     runs = [run for names in systems.values() for run in names]

@@ -27,7 +27,8 @@ def compare_systems(
 
 
 def format_table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
-    """A table of one metric with a line for every system, followed by the tests' signatures."""
+    """A table of one metric with a line for every system, followed by the scores of the runs, where a system has
+    several, and by the tests' signatures."""
     bootstrap = comparisons["bootstrap"].systems
     width = max(len(result.system) for result in bootstrap)
     names = "".join(f"  {f'p {test.upper()}':>15}" for test in comparisons)
@@ -39,6 +40,11 @@ def format_table(metric: str, comparisons: "Mapping[Test, Comparison]") -> str:
         interval = f"{result.mean:.2f} ± {result.interval:.2f}"
         p_values = "".join(f"  {format_p_value(test_result):>15}" for test_result in test_results)
         lines.append(f"{result.system.ljust(width)}  {result.score:>{score_width}.2f}  {interval:>16}{p_values}")
+    lines += [
+        f"{'runs:':<14} {result.system}: {', '.join(f'{score:.2f}' for score in result.runs)}"
+        for result in bootstrap
+        if len(result.runs) > 1
+    ]
     return "\n".join(
         [*lines, *(f"{test + ':':<14} {comparison.signature}" for test, comparison in comparisons.items())]
     )

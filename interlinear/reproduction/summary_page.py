@@ -45,7 +45,8 @@ def update_page(page: Path, paper: str, tables: "Sequence[ResultsTable]") -> Non
 
 
 def summary_table(table: "ResultsTable") -> str:
-    """The table in Markdown: means over the seeds, gains over the first system, and the paper's figures."""
+    """The table in Markdown: means over the seeds, gains over the first system (in brackets those of the seeds), and
+    the paper's figures."""
     unedited = "" if table.unedited is None else f"| *unedited* | {table.unedited:.2f} | | | | |\n"
     others = [f"| *{row.system}* | | | | {row.score:.2f} | |\n" for row in table.also_published]
     return HEADING + unedited + "".join([*map(summary_row, table.rows), *others])
@@ -58,5 +59,5 @@ def summary_row(row: "TableRow") -> str:
     seeds = "1 seed" if len(row.seeds) == 1 else f"{len(row.seeds)} seeds"
     p_value = "" if row.p_value is None else f"{row.p_value:.4f}" if row.p_value >= 0.0001 else "< 0.0001"
     published = "" if row.published is None else f"{row.published:.2f}"
-    cells = [f"`{row.system}`", f"{row.ours:.2f}{spread} ({seeds})", format_gain(row.gain), p_value]
+    cells = [f"`{row.system}`", f"{row.ours:.2f}{spread} ({seeds})", format_gain(row.gain, row.seed_gains), p_value]
     return "| " + " | ".join([*cells, published, format_gain(row.published_gain)]) + " |\n"

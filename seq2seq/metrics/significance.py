@@ -64,7 +64,8 @@ def compare(
 
     bootstrap: paired bootstrap resampling (Koehn 2004); several runs are resampled too. randomisation: approximate
     randomisation (Riezler and Maxwell 2005); with several runs, each sentence's outputs are permuted among all runs
-    (Clark et al. 2011). sign: the sign test of Collins et al. (2005) on the mean of the runs.
+    (Clark et al. 2011), so that p is about other sentences: where one run is better than another of the same system in
+    all sentences, permutation averages that away. sign: the sign test of Collins et al. (2005) on the mean of the runs.
     `samples`: number of resamples or trials; 0 means 1,000 or 10,000. Raises UsageError for fewer than two systems.
     """
     if len(systems) < 2:

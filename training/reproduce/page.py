@@ -18,10 +18,12 @@ COLUMNS = (
 )  # fmt: skip
 NOTES = (
     "*Ours* is the mean over the seeds, with its standard deviation. *Interval* is by bootstrap over sentences and "
-    "seeds. *p* is the chance of so large a difference from the first system, were there none: approximate "
-    "randomisation over sentences and seeds. *Paper* is the paper's own figure, on its own data, which is larger or "
-    "licensed: gains can be compared, scores cannot. *Epochs* are those of the system's own "
-    "training, without those of a system that it starts from. *Version* is the commit of ours."
+    "seeds. *Gain* is over the first system, in brackets that of each seed. *p* is the chance of so large a gain on "
+    "other sentences, were the systems equal: approximate randomisation of each sentence's outputs among all seeds. It "
+    "takes the trainings as they are: how far others would differ, only the gains of the seeds say. *Paper* is the "
+    "paper's own figure, on its own data, which is larger or licensed: gains can be compared, scores cannot. *Epochs* "
+    "are those of the system's own training, without those of a system that it starts from; they and *minutes* are the "
+    "least and the most of the seeds, which may be of different machines. *Version* is the commit of ours."
 )
 DIRECTIONS = {"higher": "", "lower": " (lower is better: a negative gain is an improvement)", "neither": ""}
 
@@ -190,13 +192,13 @@ def row_line(row: TableRow) -> str:
         str(len(row.seeds)),
         f"{row.ours:.2f}" + ("" if row.spread is None else f" ± {row.spread:.2f}"),
         f"{row.low:.2f} - {row.high:.2f}" if row.low < row.high else "",
-        format_gain(row.gain),
+        format_gain(row.gain, row.seed_gains),
         "" if row.p_value is None else f"{row.p_value:.4f}" + (" *" if row.p_value < SIGNIFICANT else ""),
         "" if row.published is None else f"{row.published:.2f}",
         format_gain(row.published_gain),
         "" if row.parameters is None else f"{row.parameters / 1e6:.1f}M",
         format_range(row.epochs),
-        "" if row.minutes is None else f"{row.minutes:.0f}",
+        format_range([round(minutes) for minutes in row.minutes]),
         ", ".join(row.versions),
     )
 

@@ -23,9 +23,10 @@ ALL_TESTS = "all"  # in place of a test set: the sentences of several together
 class TableRow:
     """A system's score on a test set.
 
-    `gain`: the difference from the group's first system. `p_value`: of that difference, by approximate randomisation
-    over sentences and seeds. `low`, `high`: a 95 % interval by bootstrap. `epochs`: of each seed's training, empty for
-    another toolkit. `minutes`: of training, the mean over the seeds. `versions`: abbreviated commits, or the release of
+    `gain`: the difference from the group's first system. `seed_gains`: of each seed that both systems have. `p_value`:
+    of the gain, by approximate randomisation of each sentence's outputs: it is about other sentences, while
+    `seed_gains` show how other trainings differ. `low`, `high`: a 95 % interval by bootstrap. `epochs`, `minutes`: of
+    each seed's training; `epochs` is empty for another toolkit. `versions`: abbreviated commits, or the release of
     another toolkit.
     """
 
@@ -36,12 +37,13 @@ class TableRow:
     low: float
     high: float
     gain: float | None
+    seed_gains: tuple[float, ...]
     p_value: float | None
     published: float | None  # the paper's score; None if the paper does not report it
     published_gain: float | None
     parameters: int | None
     epochs: tuple[int, ...]
-    minutes: float | None
+    minutes: tuple[float, ...]
     versions: tuple[str, ...]
 
 
@@ -258,7 +260,8 @@ def build_rows(
         statistics = {system: [one.statistics for one in own] for system, own in scores.items()}
         bootstrap = {one.system: one for one in compare(scorer, statistics, "bootstrap", signature).systems}
         randomisation = {one.system: one for one in compare(scorer, statistics, "randomisation", signature).systems}
-    baseline_score = mean(one.score for one in scores[baseline]) if baseline in scores else None
+    of_baseline = {one.run.place.seed: one.score for one in scores.get(baseline, ())}
+    baseline_score = mean(of_baseline.values()) if of_baseline else None
     base = group.published_score(baseline, test, metric)
     gains_published = group.published == "gain" and metric == group.metric
     rows = []
@@ -267,22 +270,24 @@ def build_rows(
         ours = mean(values)
         interval, test_of_gain = bootstrap.get(system), randomisation.get(system)
         published = group.published_score(system, test, metric)
-        minutes = [one.run.minutes for one in own if one.run.minutes is not None]
+        seeds = tuple(one.run.place.seed for one in own)
+        gains = [one - of_baseline[seed] for seed, one in zip(seeds, values, strict=True) if seed in of_baseline]
         rows.append(
             TableRow(
                 system=system,
-                seeds=tuple(one.run.place.seed for one in own),
+                seeds=seeds,
                 ours=ours,
                 spread=stdev(values) if len(values) > 1 else None,
                 low=ours if interval is None or interval.low is None else interval.low,
                 high=ours if interval is None or interval.high is None else interval.high,
                 gain=None if baseline_score is None or system == baseline else ours - baseline_score,
+                seed_gains=() if system == baseline else tuple(gains),
                 p_value=test_of_gain.p_value if test_of_gain and baseline_score is not None else None,
                 published=None if gains_published else published,
                 published_gain=None if published is None or base is None or system == baseline else published - base,
                 parameters=own[0].run.parameters,
                 epochs=tuple(one.run.epochs for one in own if one.run.epochs is not None),
-                minutes=mean(minutes) if minutes else None,
+                minutes=tuple(one.run.minutes for one in own if one.run.minutes is not None),
                 versions=tuple(dict.fromkeys(one.run.version for one in own)),
             )
         )
@@ -311,5 +316,9 @@ def published_label(row: TableRow) -> str:
     return f"paper: {reported}" if reported else ""
 
 
-def format_gain(gain: float | None) -> str:
-    return "" if gain is None else f"{gain:+.2f}"
+def format_gain(gain: float | None, seed_gains: Sequence[float] = ()) -> str:
+    """A gain with its sign; in brackets those of several seeds."""
+    if gain is None:
+        return ""
+    of_seeds = f" ({', '.join(map(format_gain, seed_gains))})" if len(seed_gains) > 1 else ""
+    return f"{gain:+.2f}{of_seeds}"

@@ -274,6 +274,7 @@ def test_compare_prints_every_score_test_and_run(toy, other_toy, tmp_path, paral
     assert cli.run([*arguments, "--metrics", "bleu,rouge-l"]) == 0
     bleu, rouge = capsys.readouterr().out.split("\n\n")
     assert bleu.splitlines()[2].startswith(str(outputs)) and "ROUGE-L" in rouge
+    assert f"runs:          {toy},{other_toy}: {alone[0]:.2f}, {alone[1]:.2f}\n" in bleu
     assert cli.run(["compare", f"{toy},{toy}", str(outputs), *data]) == 2
 
 

@@ -120,7 +120,7 @@ def test_outputs_of_another_toolkit_and_published_figures_stand_beside_ours(fold
     assert (
         rows["theirs"]["ours"] == rows["one"]["ours"] and rows["theirs"]["p_value"] == 1 and rows["theirs"]["gain"] == 0
     )
-    assert rows["theirs"]["versions"] == ["Other-NMT 1.2"] and rows["theirs"]["minutes"] is None
+    assert rows["theirs"]["versions"] == ["Other-NMT 1.2"] and rows["theirs"]["minutes"] == []
     assert "| *Somebody 2017* | | | | | | 40.50 |" in page
     assert "- *Somebody 2017*: Somebody et al. 2017, table 3; lower case" in page
 

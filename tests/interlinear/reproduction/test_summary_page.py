@@ -12,7 +12,7 @@ def row(system: str, ours: float, **values: object) -> TableRow:
     fields: dict[str, object] = {
         "system": system, "seeds": (1,), "ours": ours, "spread": None, "low": ours, "high": ours, "gain": None,
         "p_value": None, "published": None, "published_gain": None, "parameters": 1, "epochs": (1,),
-        "minutes": 1.0, "versions": ("abc",), **values,
+        "seed_gains": (), "minutes": (1.0,), "versions": ("abc",), **values,
     }  # fmt: skip
     return TableRow(**fields)  # type: ignore[arg-type]
 
@@ -22,7 +22,7 @@ TABLE = ResultsTable(
     (
         row("rnnsearch", 41.0, published=27.83, seeds=(1, 2, 3), spread=0.114),
         row("word_attention", 41.5, gain=0.5, p_value=0.08, published=28.49, published_gain=0.66),
-        row("contextual_gates", 40.0, gain=-1.0, p_value=0.00001),
+        row("contextual_gates", 40.0, gain=-1.0, seed_gains=(-2.1, 0.1), p_value=0.00001),
     ),
     also_published=(PublishedRow("another system", 39.5, "a citation", "settings"),),
 )  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_table_is_written_between_its_comments_and_nothing_else_changes(tmp_pa
 |---|---|---|---|---|---|
 | `rnnsearch` | 41.00 ± 0.11 (3 seeds) |  |  | 27.83 |  |
 | `word_attention` | 41.50 (1 seed) | +0.50 | 0.0800 | 28.49 | +0.66 |
-| `contextual_gates` | 40.00 (1 seed) | -1.00 | < 0.0001 |  |  |
+| `contextual_gates` | 40.00 (1 seed) | -1.00 (-2.10, +0.10) | < 0.0001 |  |  |
 | *another system* | | | | 39.50 | |
 """
     assert written == PAGE.replace("an old table\n", table)

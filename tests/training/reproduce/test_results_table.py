@@ -94,6 +94,26 @@ def test_all_test_sets_together_are_compared_over_all_sentences_and_seeds():
     assert "### data, all test sets (test, test_2017): exact-match" in page(paper("test", "test_2017"), results)
 
 
+def test_the_gain_of_each_seed_is_that_over_the_same_seed_of_the_baseline():
+    """So that a reader sees whether other trainings had the gain, which p over sentences does not say."""
+    results = [run("base", 1, test=scored(20)), run("base", 2, test=scored(30)), run("base", 3, test=scored(10))]
+    results += [run("better", 3, test=scored(20)), run("better", 2, test=scored(29)), run("better", 4, test=scored(40))]
+    (table,) = build_results_tables(paper("test"), results, "small")
+    base, better = table.rows
+    assert (base.gain, base.seed_gains) == (None, ())
+    gains = dict(zip((seed for seed in better.seeds if seed != 4), better.seed_gains, strict=True))
+    assert gains == pytest.approx({2: -2.5, 3: 25})
+    assert f"| {better.gain:+.2f} ({', '.join(f'{gain:+.2f}' for gain in better.seed_gains)}) |" in page(
+        paper("test"), results
+    )
+
+
+def test_trainings_on_machines_of_other_speeds_are_not_averaged():
+    fast, slow = run("base", 1, test=scored(20)), run("base", 2, test=scored(20))
+    text = page(paper("test"), [fast.model_copy(update={"seconds": 156}), slow.model_copy(update={"seconds": 2970})])
+    assert "| 3 - 50 |" in text
+
+
 def test_joined_lines_are_not_counted_twice():
     tests = {"test": scored(20), "test_joined": scored(5, lines=10, joined_from="test")}
     results = [run("base", 1, **tests), run("better", 1, **tests)]
