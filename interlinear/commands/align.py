@@ -40,7 +40,7 @@ Save = Annotated[
         "adapted model, and that of --reverse in FOLDER-reverse.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(metavar="N", show_default=False, help="With --adapt; else 1.")]
+Seed = Annotated[int | None, typer.Option(min=0, metavar="N", show_default=False, help="With --adapt; else 1.")]
 
 
 def align(
@@ -102,7 +102,8 @@ def align(
     aligner = load_aligner(model, by, reverse, symmetrize, tokenised, device, tracking)
     if adapt:
         listed = list(pairs)
-        aligner = adapt_models(aligner, [model, *([reverse] if reverse else [])], listed, seed or 1, save)
+        names = [model, *([reverse] if reverse else [])]
+        aligner = adapt_models(aligner, names, listed, 1 if seed is None else seed, save)
         pairs = iter(listed)
     printed = print_outcomes(align_pairs(aligner, pairs), as_json)
     unknown = aligner.unknown

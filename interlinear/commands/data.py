@@ -60,19 +60,18 @@ def get(
     again: Annotated[bool, typer.Option("--again", help="Download files again that exist already.")] = False,
 ) -> None:
     """Download a data set's files from their public source; prints each file's path, size and SHA-256."""
-    from training.data.dataset import data_root as root_of
     from training.data.dataset import locate, open_dataset
-    from training.data.fetch import fetch
+    from training.data.fetch import check_complete, fetch
 
     dataset = locate(name, data_root)
     if dataset.generate is not None:
         print(open_dataset(name).roots[0])
         return
-    root = root_of(data_root)
     with download_progress() as progress:
-        received = fetch(dataset.name, dataset, root, progress, source, again)
+        received = fetch(dataset, progress, source, again)
     for path, file in received.items():
-        print(f"{root / path}  {file.bytes:,} bytes  sha256 {file.sha256}")
+        print(f"{dataset.roots[0] / path}  {file.bytes:,} bytes  sha256 {file.sha256}")
+    check_complete(dataset)
     if not received:
         say(f"every file of '{dataset.name}' is here already.")
 

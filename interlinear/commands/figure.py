@@ -31,7 +31,8 @@ TargetText = Annotated[
     str | None,
     typer.Option("--target", metavar="TEXT", show_default=False, help="The output to explain; else the model's own."),
 ]
-Matrix = Literal["attention", "words", "gated", "next", "next-words", "next-gated", "uam"]
+# AlignmentKind without `uam-vocabulary`, which has links and no weights of its own.
+Matrix = Literal["attention", "words", "gated", "next", "next-words", "next-gated", "posterior", "uam"]
 
 
 @app.callback()

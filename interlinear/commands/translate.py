@@ -98,8 +98,9 @@ def translate(
 
     With --explain a line is JSON; --reverse adds the links of a model of the opposite direction. See docs/alignment.md.
 
-    With -o the input file is a document: txt, md, html, docx, pptx, xlsx, odt, odp, epub, srt, vtt, po, xliff or json.
-    Only its text changes. A sentence that the model cannot read stays, and the exit code is 1. See docs/documents.md.
+    With -o the input file is a document: txt, md, markdown, html, htm, srt, vtt, json, po, pot, xlf, xliff, tmx, docx,
+    pptx, xlsx, odt, odp, ods or epub. Only its text changes. A sentence that the model cannot read stays, and the exit
+    code is 1. See docs/documents.md.
     """
     from interlinear.decoding.document_files import check_lines, document_to_translate
     from interlinear.decoding.model_loading import load_bundle

@@ -1,6 +1,6 @@
 """Word alignment by forced decoding, with one model or with two of opposite directions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -114,10 +114,13 @@ def check_symmetrized(reverse: str | None, symmetrize: "Symmetrization | None") 
         )
 
 
-def check_reading(model: str, by: AlignmentKind, kinds: Sequence[str]) -> AttentionReading:
-    """The reading of this name. Raises UsageError if the model does not have its kind of attention."""
+def check_reading(
+    model: str, by: AlignmentKind, kinds: Sequence[str], known: Mapping[str, AttentionReading] = READINGS
+) -> AttentionReading:
+    """The reading of this name. Raises UsageError, with those of the known readings that the model has, if it does not
+    have its kind of attention."""
     if READINGS[by].kind not in kinds:
-        available = ", ".join(name for name, reading in READINGS.items() if reading.kind in kinds)
+        available = ", ".join(name for name, reading in known.items() if reading.kind in kinds)
         raise UsageError(model, f"the model has no attention of kind {by}", f"it has {available}")
     return READINGS[by]
 

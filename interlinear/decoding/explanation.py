@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING
 
 from interlinear.decoding.alignment import check_reading
 from interlinear.options import AlignmentKind
+from seq2seq.attention_reading import READINGS
 from seq2seq.errors import RequestError
 
 if TYPE_CHECKING:
     from seq2seq.bundle import ModelCard
     from seq2seq.explain import Explanation
     from seq2seq.generate import SequenceGenerator
+
+WITH_MATRIX = {name: reading for name, reading in READINGS.items() if not reading.vocabulary}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def explain_output(
     from interlinear.decoding.model_loading import load_generation
 
     generation = load_generation(model, tracking, device)
-    reading = check_reading(model, by, generation.attention_kinds) if by else generation.best_reading
+    kinds = generation.attention_kinds
+    reading = check_reading(model, by, kinds, WITH_MATRIX) if by else generation.best_reading
     output, explanation = explain(generation, source, target)
     if reading.matrix not in explanation.matrices:
         (explanation,) = generation.align(

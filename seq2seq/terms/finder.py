@@ -52,11 +52,11 @@ class TermOptions:
 class TermFinder:
     """Finds terms in texts of one language. Immutable and thread-safe.
 
-    The entries of a glossary are found by the words of the text (`word_spans`), whatever their case, and where none
-    matches, by the words' stems, so that an inflected form is found too: its target stands in the output as it is
-    given. Entries with different targets for one stem are only found as they are given. A text that is not translated
-    is found as it is given, at the bounds of words. Of several terms at a place the first and longest is taken, and of
-    equal ones that which is not translated.
+    The entries of a glossary are found by the words of the text (`word_spans`), whatever their case, and by the words'
+    stems, so that an inflected form is found too: its target stands in the output as it is given. Entries with
+    different targets for one stem are only found as they are given. A text that is not translated is found as it is
+    given, at the bounds of words. Of several terms at a place the first and longest is taken, and of equal ones that
+    which is not translated, then that which is found without stems.
     """
 
     def __init__(self, options: TermOptions, language: str | None = None) -> None:
@@ -111,22 +111,21 @@ class TermFinder:
             self._stems.add(stems, entry if known is None or known.target == entry.target else AMBIGUOUS)
 
     def _find_phrases(self, text: str) -> list[tuple[int, int, str]]:
-        """The spans of all phrases with their targets, at each word the preferred one first."""
+        """The spans of all phrases with their targets; of equal spans the preferred one is first."""
         spans = word_spans(text)
         words = [text[start:end] for start, end in spans]
-        literal, folded = self._literal.key(words), self._folded.key(words)
-        stems = () if self._stems is None else self._stems.key(words)
+        literal = self._literal.key(words)
+        indexes = [(index, index.key(words)) for index in (self._folded, self._stems) if index is not None]
         found = []
         for i, (start, _) in enumerate(spans):
             if match := self._literal.longest_at(literal, i):
                 end = spans[i + match[0] - 1][1]
                 if text[start:end] == match[1]:
                     found.append((start, end, match[1]))
-            entry = self._folded.longest_at(folded, i)
-            if entry is None and self._stems is not None:
-                entry = self._stems.longest_at(stems, i)
-            if entry is not None and entry[1] is not AMBIGUOUS:
-                found.append((start, spans[i + entry[0] - 1][1], entry[1].target))
+            for index, forms in indexes:
+                entry = index.longest_at(forms, i)
+                if entry is not None and entry[1] is not AMBIGUOUS:
+                    found.append((start, spans[i + entry[0] - 1][1], entry[1].target))
         return found
 
     @staticmethod

@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from seq2seq.errors import DataError, UsageError
-from training.data.dataset.description import Description, DownloadSource
+from training.data.dataset import Dataset
+from training.data.dataset.description import DownloadSource
 from training.data.uris import is_uri
 
 CHUNK = 1 << 16
@@ -50,9 +51,7 @@ class TransferError(Exception):
 
 
 def fetch(
-    name: str,
-    description: Description,
-    root: Path,
+    dataset: Dataset,
     progress: DownloadProgress,
     source: str | None = None,
     refetch: bool = False,
@@ -61,39 +60,51 @@ def fetch(
 ) -> dict[str, DownloadRecord]:
     """Download a data set's missing files to the data root; returns the records of the received files, by path.
 
-    `source`: the URL of a folder laid out like the data root, used in place of the files' homes; only this one may be
-    http. `refetch`: download files that exist too. `max_bytes`: the size limit of each file, in bytes. `pause`: the
-    time in seconds before a second attempt, doubled before each further one. Raises UsageError for an invalid URL, and
-    DataError: no home, not found, an interrupted transfer, another checksum, too large, a failed write.
+    Files without a home are left out: `check_complete` names them. `source`: the URL of a folder laid out like the data
+    root, used in place of the files' homes; only this one may be http. `refetch`: download files that exist too.
+    `max_bytes`: the size limit of each file, in bytes. `pause`: the time in seconds before a second attempt, doubled
+    before each further one. Raises UsageError for an invalid URL, and DataError: not found, an interrupted transfer,
+    another checksum, too large, a failed write.
     """
-    paths = [path for path in description.paths if not is_uri(path)]  # URIs are read in place
-    homes = {path: resolve_download_source(name, description, path, source) for path in paths}
+    root, *_ = dataset.roots
+    paths = [path for path in dataset.paths if not is_uri(path)]  # URIs are read in place
+    homes = {
+        path: resolve_download_source(dataset, path, source) for path in paths if refetch or not dataset.has_file(path)
+    }
     return {
         path: download_file(download_source, root / path, partial(progress, path), max_bytes, pause)
         for path, download_source in homes.items()
-        if refetch or not (root / path).exists()
+        if download_source is not None
     }
 
 
-def resolve_download_source(name: str, description: Description, path: str, source: str | None) -> DownloadSource:
-    """The URL of one file. Raises DataError if there is none, UsageError for an invalid `source`."""
+def resolve_download_source(dataset: Dataset, path: str, source: str | None) -> DownloadSource | None:
+    """The URL of one file; None if it has no home. Raises DataError for a file outside the data root, UsageError for
+    an invalid `source`."""
     if Path(path).is_absolute() or ".." in Path(path).parts:
-        raise DataError(f"data set '{name}'", f"{path} does not lie below the data root", "put the file there yourself")
-    download_source = description.download_source(path)
-    if source is not None:
-        if urlsplit(source).scheme not in {"http", "https"} or not urlsplit(source).netloc:
-            raise UsageError("--from", f"'{source}' is not a URL that begins with https:// or http://")
-        # Not validated, because a DownloadSource must be https: the user has chosen this URL.
-        return DownloadSource.model_construct(
-            url=f"{source.rstrip('/')}/{path}", sha256=download_source.sha256 if download_source else None
-        )
-    if download_source is None:
+        problem = f"{path} does not lie below the data root"
+        raise DataError(f"data set '{dataset.name}'", problem, "put the file there yourself")
+    download_source = dataset.download_source(path)
+    if source is None:
+        return download_source
+    if urlsplit(source).scheme not in {"http", "https"} or not urlsplit(source).netloc:
+        raise UsageError("--from", f"'{source}' is not a URL that begins with https:// or http://")
+    # Not validated, because a DownloadSource must be https: the user has chosen this URL.
+    return DownloadSource.model_construct(
+        url=f"{source.rstrip('/')}/{path}", sha256=download_source.sha256 if download_source else None
+    )
+
+
+def check_complete(dataset: Dataset) -> None:
+    """Raises DataError if files are missing after a download, because they have no home."""
+    missing = [path for path in dataset.paths if not dataset.has_file(path)]
+    if missing:
+        has, it, files = ("has", "it", "the file") if len(missing) == 1 else ("have", "them", "them")
         raise DataError(
-            f"data set '{name}'",
-            f"{path} has no public home to fetch it from",
-            "put the file below the data root, or name a place that has it with --from",
+            f"data set '{dataset.name}'",
+            f"{', '.join(missing)} {has} no public home to fetch {it} from",
+            f"put {files} below the data root, or name a place that has {it} with --from",
         )
-    return download_source
 
 
 def download_file(

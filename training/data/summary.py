@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from training.data.dataset import Dataset, read_index, read_rows
-from training.data.uris import expand_path, is_uri
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,7 @@ def availability(dataset: Dataset) -> Literal["generated", "here", "partly", "no
     """Whether a data set's files are on this machine; `generated` if they are created when needed."""
     if dataset.generate is not None:
         return "generated"
-    # Files on remote storage count as available, because `data list` does not use the network.
-    present = [is_uri(path) or any(expand_path(str(root / path)) for root in dataset.roots) for path in dataset.paths]
+    present = [dataset.has_file(path) for path in dataset.paths]
     return "here" if all(present) else "partly" if any(present) else "no"
 
 

@@ -402,10 +402,11 @@ def test_adapting_is_deterministic_by_seed(tmp_path, capsys):
     toy = write_toy(tmp_path / "toy", seed=1, dropout=0.2)
     files = write_pairs(tmp_path, word_for_word(12)[0])
     weights = []
-    for name, seed in (("a", "3"), ("b", "3"), ("c", "4")):
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "0")):
         aligned(capsys, str(toy), *files, "--adapt", "--seed", seed, "--save", str(tmp_path / name))
         weights.append((tmp_path / name / "model.safetensors").read_bytes())
     assert weights[0] == weights[1] != weights[2]
+    assert seq2seq.load(tmp_path / "c").card.data["adapted"]["seed"] == 0
 
 
 def test_what_cannot_be_adapted_is_refused(toy, tmp_path, capsys):
@@ -419,6 +420,8 @@ def test_what_cannot_be_adapted_is_refused(toy, tmp_path, capsys):
         assert said in capsys.readouterr().err
     assert cli.run(["align", str(toy), *files, "--seed", "2"]) == 2
     assert "--seed: nothing is drawn at random" in capsys.readouterr().err
+    assert cli.run(["align", str(toy), *files, "--adapt", "--seed", "-1"]) == 2
+    assert "Invalid value for '--seed'" in capsys.readouterr().err
     assert cli.run(["align", *files, "--adapt"]) == 2
     assert "--adapt: there is no MODEL" in capsys.readouterr().err
     assert cli.run(["align", str(toy), *write_pairs(tmp_path, [("", "a")]), "--adapt"]) == 2

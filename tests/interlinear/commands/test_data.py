@@ -110,7 +110,7 @@ def test_get_and_describe(own_description: Path, tmp_path: Path, capsys: pytest.
     [
         (["describe", "multi30k-de-en"], 1, "Fetch it with `interlinear data get multi30k-de-en`"),
         (["describe", "multi40k"], 2, "it does not exist"),
-        (["get", "tatoeba-deu-eng"], 1, "has no public home"),
+        (["get", "tatoeba-deu-eng"], 1, "have no public home to fetch them from. Put them below the data root"),
         (["get", "multi30k-de-en", "--from", "ftp://example.org"], 2, "is not a URL"),
     ],
 )

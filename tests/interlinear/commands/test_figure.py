@@ -71,6 +71,18 @@ def test_attention_is_drawn_by_the_best_reading(toy, gated_toy, uam_toy, tmp_pat
     assert later in drawn(capsys, picture, "attention", str(toy), "--source", SENTENCE, "--target", "a dog runs")
 
 
+def test_every_kind_of_weights_that_a_refusal_offers_can_be_drawn(toy, gated_toy, uam_toy, tmp_path, capsys):
+    for model, missing, kinds in (
+        (toy, "words", "attention, next, posterior"),
+        (uam_toy, "words", "attention, next, posterior, uam"),
+        (gated_toy, "uam", "attention, words, gated, next, next-words, next-gated, posterior"),
+    ):
+        what = ["attention", str(model), "--source", SENTENCE, "--target", "a dog runs"]
+        assert f"It has {kinds}.\n" in refused(capsys, 2, *what, "--by", missing)
+        for kind in kinds.split(", "):
+            assert "dog" in drawn(capsys, tmp_path / "a.svg", *what, "--by", kind)
+
+
 def test_impossible_figures_are_refused(toy, uam_toy, tmp_path, capsys):
     attention = ["attention", str(toy), "--source"]
     assert "empty" in refused(capsys, 1, *attention, "")

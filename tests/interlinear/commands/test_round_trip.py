@@ -58,7 +58,7 @@ def english(tmp_path: Path) -> Path:
     return path
 
 
-def post_edits(folder: Path, name: str = "edits", tokenised: bool = False, **keys: object) -> Path:
+def post_edits(folder: Path, name: str = "edits", tokenised: bool = False, repeat: int = 1, **keys: object) -> Path:
     """Real post-edits, from German to English, of translations as bad as those of untrained models."""
     draw = random.Random(6)
     splits: dict[str, dict[str, object]] = {}
@@ -68,7 +68,15 @@ def post_edits(folder: Path, name: str = "edits", tokenised: bool = False, **key
             for side, words, length in (("source", GERMAN, 5), ("mt", ENGLISH, 10), ("target", ENGLISH, 5))
         }
         splits[split] = {
-            side: {"files": written(folder / f"{name}.{split}.{side}", lines), "tokenised": tokenised}
+            side: {
+                "files": [
+                    {
+                        "file": written(folder / f"{name}.{split}.{side}", lines),
+                        "repeat": repeat if split == "train" else 1,
+                    }
+                ],
+                "tokenised": tokenised,
+            }
             for side, lines in texts.items()
         }
     path = folder / f"{name}.yaml"
@@ -179,6 +187,7 @@ def test_a_killed_command_continues_where_it_stopped(models, english, tmp_path, 
 def test_models_text_and_post_edits_that_do_not_fit_are_refused(models, editing_toy, english, tmp_path, capsys):
     real = post_edits(tmp_path)
     dropping = post_edits(tmp_path, "dropping", cleaning={"duplicates": "drop"})
+    often = post_edits(tmp_path, "often", repeat=100)
     plain = tmp_path / "plain.yaml"
     plain.write_text(english.read_text().replace("target: en", "target: fr"))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
@@ -188,6 +197,7 @@ def test_models_text_and_post_edits_that_do_not_fit_are_refused(models, editing_
         (command(models, english, english, tmp_path / "new"), 1, "has no field 'mt'"),
         (command(models, plain, real, tmp_path / "new"), 2, "ame one with --field: source, target"),
         (command(models, english, dropping, tmp_path / "new"), 2, "--repeat: dropping is cleaned"),
+        (command(models, english, often, tmp_path / "new"), 2, "--repeat: often reads its post-edits 100 times"),
         (command(models, english, real, tmp_path), 2, "is there already, and is no data set of round trips"),
     ):
         assert cli.run([str(word) for word in words]) == code

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from documents.files import SUFFIXES
 from interlinear import cli
 from interlinear.decoding.input_lines import read_whole_lines
 from seq2seq.bundle.precision import resolve_precision
@@ -292,3 +293,13 @@ def test_one_document_is_translated_at_a_time(toy, tmp_path, written, capsys):
     for given in (files, []):
         assert cli.run(["translate", str(toy), *given, "-o", str(tmp_path / "out.txt")]) == 2
         assert "it takes one document" in capsys.readouterr().err
+
+
+def test_every_format_of_documents_is_named_in_the_help_and_on_the_page(capsys):
+    """The help is written out, because documents.files is slow to import."""
+    assert cli.run(["translate", "--help"]) == 0
+    named = set(re.findall(r"\w+", capsys.readouterr().out.partition("is a document:")[2]))
+    assert {suffix.removeprefix(".") for suffix in SUFFIXES} <= named
+    page = (Path(__file__).parents[3] / "docs/documents.md").read_text(encoding="utf-8")
+    table = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `.")]
+    assert set(re.findall(r"`(\.\w+)`", " ".join(table))) == set(SUFFIXES)

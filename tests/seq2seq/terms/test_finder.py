@@ -43,6 +43,25 @@ def test_inflected_forms_are_found() -> None:
     assert found("zwei schnelle Hunde", finder({"schneller Hund": "greyhound"}, language=None)) == []
 
 
+@pytest.mark.parametrize(
+    ("language", "glossary", "text", "expected"),
+    [
+        (
+            "en",
+            {"credit": "Kredit", "credit card": "Kreditkarte"},
+            "My credit cards, on credit.",
+            [("credit cards", "Kreditkarte"), ("credit", "Kredit")],
+        ),
+        ("de", {"Neue": "new", "Neue Vertrag": "new contract"}, "neue Vertrages", [("neue Vertrages", "new contract")]),
+        ("en", {"credit": "Kredit", "credit card": "A", "credit cards": "B"}, "credit carded", [("credit", "Kredit")]),
+    ],
+)
+def test_a_longer_term_in_another_form_is_preferred_to_a_shorter_one(
+    language: str, glossary: dict[str, str], text: str, expected: list[tuple[str, str]]
+) -> None:
+    assert found(text, finder(glossary, language=language)) == expected
+
+
 def test_a_form_of_its_own_entry_is_preferred_to_a_stem() -> None:
     by = finder({"Haus": "house", "Häuser": "buildings"})
     assert found("Haus, Häuser", by) == [("Haus", "house"), ("Häuser", "buildings")]

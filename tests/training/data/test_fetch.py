@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from seq2seq.errors import DataError, UsageError
-from training.data.dataset.description import Description
-from training.data.fetch import MAX_ATTEMPTS, fetch
+from training.data.dataset import Dataset
+from training.data.dataset.description import DownloadSource
+from training.data.fetch import MAX_ATTEMPTS, check_complete, fetch
 
 TEXT = gzip.compress("".join(f"Satz {number}.\n" for number in range(40_000)).encode(), mtime=0)
 DESCRIPTION = {
@@ -85,11 +86,18 @@ def url(download_server: DownloadServer) -> Iterator[str]:
     thread.join()
 
 
+def a_set(root: Path, **changes: object) -> Dataset:
+    """A data set whose description is in another folder than the data root."""
+    return Dataset.model_validate(
+        {"name": "mine", "path": root / "here/mine.yaml", "roots": (root, root / "here"), **DESCRIPTION, **changes}
+    )
+
+
 def get(url: str, root: Path, sha256: str | None = None, **options: object):
     homes = {"set/train.de.gz": {"url": "https://example.org/train.de.gz", "sha256": sha256}}
-    description = Description.model_validate({**DESCRIPTION, "homes": homes})
     progress: list[tuple[str, int, int | None]] = []
-    received = fetch("mine", description, root, lambda *news: progress.append(news), source=url, pause=0.01, **options)
+    dataset = a_set(root, homes=homes)
+    received = fetch(dataset, lambda *news: progress.append(news), source=url, pause=0.01, **options)
     return received, progress
 
 
@@ -201,20 +209,42 @@ def test_an_invalid_url(source: str, tmp_path: Path):
 
 
 def test_a_set_without_a_url(tmp_path: Path):
-    with pytest.raises(DataError, match="has no public home to fetch it from"):
-        fetch("mine", Description.model_validate(DESCRIPTION), tmp_path, lambda *news: None)
+    dataset = a_set(tmp_path)
+    assert fetch(dataset, lambda *news: None) == {}
+    with pytest.raises(DataError, match=r"set/train\.de\.gz has no public home to fetch it from"):
+        check_complete(dataset)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../outside.gz", "set/../../outside.gz"])
+def test_files_with_a_home_are_downloaded_before_others_are_named(url: str, tmp_path: Path):
+    dataset = a_set(tmp_path, splits={"train": {"source": "set/train.de.gz", "target": ["set/a.en", "set/b.en"]}})
+    home = DownloadSource.model_construct(url=f"{url}/set/train.de.gz", sha256=None)  # a described one is https
+    dataset = dataset.model_copy(update={"homes": {"set/train.de.gz": home}})
+    assert list(fetch(dataset, lambda *news: None)) == ["set/train.de.gz"]
+    with pytest.raises(DataError, match=r"set/a\.en, set/b\.en have no public home to fetch them from"):
+        check_complete(dataset)
+
+
+@pytest.mark.parametrize("refetch", [False, True])
+@pytest.mark.parametrize("folder", ["", "here"], ids=["data root", "beside the description"])
+def test_a_file_without_a_home_may_be_here_already(folder: str, refetch: bool, tmp_path: Path):
+    present = tmp_path / folder / "set/train.de.gz"
+    present.parent.mkdir(parents=True)
+    present.write_bytes(TEXT)
+    dataset = a_set(tmp_path)
+    assert fetch(dataset, lambda *news: None, refetch=refetch) == {}
+    check_complete(dataset)
+
+
+@pytest.mark.parametrize("path", ["/etc/nothing", "../outside.gz", "set/../../outside.gz"])
 def test_nothing_is_written_outside_the_data_root(url: str, path: str, tmp_path: Path):
-    description = Description.model_validate({**DESCRIPTION, "splits": {"train": {"source": path}}})
+    dataset = a_set(tmp_path, splits={"train": {"source": path}})
     with pytest.raises(DataError, match="does not lie below the data root"):
-        fetch("mine", description, tmp_path, lambda *news: None, source=url)
+        fetch(dataset, lambda *news: None, source=url)
 
 
-def test_a_folders_url_covers_its_files():
-    description = Description.model_validate({**DESCRIPTION, "homes": {"set/": "https://example.org/raw/"}})
-    source = description.download_source("set/train.de.gz")
+def test_a_folders_url_covers_its_files(tmp_path: Path):
+    dataset = a_set(tmp_path, homes={"set/": "https://example.org/raw/"})
+    source = dataset.download_source("set/train.de.gz")
     assert source is not None
     assert source.url == "https://example.org/raw/train.de.gz"
-    assert description.download_source("other/train.de.gz") is None
+    assert dataset.download_source("other/train.de.gz") is None

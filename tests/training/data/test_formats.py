@@ -110,6 +110,16 @@ def test_rows_have_every_text_of_a_split(tmp_path: Path, name: str):
     ]
 
 
+@pytest.mark.parametrize("options", ["", "?endpoint_override=minio:9000&scheme=http"])
+@pytest.mark.parametrize(("name", "column"), [("part-*.parquet", "de"), ("x.jsonl.zst", None)])
+def test_a_uri_s_options_do_not_change_the_format_of_rows(
+    tmp_path: Path, name: str, column: str | None, options: str
+) -> None:
+    uri = f"s3://corpora/{name}{options}"
+    (file,) = data_set(tmp_path, {"rows": uri, "source": "de"}).splits["train"]["source"].files
+    assert (file.file, file.column, file.key) == (uri, column, None if column else "de")
+
+
 def test_glob_patterns_are_expanded_in_name_order(tmp_path: Path):
     for number in (10, 2, 1):
         for code in ("de", "en"):

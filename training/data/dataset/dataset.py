@@ -165,6 +165,10 @@ class Dataset(Description):
             f"{download_hint}say where the corpora lie with --data-root or INTERLINEAR_DATA",
         )
 
+    def has_file(self, path: str) -> bool:
+        """Whether the files of a path or pattern are on this machine. A URI counts as present, without a connection."""
+        return is_uri(path) or any(expand_path(str(root / path)) for root in self.roots)
+
     def fingerprint(self, split: str, names: Sequence[str]) -> str:
         """SHA-256 (hex) over the contents of the named texts' files, their keys, columns and normalization steps,
         and the included lines."""

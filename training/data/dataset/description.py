@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import pydantic
 from pydantic import (
@@ -20,7 +21,10 @@ from pydantic import (
 from seq2seq.errors import DataError
 from training.data.cleaning import Cleaning
 from training.data.normalize import TOKENIZING_STEPS, NormalizationStep
+from training.data.uris import is_uri
 from training.yaml_files import first_problem, read_mapping
+
+MAX_REPEAT = 1000
 
 Task = Literal["translation", "summarization", "multimodal", "post-edit"]
 RecipeValue = bool | int | float | str | None
@@ -40,7 +44,7 @@ class TextFile(StrictModel):
     key: str | None = None
     column: str | None = None
     steps: tuple[NormalizationStep, ...] = ()
-    repeat: int = pydantic.Field(1, ge=1, le=1000)
+    repeat: int = pydantic.Field(1, ge=1, le=MAX_REPEAT)
 
     @model_validator(mode="before")
     @classmethod
@@ -140,8 +144,9 @@ def expand_rows(split: object) -> object:
         return split
     files = split["rows"]
     first = next(iter(_listed(files)), "")
-    name = first.get("file") if isinstance(first, dict) else first
-    selector = "column" if str(name).endswith(".parquet") else "key"
+    name = str(first.get("file") if isinstance(first, dict) else first)
+    path = urlsplit(name).path if is_uri(name) else name  # without a URI's options
+    selector = "column" if path.endswith(".parquet") else "key"
 
     def field(value: object) -> object:
         if isinstance(value, str):

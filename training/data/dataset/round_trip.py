@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from seq2seq.errors import DataError, UsageError
 from training.data.arrays import write_atomically
 from training.data.dataset.dataset import Dataset
+from training.data.dataset.description import MAX_REPEAT, FieldFiles
 from training.data.dataset.generated_folder import GeneratedFolder
 from training.data.dataset.written_description import written_description, written_field
 
@@ -67,6 +68,11 @@ def check_post_edits(dataset: Dataset, repeat: int) -> None:
     if repeat > 1 and dataset.cleaning.duplicates == "drop":
         problem = f"{dataset.name} is cleaned with `duplicates: drop`, which would leave repeated post-edits out"
         raise UsageError("--repeat", problem, "give 1, or keep duplicates in its description")
+    fields = [dataset.splits["train"][name] for name in FIELDS]
+    most = max(file.repeat for field in fields if isinstance(field, FieldFiles) for file in field.files)
+    if most * repeat > MAX_REPEAT:
+        problem = f"{dataset.name} reads its post-edits {most} times already, and {MAX_REPEAT} times are the most"
+        raise UsageError("--repeat", problem, f"give {MAX_REPEAT // most} at most")
 
 
 def round_trip_description(dataset: Dataset, files: Mapping[str, str], about: str, repeat: int) -> dict[str, Any]:
