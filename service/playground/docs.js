@@ -57,23 +57,46 @@ function fields(given) {
   return element("table", {}, element("tbody", {}, ...rows));
 }
 
-function curl(method, path, example) {
-  if (method === "get") return `curl ${location.origin}${path}`;
-  const body = JSON.stringify(example ?? {}).replaceAll("'", "'\\''");
-  return `curl ${location.origin}${path} -H 'Content-Type: application/json' -d '${body}'`;
+const JSON_TYPE = "application/json";
+const quoted = (text) => (/^[\w.,:@/=-]+$/u.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`); // for a shell
+
+// The options by which curl sends an example of a body: JSON, or a form with its files.
+function bodyOptions(body) {
+  if (body[JSON_TYPE]) return [`-H 'Content-Type: ${JSON_TYPE}'`, `-d ${quoted(JSON.stringify(body[JSON_TYPE].example))}`];
+  const { schema, example } = body["multipart/form-data"];
+  const files = Object.entries(resolve(schema).properties).filter(([, field]) => field.format === "binary");
+  return [...Object.entries(example), ...files.map(([name]) => [name, "@report.docx"])].map((field) => `-F ${quoted(field.join("="))}`);
+}
+
+function curl(method, path, body) {
+  const options = [...(method === "delete" ? ["-X DELETE"] : []), `${location.origin}${path}`, ...(body ? bodyOptions(body) : [])];
+  return ["curl", ...options].join(" ");
+}
+
+// The fields of every JSON response that is no error, each under its heading.
+function responses(details) {
+  const answers = Object.entries(details.responses).flatMap(([status, { content }]) => {
+    const schema = resolve(content?.[JSON_TYPE]?.schema);
+    return status < "300" && schema ? [[status, schema]] : [];
+  });
+  return answers.flatMap(([status, schema]) => {
+    const which = answers.length > 1 ? ` (${status})` : "";
+    const list = schema.type === "array";
+    return [element("h3", { textContent: `Response${which}${list ? ": a list of" : ""}` }), fields(list ? schema.items : schema)];
+  });
 }
 
 function operation(path, method, details) {
-  const content = details.requestBody?.content["application/json"];
+  const body = details.requestBody?.content;
+  const headers = (details.parameters ?? []).filter((p) => p.in === "header");
   const parts = [
     element("summary", {}, element("b", { textContent: method.toUpperCase() }), code(path), element("span", {}, ...prose(details.description ?? details.summary))),
-    request(curl(method, path, content?.example)),
+    request(curl(method, path, body)),
   ];
-  if (content) parts.push(element("h3", { textContent: "Request" }), fields(content.schema));
-  if (details.parameters)
-    parts.push(element("h3", { textContent: "Headers" }), fields({ properties: Object.fromEntries(details.parameters.map((p) => [p.name, { ...p.schema, description: p.description }])) }));
-  const response = resolve(details.responses["200"]?.content?.["application/json"]?.schema);
-  if (response) parts.push(element("h3", { textContent: response.type === "array" ? "Response: a list of" : "Response" }), fields(response.type === "array" ? response.items : response));
+  if (body) parts.push(element("h3", { textContent: "Request" }), fields((body[JSON_TYPE] ?? body["multipart/form-data"]).schema));
+  if (headers.length)
+    parts.push(element("h3", { textContent: "Headers" }), fields({ properties: Object.fromEntries(headers.map((p) => [p.name, { ...p.schema, description: p.description }])) }));
+  parts.push(...responses(details));
   const errors = Object.entries(details.responses).filter(([status]) => status >= "400");
   if (errors.length) {
     const rows = errors.map(([status, { description: meaning }]) => element("tr", {}, element("td", {}, code(status)), element("td", {}, ...prose(meaning))));

@@ -2,6 +2,7 @@
 
 import { compare, splitPieces } from "../common/differences.js";
 import { byId } from "../common/elements.js";
+import { sameModel } from "../common/models.js";
 
 export class Comparison {
   // `onSelect` is called when another model, or none, is selected; `onExplain` when the explained answer changes.
@@ -30,7 +31,7 @@ export class Comparison {
   offer(models) {
     const before = this.select.value;
     this.select.replaceChildren(new Option("Compare with …", ""), ...models.map(([identity, label]) => new Option(label, identity)));
-    this.select.value = models.some(([identity]) => identity === before) ? before : "";
+    this.select.value = sameModel(models.map(([identity]) => identity), before) ?? "";
     this.offered = models.length > 0;
     this.select.hidden = !this.offered;
   }

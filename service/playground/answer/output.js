@@ -110,11 +110,13 @@ export class Output {
   // Mark the displayed answer as belonging to an earlier text and disable its interaction, or undo that.
   setStale(active) {
     byId("stale").hidden = !active;
-    for (const node of [this.translation, byId("second"), byId("explanation")]) node.inert = active;
+    for (const node of [this.translation, byId("rewritten"), byId("second"), byId("explanation")]) node.inert = active;
   }
 
-  // The request failed: fade the old answer and disable copying it.
+  // The request failed: show the old answer again where a beginning of the new one stands, fade it and disable copying it.
   markOutdated() {
+    if (this.shown) this.draw();
+    else this.words[0].show([]);
     this.fade(Boolean(this.shown));
     this.setStale(Boolean(this.shown));
     for (const id of ["time", "answered-by", "word-weights"]) byId(id).textContent = "";

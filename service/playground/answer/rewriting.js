@@ -96,6 +96,7 @@ function spliceAnswer(answer, sentence, response, index, milliseconds) {
   const part = { ...response.explanations[0], doubts: doubtsAfter(explanation, sentence, response.explanations[0], index) };
   return {
     ...answer,
+    selected: 0,
     milliseconds,
     text: [...characters.slice(0, start), response.translatedText, ...characters.slice(end)].join(""),
     alternatives: undefined,

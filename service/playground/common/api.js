@@ -1,5 +1,7 @@
 // Client of the service's API. Errors are thrown as Failure, with a message for the user.
 
+import { readStored, session, store } from "./stored.js";
+
 export class Failure extends Error {
   constructor(message, { retryAfter = 0, unauthorized = false, unavailable = false, fields = [] } = {}) {
     super(message);
@@ -30,8 +32,12 @@ const FIELD_NAMES = {
 
 // The API key, kept in the tab's session storage until the tab is closed.
 const KEY = "key";
-export const key = () => sessionStorage.getItem(KEY) ?? "";
-export const storeKey = (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY));
+let presentKey = readStored(KEY, "", session);
+export const key = () => presentKey;
+export function storeKey(value) {
+  presentKey = value;
+  store(KEY, value || null, session);
+}
 
 async function requestJson(path, options) {
   const response = await fetchOrFail(path, options);
@@ -131,16 +137,16 @@ export function multimodal(request, signal) {
 export const glossaries = async () => (await requestJson("/glossaries", { headers: authorization() })).glossaries;
 
 // Start the translation of a file; the answer is a job, as those of `fileJob` and `cancelFileJob`.
-export function translateFile({ file, glossary, do_not_translate: kept = [], ...settings }) {
+export function translateFile({ file, glossary, do_not_translate: kept = [], ...settings }, signal) {
   const body = new FormData();
   for (const [name, value] of Object.entries(settings)) body.append(name, value);
   for (const text of kept) body.append("do_not_translate", text);
   if (glossary) body.append("glossary", glossary.map(({ source, target }) => `${source}\t${target}`).join("\n"));
   body.append("file", file);
-  return send("/translate_file", body, { Prefer: "respond-async" });
+  return send("/translate_file", body, { Prefer: "respond-async" }, signal);
 }
 const filePath = (id) => `/files/${encodeURIComponent(id)}`;
-export const fileJob = (id) => requestJson(filePath(id), { headers: authorization() });
+export const fileJob = (id, signal) => requestJson(filePath(id), { headers: authorization(), signal });
 export async function cancelFileJob(id) {
   const response = await fetchOrFail(filePath(id), { method: "DELETE", headers: authorization() });
   if (!response.ok) throw failure(await response.json().catch(() => null), response);

@@ -1,18 +1,24 @@
-// Values in the browser's local storage, as JSON. Where storage is full or not allowed, nothing is kept.
+// Values in the browser's storage, as JSON, or as text. Where storage is full or not allowed, nothing is kept.
 
-export function readStored(key, otherwise) {
+// Functions, because where storage is not allowed its very mention throws.
+const local = () => localStorage;
+export const session = () => sessionStorage; // of this tab, until it is closed
+
+export function readStored(key, otherwise, storage = local) {
   try {
-    return JSON.parse(localStorage.getItem(key)) ?? otherwise;
+    return JSON.parse(storage().getItem(key)) ?? otherwise;
   } catch {
     return otherwise;
   }
 }
 
 // Store a value; null removes it.
-export function store(key, value) {
+export const store = (key, value, storage = local) => storeText(key, value === null ? null : JSON.stringify(value), storage);
+
+export function storeText(key, text, storage = local) {
   try {
-    if (value === null) localStorage.removeItem(key);
-    else localStorage.setItem(key, JSON.stringify(value));
+    if (text === null) storage().removeItem(key);
+    else storage().setItem(key, text);
   } catch {
     // The page works without storage.
   }

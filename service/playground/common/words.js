@@ -16,6 +16,17 @@ function segmenter(language) {
   return segmenters.get(language);
 }
 
+const RIGHT_TO_LEFT = new Set(["Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"]); // scripts, ISO 15924
+
+// Whether text of a language, by its code, is written from right to left.
+export function runsRightToLeft(language) {
+  try {
+    return RIGHT_TO_LEFT.has(new Intl.Locale(language).maximize().script);
+  } catch {
+    return false; // the code is no language tag
+  }
+}
+
 // The first word of a text with the white space before it, or else its first character that is no white space.
 export function firstWord(text, language) {
   const space = text.match(/^\s*/u)[0];

@@ -14,10 +14,10 @@ function sizeOf(bytes) {
 const suffixOf = (name) => name.match(/\.[^.]+$/u)?.[0].toLowerCase() ?? "";
 
 export class DocumentTab {
-  // `shown()` returns whether the tab is open, `settings()` the fields of a request; `announce` is called with news in
-  // words, `onRefused` with a message if the API key is refused.
-  constructor({ shown, settings, announce, onRefused }) {
-    Object.assign(this, { shown, settings, announce, onRefused, file: null, job: null, formats: [] });
+  // `shown()` returns whether the tab is open, `settings()` the fields of a request; `retried(ask)` asks once more where a
+  // model is no longer served; `announce` is called with news in words, `onRefused` with a message if the API key is refused.
+  constructor({ shown, settings, retried, announce, onRefused }) {
+    Object.assign(this, { shown, settings, retried, announce, onRefused, file: null, job: null, startedWith: "", formats: [] });
     [this.input, this.drop, this.translate, this.cancel, this.save] = ["document", "drop", "translate-file", "cancel-file", "download"].map(byId);
     [this.bar, this.state, this.result, this.problem] = ["file-progress", "file-state", "file-result", "file-problem"].map(byId);
     byId("choose-file").onclick = () => this.input.click();
@@ -79,25 +79,32 @@ export class DocumentTab {
     else this.showProblem(error.message);
   }
 
-  // The document can be translated again once languages, model or glossary have changed.
+  // A translated document can be translated again once languages, model or glossary have changed; until then its
+  // translation stays.
   settingsChanged() {
-    if (!this.job?.ended) return;
-    this.job = null;
-    this.show({ status: "chosen" });
+    if (this.job?.status === "done") this.translate.hidden = this.startedWith === JSON.stringify(this.settings());
   }
 
   async start() {
     this.showProblem("");
     this.show({ status: "sending" });
     this.announce(`Translating ${this.file.name}`);
-    this.job = new FileJob((job) => this.show(job));
+    const job = (this.job = new FileJob((state) => this.show(state)));
     try {
-      await this.job.run({ file: this.file, ...this.settings() });
-      if (this.job?.status === "done" && this.shown()) this.save.focus();
+      await this.retried(() => this.run(job));
+      if (job.status === "done" && this.shown()) this.save.focus();
     } catch (error) {
+      if (this.job !== job) return; // it was cancelled, and another one may have been started
       this.show({ status: "chosen" });
       this.showFailure(error);
     }
+  }
+
+  async run(job) {
+    await this.file.slice(0, 1).arrayBuffer().catch(() => { throw new api.Failure("The file cannot be read any more. Choose it again."); });
+    const settings = this.settings();
+    this.startedWith = JSON.stringify(settings);
+    await job.run({ file: this.file, ...settings });
   }
 
   // Cancel a job that is not finished.

@@ -10,25 +10,25 @@ const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mil
 export class FileJob {
   // `onState` is called with each state of the job: { status, segments: { done, total }, untranslated, error }.
   constructor(onState) {
-    Object.assign(this, { onState, id: null, status: "sending", url: "", cancelled: false });
+    Object.assign(this, { onState, id: null, status: "sending", url: "", controller: new AbortController() });
   }
 
   get ended() {
     return ENDED.includes(this.status);
   }
 
-  // Send a file, { file, source, target, ... }, and follow the job until it ends. Throws a Failure.
+  // Send a file, { file, source, target, ... }, and follow the job until it ends. Throws a Failure, or an AbortError once it
+  // is cancelled.
   async run(request) {
     this.fileName = translatedName(request.file.name, request.target);
-    let state = await api.translateFile(request);
+    let state = await api.translateFile(request, this.controller.signal);
     this.id = state.id;
-    if (this.cancelled) return void this.remove();
-    while (!this.cancelled) {
+    for (;;) {
       [this.status, this.url] = [state.status, state.translatedFileUrl ?? ""];
       this.onState(state);
       if (this.ended) return;
       await pause(POLL_INTERVAL);
-      if (!this.cancelled) state = await this.next();
+      state = await this.next();
     }
   }
 
@@ -36,16 +36,16 @@ export class FileJob {
   async next() {
     for (;;) {
       try {
-        return await api.fileJob(this.id);
+        return await api.fileJob(this.id, this.controller.signal);
       } catch (error) {
-        if (!error.retryAfter || this.cancelled) throw error;
+        if (!error.retryAfter) throw error;
         await pause(1000 * error.retryAfter);
       }
     }
   }
 
   cancel() {
-    this.cancelled = true;
+    this.controller.abort();
     if (this.id && !this.ended) this.remove();
   }
 

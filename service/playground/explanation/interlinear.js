@@ -4,9 +4,9 @@
 
 import { doubtfulWords, markDoubtful } from "./doubtful-words.js";
 import { element, hovers, percent, setWord, shorten } from "../common/elements.js";
+import { runsRightToLeft } from "../common/words.js";
 
 const MIN_WEIGHT = 0.08; // smaller weights are not drawn
-const RIGHT_TO_LEFT = new Set(["ar", "fa", "he", "ku", "ps", "ug", "ur", "yi"]);
 
 export class Interlinear {
   // `onHighlight` is called with the side (0: source, 1: target) and index of the highlighted word, without arguments if none.
@@ -118,7 +118,7 @@ export class Interlinear {
         for (let a = s; a <= S && (a <= s + 1 || up[a] - up[s] - gap <= room); a++)
           for (let b = t; b <= T && (b <= t + 1 || down[b] - down[t] - gap <= room); b++) {
             if (a === s && b === t) continue;
-            const uneven = (a === s || b === t ? 1 : 0) + 0.5 * Math.abs(a / S - b / T);
+            const uneven = (a === s || b === t ? 1 : 0) + 0.5 * Math.abs(a / (S || 1) - b / (T || 1)); // a row may have no words
             const free = a === S && b === T ? 0 : 0.5 * (1 - Math.max(up[a] - up[s], down[b] - down[t]) / room);
             const total = cost[s][t] + 1 + cutWeight(a, b) + uneven + free;
             if (total < cost[a][b]) [cost[a][b], previous[a][b]] = [total, [s, t]];
@@ -141,7 +141,7 @@ export class Interlinear {
       row.style.justifyContent = natural <= 90 && gaps[side] ? "space-between" : "center";
       row.style.gap = `${Math.min(natural, gap)}px`;
       row.style.width = `${width}px`;
-      row.dir = RIGHT_TO_LEFT.has(this.languages[side]) ? "rtl" : "ltr";
+      row.dir = runsRightToLeft(this.languages[side]) ? "rtl" : "ltr";
       row.lang = this.languages[side];
       return row;
     });
@@ -206,7 +206,7 @@ export class Interlinear {
 
   // Arrow keys move the focus along the row, or to the partner with the largest weight.
   onKey(event, side, index) {
-    const forward = RIGHT_TO_LEFT.has(this.languages[side]) ? "ArrowLeft" : "ArrowRight";
+    const forward = runsRightToLeft(this.languages[side]) ? "ArrowLeft" : "ArrowRight";
     const backward = forward === "ArrowRight" ? "ArrowLeft" : "ArrowRight";
     const partner = this.partners(side, index)[0]?.index;
     const next = {

@@ -31,7 +31,7 @@ export class ExplanationPanel {
     const { explanations, selected } = answer;
     this.panel.hidden = !explanations?.[0].target.length;
     this.showHint(explanations ? "" : "This text is too long to show attention weights. Translate a part of it to see them.");
-    if (!explanations) return;
+    if (!explanations?.[0].target.length) return;
     this.drawAlternatives();
     if (selected) {
       this.showHint("This answer is an alternative. Attention weights are available for the first choice only.");

@@ -7,7 +7,7 @@ const KEY = "terms";
 
 const pairKey = ([source, target]) => `${source}-${target}`;
 
-// The terms of a pair of languages: { entries: [[source, target]], kept: [text], id }.
+// The terms of a pair of languages, the first of which may be empty: { entries: [[source, target]], kept: [text], id }.
 export function readTerms(pair) {
   const { entries = [], kept = [], id = "" } = readStored(KEY, {})[pairKey(pair)] ?? {};
   return { entries, kept, id };
@@ -20,10 +20,15 @@ export function storeTerms(pair, { entries, kept, id }) {
   store(KEY, Object.keys(all).length ? all : null);
 }
 
-// Terms and others, each once.
-export function joinTerms(terms, others) {
-  const added = others.entries.filter((entry) => !terms.entries.some((one) => one.join("\t") === entry.join("\t")));
-  return { ...terms, entries: [...terms.entries, ...added], kept: [...new Set([...terms.kept, ...others.kept])] };
+// Give a pair of languages the terms made before its first language was known; returns all of the pair's terms, each once.
+export function assignTerms(pair, unassigned) {
+  const terms = readTerms(pair);
+  if (!unassigned.entries.length && !unassigned.kept.length) return terms;
+  const added = unassigned.entries.filter((entry) => !terms.entries.some((one) => one.join("\t") === entry.join("\t")));
+  const joined = { ...terms, entries: [...terms.entries, ...added], kept: [...new Set([...terms.kept, ...unassigned.kept])] };
+  storeTerms(pair, joined);
+  storeTerms(["", pair[1]], readTerms([]));
+  return joined;
 }
 
 // The fields of a request that has these terms.

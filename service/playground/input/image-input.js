@@ -3,12 +3,10 @@
 import { byId } from "../common/elements.js";
 
 export class ImageInput {
-  // `onChange` is called when an image is added or removed; `accepts()` returns whether the task accepts images.
-  constructor(accepts, onChange) {
-    this.file = null;
-    this.url = "";
-    this.accepts = accepts;
-    this.onChange = onChange;
+  // `onChange` is called when an image is added or removed, `onRefused` with a message where one is too large; `accepts()`
+  // returns whether the task accepts images.
+  constructor(accepts, onChange, onRefused) {
+    Object.assign(this, { accepts, onChange, onRefused, file: null, url: "", maxBytes: Infinity });
     const [file, field] = [byId("file"), byId("input")];
     byId("add").onclick = () => file.click();
     byId("remove").onclick = () => { this.set(null); byId("add").focus(); };
@@ -34,6 +32,8 @@ export class ImageInput {
   }
 
   set(file) {
+    // The service may end the connection of an upload that is too large, and its answer be lost.
+    if (file?.size > this.maxBytes) return this.onRefused(`The image must not be larger than ${this.maxBytes.toLocaleString("en")} bytes.`);
     this.file = file;
     this.url = "";
     byId("preview").hidden = true;

@@ -11,33 +11,32 @@ const MAX_RETRY_AFTER = 120; // seconds; with a longer Retry-After the request i
 
 export class Answering {
   // `parts` are those of the page that it uses: output, choices, comparison, glossary, image, service, text, and `access`,
-  // the API key; `tab()` returns the open tab, `clear` clears the answer, `show` is called with one answer or two.
-  constructor(parts, { tab, clear, show }) {
-    Object.assign(this, parts, { tab, clear, show, detection: null });
+  // the API key; `tab()` returns the open tab, `retried(ask)` asks once more where a model is no longer served, `clear` clears
+  // the answer, `show` is called with one answer or two.
+  constructor(parts, { tab, retried, clear, show }) {
+    Object.assign(this, parts, { tab, retried, clear, show, detection: null });
   }
 
   // Send the input once; `schedule` repeats the request where the service says when.
   async send(signal, schedule) {
-    const { output, choices, image } = this;
-    if (this.access.missing) return this.access.require("This service requires an API key.");
+    const { output, choices, access } = this;
+    if (access.problem) return access.require(access.problem);
     const begins = performance.now();
     const waiting = setTimeout(() => output.fade(true), FADE_AFTER);
     try {
       const detection = await this.detect(signal);
       if (detection?.doubt) return this.showDoubt(detection.doubt);
       this.detection = detection;
-      const requests = this.requests();
       const onPrefix = (beginning) => {
-        if (requests.length > 1 || performance.now() - begins <= FADE_AFTER || signal.aborted) return;
+        if (performance.now() - begins <= FADE_AFTER || signal.aborted) return;
         this.showDoubt("");
         output.showPrefix(beginning);
       };
-      const context = { pair: (found) => choices.pair(found), imageUrl: image.url };
-      const answers = await requestAnswers(this.tab(), requests, context, signal, onPrefix);
+      const answers = await this.retried(() => this.ask(signal, onPrefix));
       if (signal.aborted) return; // a newer request has replaced this one
       this.showDoubt("");
       this.service.showReady(choices.served.length);
-      this.access.accept();
+      access.accept();
       this.show(...answers);
     } catch (error) {
       if (!signal.aborted) this.showFailure(error, signal, schedule);
@@ -47,15 +46,21 @@ export class Answering {
     }
   }
 
+  // Ask the models; `onPrefix` is called with the output so far where one of them answers alone.
+  ask(signal, onPrefix) {
+    const requests = this.requests();
+    const context = { pair: (found) => this.choices.pair(found), imageUrl: this.image.url };
+    return requestAnswers(this.tab(), requests, context, signal, requests.length > 1 ? () => {} : onPrefix);
+  }
+
   // The requests for the input: one for each model that answers.
   requests() {
     const { choices, comparison, glossary } = this;
     const tab = this.tab();
     if (choices.hasLanguages) glossary.show(choices.likelyPair(this.detection?.language), choices.names);
-    const request = { ...tab.request(), ...(tab.terms && glossary.fields), explain: true };
+    const request = { ...tab.request(), ...choices.modelField, ...(tab.terms && glossary.fields), explain: true };
     const maxBeam = Math.max(...choices.models.map((m) => m.accepts.beam_size));
     if (maxBeam > 1) request.alternatives = Math.min(ALTERNATIVES, maxBeam - 1);
-    if (choices.model.value) request.model = choices.model.value;
     return [request, ...(comparison.model ? [{ ...request, model: comparison.model }] : [])];
   }
 

@@ -1,9 +1,11 @@
 // The choice of model and languages: only what is served can be chosen.
 
 import { byId } from "../common/elements.js";
-import { identity, label } from "../common/models.js";
+import { identity, label, sameModel } from "../common/models.js";
 
 const unique = (codes) => [...new Set(codes)].sort();
+
+const valuesOf = (select) => [...select.options].map(({ value }) => value);
 
 function refill(select, entries) {
   const before = select.value;
@@ -15,7 +17,7 @@ export class Choices {
   // `comparison` is offered the models that can be compared with the selected one; `onOffer` is called when the
   // languages have been offered anew.
   constructor(comparison, onOffer) {
-    Object.assign(this, { comparison, onOffer, served: [], translated: [], names: new Map(), task: "translation" });
+    Object.assign(this, { comparison, onOffer, served: [], translated: [], names: new Map(), task: "translation", chosen: new Map() });
     [this.model, this.source, this.target] = ["model", "source", "target"].map(byId);
   }
 
@@ -40,6 +42,17 @@ export class Choices {
 
   get languages() {
     return { source: this.source.value, target: this.target.value };
+  }
+
+  // What is chosen: { model, source, target }.
+  get values() {
+    return { model: this.model.value, ...this.languages };
+  }
+
+  // The model as a field of a request; not named where there is no other, so that its next version may answer as well.
+  get modelField() {
+    const several = this.served.filter((m) => m.task === this.task).length > 1;
+    return several && this.model.value ? { model: this.model.value } : {};
   }
 
   name(code) {
@@ -99,13 +112,14 @@ export class Choices {
     byId("detected").title = certain ? "" : "The text is short, or resembles another language as well.";
   }
 
-  // Offer the models and languages of a task.
+  // Offer the models and languages of a task, with those chosen that were chosen for it before.
   offer(task) {
+    this.chosen.set(this.task, this.values);
     this.task = task;
     const choices = this.served.filter((m) => m.task === task).map((m) => new Option(label(m), identity(m)));
     this.model.replaceChildren(...(this.hasLanguages && choices.length > 1 ? [new Option("Any model", "")] : []), ...choices);
     for (const select of [this.source, this.target]) select.hidden = !this.hasLanguages;
-    this.offerLanguages();
+    this.choose(this.chosen.get(task) ?? {});
   }
 
   // Only pairs that are served are offered.
@@ -140,8 +154,9 @@ export class Choices {
 
   // Choose values where they are offered, each after what it depends on: { model, source, target }.
   choose(values) {
+    const wanted = { ...values, model: sameModel(valuesOf(this.model), values.model) };
     for (const name of ["model", "source", "target"]) {
-      if ([...this[name].options].some(({ value }) => value === values[name])) this[name].value = values[name];
+      if (valuesOf(this[name]).includes(wanted[name])) this[name].value = wanted[name];
       this.offerLanguages();
     }
   }

@@ -9,6 +9,7 @@ import { copy } from "../common/copy.js";
 import { Disclosures } from "../common/disclosures.js";
 import { byId } from "../common/elements.js";
 import { identity } from "../common/models.js";
+import { storeText } from "../common/stored.js";
 import { Tabs } from "../common/tabs.js";
 import { DocumentTab } from "../document/document-tab.js";
 import { ExplanationPanel } from "../explanation/panel.js";
@@ -33,34 +34,40 @@ let filesTranslated = false; // whether the service translates files
 let loaded = false;
 
 const schedule = new Schedule({ ready: () => tab().request(), send, clear });
-const again = () => schedule.after(0);
 const inputs = new TextInputs(() => { schedule.typed(); markText(); }, again);
 const { text, mt } = inputs;
-const image = new ImageInput(() => name === "multimodal", again);
-const comparison = new Comparison(again, explain);
+const image = new ImageInput(() => name === "multimodal", again, (message) => output.showProblem(message));
+const comparison = new Comparison(again, explainOther);
 const choices = new Choices(comparison, () => { showStart(); showLanguages(); });
 const TABS = tasks({ text, mt, image }, () => choices.languages);
 const tabs = new Tabs(byId("tasks"), byId("work"), (chosen) => { clear(); openTab(chosen); again(); });
 const output = new Output(comparison, { onPoint: (...word) => explanation.point(...word), onOpen: (index, node) => rewriting.open(index, node) });
 const penaltyOf = (answer) => choices.served.find((m) => identity(m) === identity(answer.model))?.accepts.length_penalty;
-const explanation = new ExplanationPanel({ onHighlight, onSelect: explain, penaltyOf });
+const explanation = new ExplanationPanel({ onHighlight, onSelect: explainOther, penaltyOf });
 const rewriting = new Rewriting(output, showRewritten);
-const glossary = new GlossaryPanel(() => { markText(); again(); });
+const glossary = new GlossaryPanel(() => { markText(); again(); }, () => { markText(); documents.settingsChanged(); schedule.typed(); });
 const marked = new MarkedText(text, (word) => glossary.keep(word));
 const history = new HistoryPanel((entry) => { restore({ ...entry, task: entry.task || "translation" }); again(); });
 const disclosures = new Disclosures(["glossary", "history"]);
-const access = new Access((message) => output.showProblem(message), again);
+const access = new Access((message) => output.showProblem(message), keyChanged);
 const service = new ServiceStatus(byId("status"), () => load());
 const documents = new DocumentTab({
   shown: () => name === DOCUMENT,
-  settings: () => ({ ...choices.languages, ...(choices.model.value && { model: choices.model.value }), ...glossary.fields }),
+  settings: () => ({ ...choices.languages, ...choices.modelField, ...glossary.fields }),
+  retried,
   announce: (news) => (output.announcement.textContent = news),
   onRefused: (message) => access.require(message),
 });
-const answering = new Answering({ output, choices, comparison, glossary, image, service, text, access }, { tab, clear, show });
+const answering = new Answering({ output, choices, comparison, glossary, image, service, text, access }, { tab, retried, clear, show });
 
 function tab() {
   return TABS[name];
+}
+
+// Send the input anew, because something else is chosen.
+function again() {
+  documents.settingsChanged();
+  schedule.after(0);
 }
 
 function send(signal) {
@@ -77,7 +84,8 @@ function openTab(chosen) {
   const { models, terms = false, rewrites = false } = tab();
   tabs.show(Object.keys(TABS).filter(serves).map((other) => [other, TABS[other].title]), name);
   choices.offer(models);
-  showParts(name, tab(), { hasLanguages: choices.hasLanguages, compares: comparison.offered });
+  const starts = !output.shown && byId("doubt").hidden;
+  showParts(name, tab(), { hasLanguages: choices.hasLanguages, compares: comparison.offered, starts });
   if (!terms) disclosures.close("glossary");
   output.opens = marked.enabled = rewrites;
   markText();
@@ -121,8 +129,8 @@ function clear() {
   answering.showDoubt("");
   output.clear();
   explanation.clear();
-  documents.settingsChanged();
   byId("start").hidden = name === DOCUMENT;
+  showLanguages();
 }
 
 function show(answer, other = null) {
@@ -131,7 +139,7 @@ function show(answer, other = null) {
   showLanguages();
   explain();
   markText();
-  if (access.used) glossary.load();
+  if (access.used) loadGlossaries();
   if (!answer.request.image) history.add(past(answer));
 }
 
@@ -140,6 +148,12 @@ function explain() {
   drawScores(output.explained.model, choices);
   output.draw();
   explanation.show(output.explained);
+}
+
+// The user has chosen an alternative, or the other model's answer: a sentence of the one before is not rewritten any more.
+function explainOther() {
+  rewriting.stop();
+  explain();
 }
 
 // Another word was chosen in the explained answer.
@@ -180,26 +194,55 @@ function restore({ q, mt: draft, task, beside, ...choice }) {
   markText();
 }
 
-// Load models, languages and settings, at first and whenever the service has returned; the page's state is kept.
-async function load() {
+// Ask for the glossaries of the present key; whether the service takes the key, a request for an answer says.
+const loadGlossaries = () => glossary.load().catch(() => {});
+
+// Another key was entered: offer its glossaries before they are sent with the input.
+async function keyChanged() {
+  try {
+    await glossary.load();
+  } catch (error) {
+    if (error.unauthorized) return access.require(error.message);
+  }
+  again();
+}
+
+// Load models, languages and settings; what is chosen stays chosen as far as it is offered.
+async function loadOffers() {
   const [models, languages, settings] = await Promise.all([api.models(), api.languages(), api.settings()]);
   choices.serve(models, languages);
   [inputs.limit, schedule.pause, filesTranslated] = [settings.charLimit, settings.frontendTimeout, settings.filesTranslation];
+  image.maxBytes = Math.max(...models.flatMap(({ accepts }) => Object.values(accepts.images).map((one) => one.max_bytes)));
   documents.offer(settings.supportedFilesFormat);
   access.offer(settings);
-  const before = { model: choices.model.value, ...choices.languages };
   openTab(serves(name) ? name : (Object.keys(TABS).find(serves) ?? name));
-  if (loaded) choices.choose(before);
-  else {
+  service.showReady(models.length);
+  return settings;
+}
+
+// Set the page up, at first and whenever the service has returned; the page's state is kept.
+async function load() {
+  const settings = await loadOffers();
+  const first = !loaded;
+  loaded = true;
+  if (first) {
     choices.choose({ target: settings.language?.target.code });
     restore(linkedState());
   }
-  if (access.used && !access.missing) glossary.load();
   inputs.resize();
-  service.showReady(models.length);
-  const first = !loaded;
-  loaded = true;
-  if (first ? tab().request() || access.missing : !output.problem.hidden) schedule.now();
+  if (access.used && !access.problem) await loadGlossaries();
+  if (first ? tab().request() || access.problem : !output.problem.hidden) schedule.now();
+}
+
+// Ask once more, with the models that are served now, where one that the request names is no longer served.
+async function retried(ask) {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!error.fields?.includes("model")) throw error;
+    await loadOffers();
+    return ask();
+  }
 }
 
 for (const select of choices.selects) {
@@ -230,7 +273,7 @@ byId("swap").onclick = () => {
 byId("theme").onclick = () => {
   const { dataset } = document.documentElement;
   dataset.theme = getComputedStyle(document.documentElement).colorScheme === "dark" ? "light" : "dark";
-  localStorage.setItem("theme", dataset.theme); // read by theme.js
+  storeText("theme", dataset.theme); // read by theme.js
 };
 addEventListener("hashchange", () => {
   restore(linkedState());

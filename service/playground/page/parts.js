@@ -3,7 +3,7 @@
 import { byId } from "../common/elements.js";
 import { DOCUMENT } from "./tasks.js";
 
-export function showParts(name, { terms = false }, { hasLanguages, compares }) {
+export function showParts(name, { terms = false }, { hasLanguages, compares, starts }) {
   const file = name === DOCUMENT;
   const parts = {
     "text-input": !file,
@@ -15,7 +15,7 @@ export function showParts(name, { terms = false }, { hasLanguages, compares }) {
     given: !hasLanguages,
     written: !hasLanguages,
     compare: !file && compares,
-    start: !file,
+    start: !file && starts,
     "glossary-button": terms,
   };
   for (const [id, shown] of Object.entries(parts)) byId(id).hidden = !shown;

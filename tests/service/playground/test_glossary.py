@@ -71,9 +71,26 @@ def test_entries_made_before_the_language_is_known_belong_to_it(settings, bundle
         page.locator("#glossary-button").click()
         expect(page.locator("#glossary-pair")).to_have_text("the text to English")
         paste(page, "Hund\thound\n")
+        page.reload()
+        page.locator("#glossary-button").click()
+        expect(page.locator("#glossary-count")).to_have_text("1")
+        assert fields(page) == [["Hund", "hound"]]
         translated(page, "Ein Hund läuft im Park und ein Kind spielt.", re.compile("hound"))
         expect(page.locator("#glossary-pair")).to_have_text("German to English")
         assert fields(page) == [["Hund", "hound"]]
+        assert page.evaluate("Object.keys(JSON.parse(localStorage.getItem('terms')))") == ["de-en"]
+
+
+def test_an_entry_is_used_once_it_is_whole_and_the_typing_pauses(page):
+    translated(page, CAT, "A cat is sleeping.")
+    requests = []
+    page.on("request", lambda request: requests.append(request) if request.url.endswith("/translate") else None)
+    page.locator("#glossary-button").click()
+    page.get_by_label("Term in German").first.press_sequentially("Katze")
+    page.get_by_label("Its translation in English").first.press_sequentially("tiger")
+    expect(page.locator("#translation")).to_contain_text("tiger")
+    assert all("glossary" in request.post_data_json for request in requests), "half an entry changes nothing"
+    assert len(requests) < len("tiger")
 
 
 def test_pasted_tables_are_rows(page):
@@ -135,18 +152,56 @@ def guarded(settings, serving, tmp_path):
         yield address, key
 
 
-def test_a_glossary_of_the_service_can_be_chosen(guarded, opened):
+@pytest.fixture
+def animals(guarded):
+    """The URL of a glossary that the service keeps for the key, and the headers with the key."""
     address, key = guarded
+    headers = {"Authorization": f"Bearer {key}"}
     made = {"name": "Animals", "source_lang": "de", "target_lang": "en", "entries": "Hund\thound"}
-    answer = httpx.post(f"{address}/glossaries", json=made, headers={"Authorization": f"Bearer {key}"})
+    answer = httpx.post(f"{address}/glossaries", json=made, headers=headers)
     assert answer.status_code == 201
-    page = opened(address)
-    page.locator("#glossary-button").click()
-    expect(page.get_by_label("Of the service")).to_be_hidden()
+    return f"{address}/glossaries/{answer.json()['glossary_id']}", headers
+
+
+def enter(page: Page, key: str) -> None:
     page.get_by_label("API key").fill(key)
     page.get_by_label("API key").press("Enter")
+
+
+@pytest.mark.usefixtures("animals")
+def test_a_glossary_of_the_service_can_be_chosen(guarded, opened):
+    address, key = guarded
+    page = opened(address)
+    page.locator("#glossary-button").click()
+    named = page.get_by_label("Of the service")
+    expect(named).to_be_hidden()
+    enter(page, key)
+    expect(named).to_be_visible()
     translated(page, DOG, DOG_EN)
-    page.get_by_label("Of the service").select_option(label="Animals (1)")
+    named.select_option(label="Animals (1)")
     expect(page.locator("#translation")).to_contain_text("hound")
-    page.get_by_label("Of the service").select_option(label="None")
+    named.select_option(label="None")
     expect(page.locator("#translation")).to_have_text(DOG_EN)
+    named.select_option(label="Animals (1)")
+    expect(page.locator("#translation")).to_contain_text("hound")
+    page.get_by_role("button", name="Remove all").click()
+    expect(page.locator("#translation")).to_have_text(DOG_EN)
+    assert page.evaluate("localStorage.getItem('terms')") is None
+
+
+def test_a_chosen_glossary_is_left_out_while_the_service_does_not_have_it(guarded, animals, opened):
+    (address, key), (glossary, headers) = guarded, animals
+    page = opened(address)
+    page.locator("#glossary-button").click()
+    enter(page, key)
+    page.get_by_label("Of the service").select_option(label="Animals (1)")
+    translated(page, DOG, re.compile("hound"))
+    page.evaluate("sessionStorage.clear()")  # as in a new tab
+    page.reload()
+    translated(page, DOG, DOG_EN)
+    enter(page, key)
+    expect(page.locator("#translation")).to_contain_text("hound")
+    httpx.delete(glossary, headers=headers).raise_for_status()
+    page.reload()
+    translated(page, DOG, DOG_EN)
+    expect(page.locator("#problem")).to_be_hidden()

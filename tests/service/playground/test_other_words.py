@@ -3,7 +3,7 @@
 import re
 
 import httpx
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from seq2seq.bundle import load, write_bundle
 from service.settings import ServedModelConfig
@@ -98,6 +98,71 @@ def test_a_new_text_closes_the_menu(page):
     expect(page.get_by_role("listbox")).to_be_visible()
     translated(page, "Ein Hund läuft.", "A dog is running.")
     expect(page.locator("#word-menu")).to_be_hidden()
+
+
+def test_the_answer_to_an_earlier_text_cannot_be_undone(page):
+    translated(page, CAT, CAT_EN)
+    word(page, "cat").click()
+    offered(page).nth(1).click()
+    undo = page.get_by_role("button", name="Undo")
+    expect(undo).to_be_visible()
+    page.locator("#text").fill("Hund " * 2000)
+    expect(page.locator("#stale")).to_be_visible()
+    assert undo.evaluate("node => node.closest('[inert]') !== null")
+
+
+def hold_rewriting(page: Page) -> list[Route]:
+    """The requests for rewritten sentences, from now on; they are not answered before a test continues them."""
+    held = []
+
+    def hold(route: Route) -> None:
+        request = route.request.post_data_json
+        if "target_prefix" in request and request["explain"]:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/translate", hold)
+    return held
+
+
+def choose_another(page: Page, text: str) -> None:
+    word(page, text).click()
+    with page.expect_request("**/translate"):
+        offered(page).nth(1).click()
+
+
+def test_an_alternative_replaces_the_sentence_that_is_being_rewritten(page):
+    translated(page, CAT, CAT_EN)
+    held = hold_rewriting(page)
+    choose_another(page, "cat")
+    alternative = page.locator("#alternatives button").first
+    text = alternative.get_attribute("title")
+    alternative.click()
+    expect(page.locator("#translation")).to_have_text(text)
+    for route in held:
+        route.continue_()
+    page.wait_for_timeout(500)
+    expect(page.locator("#translation")).to_have_text(text)
+    page.locator("#copy").click()
+    expect(page.locator("#copy")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == text
+
+
+def test_the_other_models_answer_is_not_replaced_by_a_rewritten_one(settings, bundles, opened, serving):
+    places = {"one": bundles.de_en, "other": bundles.de_en}
+    models = tuple(ServedModelConfig(name=name, uri=str(place)) for name, place in places.items())
+    with serving(settings.model_copy(update={"models": models})) as address:
+        page = opened(address)
+        page.locator("#compare").select_option(index=1)
+        translated(page, CAT, CAT_EN)
+        held = hold_rewriting(page)
+        choose_another(page, "cat")
+        page.get_by_role("button", name="Show its attention weights").click()
+        for route in held:
+            route.continue_()
+        page.wait_for_timeout(500)
+        expect(page.locator("#translation, #other")).to_have_text([CAT_EN, CAT_EN])
 
 
 def test_a_language_that_two_models_reach_can_be_chosen(settings, bundles, opened, serving, tmp_path):

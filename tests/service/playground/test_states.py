@@ -4,11 +4,13 @@ import re
 import time
 
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from seq2seq.bundle import load, write_bundle
 from seq2seq.search import SearchOptions
+from seq2seq.text import END
 from service.settings import ServedModelConfig
 from tests.service.conftest import sentences
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, on_phone, point, translated
@@ -276,6 +278,100 @@ def test_the_service_stops_and_comes_back(settings, opened, serving):
         expect(page.locator("#translation")).to_have_text("A woman is sitting.")
         expect(page.locator("#stale, #problem").filter(visible=True)).to_have_count(0)
         expect(page.locator("#copy")).to_be_enabled()
+
+
+def test_the_start_page_does_not_return_beside_an_answer(settings, opened, serving):
+    one = settings.model_copy(update={"models": settings.models[:1]})
+    with serving(one) as address:
+        page = opened(address)
+        translated(page, DOG, DOG_EN)
+    expect(page.locator("#status")).to_have_text("the service is not answering")
+    with serving(one, int(address.rpartition(":")[2])):
+        expect(page.locator("#status")).to_have_text("ready · 1 model")
+        expect(page.locator("#translation")).to_have_text(DOG_EN)
+        expect(page.locator("#start")).to_be_hidden()
+
+
+def test_an_answer_without_words_is_an_answer(settings, bundles, opened, serving, tmp_path):
+    silent = load(bundles.de_en)
+    with torch.no_grad():
+        silent.model.output.bias[END] = 100.0
+    write_bundle(tmp_path / "silent", silent.model, silent.tokenizers, silent.card)
+    one = (ServedModelConfig(name="silent", uri=str(tmp_path / "silent")),)
+    with serving(settings.model_copy(update={"models": one})) as address:
+        page = opened(address)
+        page.locator("#text").fill(THREE)
+        expect(page.locator("#answered-by")).to_have_text("silent")
+        expect(page.locator("#stale, #explanation, #problem").filter(visible=True)).to_have_count(0)
+        expect(page.locator("#copy")).to_be_enabled()
+
+
+def test_a_long_sentence_without_a_translation_is_drawn(page):
+    """In the drawing of several lines, words of one side only."""
+    drawn = page.evaluate(
+        """async () => {
+            const { Interlinear } = await import("/playground/explanation/interlinear.js");
+            const gloss = document.createElement("div");
+            document.body.append(gloss);
+            gloss.style.width = "300px";
+            const words = Array.from({ length: 30 }, (_, i) => ({ text: `word${i}` }));
+            return [[words, []], [[], words]].map(([source, target]) => {
+                const weights = target.map(() => []);
+                new Interlinear(gloss, () => {}).show({ source, target, weights }, ["de", "en"]);
+                return [gloss.querySelectorAll(".system").length, gloss.querySelectorAll(".word").length];
+            });
+        }"""
+    )
+    assert all(lines > 1 and words == 30 for lines, words in drawn)
+
+
+@pytest.mark.parametrize("earlier", [DOG_EN, ""], ids=["after an answer", "first"])
+def test_a_beginning_that_breaks_off_is_not_the_answer_to_an_earlier_text(page, earlier):
+    if earlier:
+        translated(page, DOG, earlier)
+
+    def break_off(route):
+        time.sleep(0.4)  # the beginnings of quick answers are not shown
+        events = 'event: prefix\ndata: {"text": "A child"}\n\n'
+        route.fulfill(body=events, content_type="text/event-stream")
+
+    page.route("**/translate", break_off)
+    page.locator("#text").fill("Ein Kind spielt.")
+    expect(page.locator("#problem")).to_contain_text("The service cannot be reached.")
+    expect(page.locator("#translation")).to_have_text(earlier)
+    expect(page.locator("#stale")).to_be_visible(visible=bool(earlier))
+
+
+def test_the_languages_are_swapped_only_where_that_of_the_text_is_known(settings, bundles, opened, serving, tmp_path):
+    dutch = load(bundles.de_en)
+    card = dutch.card.model_copy(update={"languages": {"source": "nl", "target": "en"}})
+    write_bundle(tmp_path / "nl-en", dutch.model, dutch.tokenizers, card)
+    also = ServedModelConfig(name="nl-en", uri=str(tmp_path / "nl-en"))
+    with serving(settings.model_copy(update={"models": (*settings.models[:2], also)})) as address:
+        page = opened(address)
+        page.locator("#target").select_option("en")
+        swap = page.get_by_role("button", name="Swap the languages")
+        translated(page, "Ein Hund läuft im Park und ein Kind spielt.", re.compile("^A dog"))
+        expect(swap).to_be_visible()
+        page.locator("#clear").click()
+        expect(swap).to_be_hidden()
+        page.locator("#source").select_option("de")
+        swap.click()
+        expect(page.locator("#target")).to_have_value("de")
+
+
+def test_an_image_that_is_too_large_is_refused_before_it_is_sent(settings, opened, serving):
+    few = {"models": settings.models[3:4], "image_bytes": 1000}
+    with serving(settings.model_copy(update=few)) as address:
+        page = opened(address)
+        requests = []
+        page.on("request", lambda request: requests.append(request.url) if request.method == "POST" else None)
+        page.locator("#file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": bytes(1001)})
+        expect(page.locator("#problem")).to_have_text("The image must not be larger than 1,000 bytes.")
+        assert requests == []
+        page.locator("#text").fill("The chair.")
+        expect(page.locator("#translation")).to_have_text("Der Stuhl.")
+        expect(page.locator("#problem")).to_be_hidden()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

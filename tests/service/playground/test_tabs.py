@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from seq2seq.bundle import load, write_bundle
+from service.settings import ServedModelConfig
 from tests.service.playground.pages import DOG, DOG_EN, NEEDS_CHROMIUM, overflow, serious_problems
 
 pytestmark = NEEDS_CHROMIUM
@@ -68,6 +70,21 @@ def test_a_link_opens_its_tab(page, address):
     expect(page.locator("#mt")).to_have_value("Ein Hund laufen.")
 
 
+def test_a_tab_has_its_languages_again_after_another_one(page):
+    source, target = page.locator("#source"), page.locator("#target")
+    target.select_option("en")
+    page.get_by_role("tab", name="Edit").click()
+    expect(source).to_have_value("en")
+    page.get_by_role("tab", name="Text").click()
+    expect(source).to_have_value("auto")
+    expect(target).to_have_value("en")
+    source.select_option("de")
+    page.get_by_role("tab", name="Summary").click()
+    page.get_by_role("tab", name="Document").click()
+    expect(source).to_have_value("de")
+    expect(target).to_have_value("en")
+
+
 def test_a_text_is_translated_by_keyboard_alone(page):
     expect(page.locator("#text")).to_be_focused()
     page.keyboard.type(DOG)
@@ -97,3 +114,21 @@ def test_text_of_a_right_to_left_language_runs_so(page):
     expect(page.locator("#translation")).not_to_be_empty()
     for place in ("#text", "#marks"):
         assert page.locator(place).evaluate("node => node.matches(':dir(rtl)')")
+
+
+def test_words_of_a_right_to_left_language_run_so(settings, bundles, opened, serving, tmp_path):
+    directions = {"ar-EG": "rtl", "fa-AF": "rtl", "ckb": "rtl", "sd": "rtl", "dv": "rtl", "he": "rtl", "fr": "ltr"}
+    german = load(bundles.de_en)
+    for code in directions:
+        card = german.card.model_copy(update={"languages": {"source": "de", "target": code}})
+        write_bundle(tmp_path / code, german.model, german.tokenizers, card)
+    models = tuple(ServedModelConfig(name=code, uri=str(tmp_path / code)) for code in directions)
+    with serving(settings.model_copy(update={"models": models})) as address:
+        page = opened(address)
+        page.locator("#source").select_option("de")
+        page.locator("#text").fill(DOG)
+        for code, direction in directions.items():
+            page.locator("#target").select_option(code)
+            expect(page.locator("#answered-by")).to_have_text(code)
+            expect(page.locator(".row.target")).to_have_attribute("dir", direction)
+            expect(page.locator(".row.source")).to_have_attribute("dir", "ltr")
